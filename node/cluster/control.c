@@ -389,6 +389,7 @@ static void settle(struct control *control, struct effects *effects)
     if (!control->joined || control->leaving)
         return;
     retell(control);
+    control_look_twin(control);
     control_move_settings(control, effects);
     control_move_region(control, effects);
     control_move_config(control, effects);

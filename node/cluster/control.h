@@ -246,6 +246,11 @@ MUST_USE int control_depart(struct control *control, enum control_departure depa
  * when it is out already, or TG_ECONFLICT with a sentence that calls it `name`. */
 MUST_USE int control_remove(struct control *control, int64_t now_ns, uint64_t id, const char *name,
                             bool force, char sentence[CONTROL_SENTENCE_LEN]);
+/* Another living node that has this node's name, with a sentence on which of them is kept out of the
+ * ring; 0: there is none. */
+uint64_t control_twin_say(const struct control *control, char *out, size_t capacity);
+/* Whether it is this one, and the other is no ghost of what it was itself. */
+bool control_twin_ends(const struct control *control);
 /* True once a node that is to leave has no part in the ring any more, and whoever asked could hear
  * of it: stop in order, then control_leave. */
 bool control_departed(struct control *control, int64_t now_ns);

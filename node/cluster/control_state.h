@@ -102,6 +102,12 @@ struct control {
         char name[VIEW_TEXT_LEN];
         uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
     } foreign;
+    struct control_twin {
+        uint64_t id; /* 0: no other living node has this node's name */
+        int64_t since_ns;
+        int64_t looked_ns;
+        bool outside; /* it is this node that is kept out of the ring */
+    } twin;
     struct control_proof proof;
     uint64_t join_asked;  /* who was asked for its cluster last */
     int64_t strangers_ns; /* since when the strangers answered are counted */
@@ -166,6 +172,10 @@ void control_tell_self(struct control *control);
 /* ---- control_foreign.c ---- */
 /* Takes what gossip met, and looks whether anybody of the own cluster is there. */
 void control_look_foreign(struct control *control);
+
+/* ---- control_twin.c ---- */
+/* Looks for another living node of this node's name, now and then. */
+void control_look_twin(struct control *control);
 
 /* ---- control_config.c ---- */
 void control_send_join(const struct join_message *message, const char *address,

@@ -400,6 +400,27 @@ static void look_at_foreign(struct daemon *daemon)
     begin_stop(daemon);
 }
 
+/* Another node of this one's name: each of them says so once, and the one outside ends, if somebody
+ * gave it that name; with the name of its host it may be what is left of a change of hosts. */
+static void look_at_twin(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    const uint64_t twin = control_twin_say(daemon->control, sentence, sizeof sentence);
+    if (daemon->stopping || twin == 0)
+        return;
+    if (twin != daemon->twin_told)
+        log_printf(daemon->log, LOG_LEVEL_WARN, "%s", sentence);
+    daemon->twin_told = twin;
+    if (!daemon->config->name_given || !control_twin_ends(daemon->control))
+        return;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "--name %s: %s; this one ends. Expected a name that no living node has",
+               daemon->config->name, sentence);
+    daemon->exit_code = DAEMON_CONFIG;
+    daemon->leaving = true; /* it was never in the ring: nobody is to wait for it */
+    begin_stop(daemon);
+}
+
 static void look_at_stop(struct daemon *daemon)
 {
     if (!daemon->stopping)
@@ -461,6 +482,7 @@ static void turn(struct daemon *daemon)
     tell_waiting(daemon);
     look_at_departure(daemon);
     look_at_foreign(daemon);
+    look_at_twin(daemon);
     look_at_stop(daemon);
     const int64_t now_ns = now_of(daemon);
     if (now_ns - daemon->adjusted_ns >= CLOCK_ADJUST_EVERY_NS) {

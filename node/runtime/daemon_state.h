@@ -118,6 +118,7 @@ struct daemon {
     bool ready_told;
     bool waiting_told;
     bool foreign_told;
+    uint64_t twin_told; /* the other node of this one's name that was told of last, or 0 */
     bool stopping;
     bool leaving; /* for good: gossip is told */
     bool done;

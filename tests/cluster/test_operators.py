@@ -87,3 +87,23 @@ def test_all_that_is_wrong_with_rules_is_told_at_once(new_cluster, tmp_path):
     path.write_text("rules:\n" + "  - {name: a, kee: [user]}\n" * 30)
     many = Command("rules", "validate", str(path)).error.splitlines()
     assert len(many) == 21 and re.search(r"rules.yaml: and \d+ errors more$", many[-1]), many[-3:]
+
+
+def lines(node, *parts):
+    """How many lines of the node's log have all these in them."""
+    return sum(all(part in line for part in parts) for line in node.log().splitlines())
+
+
+# A second node of a name that lives already says why it is outside and ends; the first says it once, and serves on.
+def test_two_nodes_of_one_name_are_told(new_cluster):
+    cluster = new_cluster(2).start()
+    twin = cluster.add()
+    twin.name, twin.data = "n2", os.path.join(cluster.folder, "twin-data")
+    twin.spawn()
+    assert twin.wait_exit(60) == 2
+    assert lines(twin, "warn", "another living node is called n2 too", "this one is kept out of the ring") == 1
+    assert lines(twin, "error", "--name n2: another living node is called n2 too") == 1
+    assert lines(cluster[1], "warn", "another living node is called n2 too", "that one is kept out of the ring") == 1
+    assert lines(cluster[0], "is called n2 too") == 0
+    assert [row["name"] for row in cluster[0].admin("ring")["members"]] == ["n1", "n2"]
+    wait_for(lambda: [row["name"] for row in cluster[0].admin("members")] == ["n1", "n2"], 10, "nobody waits for it")
