@@ -25,6 +25,8 @@ static void member_of(const struct swim_member *member, struct view_member *out)
     out->rules_digest = record->rules_digest;
     out->ring_epoch = record->ring_epoch;
     out->state = states[member->state];
+    out->stops = (record->flags & CONTROL_FLAG_STOPS) != 0;
+    out->drains = (record->flags & CONTROL_FLAG_DRAINING) != 0;
     out->shards = record->shards <= VIEW_SHARDS_MAX ? record->shards : VIEW_SHARDS_MAX;
     copy_text(out->name, sizeof out->name, record->name);
     copy_text(out->region, sizeof out->region, record->region);

@@ -47,6 +47,8 @@ struct view_member {
     uint64_t rules_digest;
     uint64_t ring_epoch;
     enum view_state state;
+    bool stops;  /* its process ends, or has ended, in order: it is expected to come back */
+    bool drains; /* it wants out of the ring */
     uint16_t shards;
     char name[VIEW_TEXT_LEN];
     char region[VIEW_TEXT_LEN];

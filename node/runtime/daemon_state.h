@@ -25,6 +25,7 @@
 #include "node/runtime/shard_loop.h"
 #include "node/runtime/signals.h"
 #include "node/runtime/socket.h"
+#include "node/runtime/standing.h"
 #include "storage/store.h"
 
 /* What became of the rules file: it seeds the settings, and is applied to them by SIGHUP. */
@@ -66,6 +67,7 @@ struct daemon {
     void *peers[CONFIG_SHARDS_MAX];
     int redis[CONFIG_SHARDS_MAX]; /* listeners; -1: none, or handed over */
     struct files files;
+    struct standing standing;
     struct room room;
     struct gossip_out gossip_out;
     struct control *control;
@@ -125,6 +127,7 @@ struct daemon {
     int64_t waited_ns; /* when it was last told that no cluster was found */
     int64_t stop_ns;
     int64_t adjusted_ns;
+    int64_t wake_ns; /* when the loop wanted to wake, as uv_hrtime tells */
     int exit_code;
 };
 
