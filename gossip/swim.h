@@ -276,6 +276,8 @@ void swim_retell_self(struct swim *swim);
 void swim_leave(struct swim *swim, int64_t now_ns, struct swim_effects *out);
 /* Whether the good-bye has been sent often enough (or there is nobody to tell). */
 bool swim_leave_done(const struct swim *swim);
+/* Whether what this node says of itself has been sent often enough, or there is nobody to tell. */
+bool swim_told(const struct swim *swim);
 /* Evidence from the data plane (a closed connection): the next tick, due at once, probes this
  * member. Unknown, dead or own ids, and members of other regions, are ignored. */
 void swim_probe_now(struct swim *swim, uint64_t id);

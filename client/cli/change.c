@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "client/cli/answer.h"
+#include "client/cli/edit.h"
 
 enum {
     QUESTION_LEN = 512,
@@ -34,6 +35,7 @@ struct change {
     char region[NAME_LEN];
     char node[NAME_LEN];
     char id[NAME_LEN];
+    char author[CLI_AUTHOR_LEN];
     char told[CLI_SENTENCE_LEN]; /* what was told last */
     int64_t told_ms;
     int64_t heard_ms;
@@ -54,7 +56,7 @@ static int ask(struct cli *cli, struct change *change)
     mp_writer_init(&question, bytes, sizeof bytes);
     if (removes(cli)) {
         const bool region = cli->arguments->region != NULL;
-        mp_put_map(&question, 2);
+        mp_put_map(&question, 3);
         mp_put_str(&question, region ? "region" : "node");
         mp_put_str(&question, region                  ? cli->arguments->region
                               : change->there != NULL ? change->id
@@ -62,12 +64,14 @@ static int ask(struct cli *cli, struct change *change)
         mp_put_str(&question, "force");
         mp_put_bool(&question, cli->arguments->force);
     } else {
-        mp_put_map(&question, change->id[0] != '\0');
+        mp_put_map(&question, 1U + (change->id[0] != '\0'));
         if (change->id[0] != '\0') {
             mp_put_str(&question, "id");
             mp_put_str(&question, change->id);
         }
     }
+    mp_put_str(&question, "author");
+    mp_put_str(&question, change->author);
     ASSERT(!question.failed); /* arguments.c bounds what goes in */
     cli_answer_fini(&change->answer);
     struct cli asked = *cli;
@@ -256,6 +260,7 @@ int cli_change(struct cli *cli)
                      cli->endpoints);
         return CLI_EXIT_INVALID;
     }
+    cli_author(NULL, change.author);
     if (arguments->force && (status = warn(cli)) != CLI_EXIT_OK)
         return status;
     change.span_ms = arguments->timeout_ms > 0 ? arguments->timeout_ms

@@ -158,7 +158,13 @@ static void look_at_lost(struct looking *looking, const struct ring_member *list
         condition.code = "suspect";
     if (member != NULL)
         condition.since_ns = member->since_ns;
-    (void)snprintf(condition.says, sizeof condition.says, "%s is not alive", listed->name);
+    if (member != NULL && (member->record.flags & CONTROL_FLAG_STOPS) != 0) {
+        condition.code = "stopped";
+        (void)snprintf(condition.says, sizeof condition.says,
+                       "%s was stopped, and is expected to start again", listed->name);
+    } else {
+        (void)snprintf(condition.says, sizeof condition.says, "%s is not alive", listed->name);
+    }
     add(looking->out, &condition);
 }
 

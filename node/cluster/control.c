@@ -92,6 +92,7 @@ static void describe(const struct control *control, struct swim_record *record)
     record->flags = (control->creating ? CONTROL_FLAG_BOOTSTRAP : 0U) |
                     (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U) |
                     (control->disk_full ? CONTROL_FLAG_FULL : 0U) |
+                    (control->stopping ? CONTROL_FLAG_STOPS : 0U) |
                     (control->settings->mixed ? CONTROL_FLAG_MIXED : 0U) | CONTROL_FLAG_REGIONS |
                     CONTROL_FLAG_PROVES | CONTROL_FLAG_FIGURES | health_flags(control->health.told);
     memcpy(record->name, options->name, sizeof record->name);
@@ -395,6 +396,7 @@ static void settle(struct control *control, struct effects *effects)
         return;
     control_clock_judge(control);
     retell(control);
+    control_look_twin(control);
     control_move_gather(control, effects);
     control_move_settings(control, effects);
     control_move_region(control, effects);
@@ -568,6 +570,15 @@ const struct settings_entry *control_setting_next(const struct control *control,
     return *cursor < table->count && table->records[*cursor]->entry.kind == kind
                ? &table->records[(*cursor)++]->entry
                : NULL;
+}
+
+bool control_stop(struct control *control)
+{
+    if (!control->stopping && control->joined) {
+        control->stopping = true;
+        control_tell_self(control);
+    }
+    return swim_told(control->swim);
 }
 
 void control_suspect(struct control *control, uint64_t node)

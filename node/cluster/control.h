@@ -241,6 +241,9 @@ void control_settled(struct control *control, uint64_t epoch);
 void control_rules(struct control *control, uint64_t version, uint64_t digest);
 /* The rules of that version cannot be put in force here, and why; those before them stay. */
 void control_rules_refused(struct control *control, uint64_t version, const char *why);
+/* Tells the others that this process ends in order and is expected to start again: they are not to
+ * be alarmed. True when that was told often enough, or there is nobody to tell; ask again. */
+bool control_stop(struct control *control);
 /* A connection to `node` was closed: it is probed at once. */
 void control_suspect(struct control *control, uint64_t node);
 /* What is wrong with this node that others see, as HEALTH_BITs of health.h; from time to time. The
@@ -265,6 +268,19 @@ MUST_USE int control_depart(struct control *control, enum control_departure depa
  * when it is out already, or TG_ECONFLICT with a sentence that calls it `name`. */
 MUST_USE int control_remove(struct control *control, int64_t now_ns, uint64_t id, const char *name,
                             bool force, char sentence[CONTROL_SENTENCE_LEN]);
+/* Another living node that has this node's name, with a sentence on which of them is kept out of
+ * the ring; 0: there is none. */
+uint64_t control_twin_say(const struct control *control, char *out, size_t capacity);
+/* Whether it is this one, and the other is no ghost of what it was itself. */
+bool control_twin_ends(const struct control *control);
+/* Whoever asked this node last to go or to remove another, and which node that is about; NULL:
+ * nobody has. Lives until the next event. */
+const char *control_asked(const struct control *control, uint64_t *node);
+/* Names of the members of a ring, in the order of people, as many as fit sensibly. */
+void control_ring_names(const struct ring_config *config, char *out, size_t capacity);
+/* The next thing that has come about and that the log should have, as a sentence; false: nothing.
+ * After every event, until there is nothing. *warns: it is more than news. */
+bool control_news(struct control *control, char *out, size_t capacity, bool *warns);
 /* True once a node that is to leave has no part in the ring any more, and whoever asked could hear
  * of it: stop in order, then control_leave. */
 bool control_departed(struct control *control, int64_t now_ns);
@@ -295,7 +311,6 @@ struct control_report {
     const char *storage;            /* "lmdb", "ephemeral" */
     bool storage_ok;                /* false after a failed write, until one succeeds */
     bool storage_full;              /* which failed for want of room */
-    bool stopping;                  /* it was told to stop */
     uint64_t memory_max;            /* bytes, for keys */
     uint64_t storage_failed_writes; /* batches and drops since start that the disk refused */
     uint64_t storage_used;          /* bytes that the store holds, */

@@ -19,7 +19,7 @@
 #include "base/natural.h"
 #include "node/cluster/control_answer.h"
 
-enum { ID_DIGITS = 16, ASKED_MAX = 8, NAMES_MAX = 8 };
+enum { ID_DIGITS = 16, ASKED_MAX = 8, NAMES_MAX = 12 };
 
 /* ---- how the register is doing --------------------------------------------------------------- */
 
@@ -86,6 +86,15 @@ static void read_text(const struct answer_context *context, const char *name, ch
     mp_copy_str(&cursor, out, capacity);
     if (cursor.failed)
         out[0] = '\0';
+}
+
+/* Who asks, for the log; older command lines do not say. */
+static void read_author(const struct answer_context *context, char out[SETTINGS_AUTHOR_LEN_MAX + 1])
+{
+    read_text(context, "author", out, SETTINGS_AUTHOR_LEN_MAX + 1);
+    const struct settings_text text = {.data = out, .len = strlen(out)};
+    if (text.len == 0 || !settings_text_ok(&text, SETTINGS_AUTHOR_LEN_MAX))
+        (void)snprintf(out, SETTINGS_AUTHOR_LEN_MAX + 1, "an operator");
 }
 
 static bool read_bool(const struct answer_context *context, const char *name)
@@ -242,6 +251,8 @@ static void depart(struct answer_context *context, enum control_departure depart
     read_text(context, "id", meant, sizeof meant);
     if (!joined(context))
         return;
+    if (control->departure < departure)
+        read_author(context, control->departure_by);
     int error = TG_ECONFLICT;
     if (meant[0] != '\0' && !is_id(meant, control->options.node_id))
         (void)snprintf(sentence, sizeof sentence, "this is %s, not the node that was asked first",
@@ -348,12 +359,11 @@ static const struct ring_member *next_by_name(const struct ring_config *config,
     return next;
 }
 
-/* "NAME is not in the ring; in it are n1, n2, n3" */
-static void say_outside(const struct control *control, const char *name, char *out, size_t capacity)
+void control_ring_names(const struct ring_config *config, char *out, size_t capacity)
 {
-    const struct ring_config *config = control->config;
     const struct ring_member *member = NULL;
-    int len = snprintf(out, capacity, "%s is not in the ring; in it are ", name);
+    int len = 0;
+    out[0] = '\0';
     for (uint32_t i = 0; i < NAMES_MAX && len >= 0 && (size_t)len < capacity &&
                          (member = next_by_name(config, member)) != NULL;
          i++)
@@ -361,6 +371,14 @@ static void say_outside(const struct control *control, const char *name, char *o
     if (config->to_count > NAMES_MAX && len >= 0 && (size_t)len < capacity)
         (void)snprintf(out + len, capacity - (size_t)len, " and %u more",
                        config->to_count - NAMES_MAX);
+}
+
+/* "NAME is not in the ring; in it are n1, n2, n3" */
+static void say_outside(const struct control *control, const char *name, char *out, size_t capacity)
+{
+    const int len = snprintf(out, capacity, "%s is not in the ring; in it are ", name);
+    if (len >= 0 && (size_t)len < capacity)
+        control_ring_names(control->config, out + len, capacity - (size_t)len);
 }
 
 /* Whom the text means: a member, or who was meant last, or a voter. 0, or an error with a sentence.
@@ -557,6 +575,8 @@ void answer_remove(struct answer_context *context)
         return;
     }
     const uint64_t id = meaning.id;
+    if (error == 0)
+        read_author(context, control->wished_by);
     if (error == 0)
         error = control_remove(control, context->now_ns, id, meaning.name, force, sentence);
     if (error != 0) {

@@ -41,8 +41,7 @@ uint32_t control_troubles_of(const struct control_report *report, int64_t now_ns
         bit_if(full, HEALTH_DISK_FULL) |
         bit_if(!report->storage_ok && !report->storage_full, HEALTH_DISK_FAILING) |
         bit_if(!full && percent >= NEAR_PERCENT && percent < TIGHT_PERCENT, HEALTH_DISK_NEAR) |
-        bit_if(!full && percent >= TIGHT_PERCENT, HEALTH_DISK_TIGHT) |
-        bit_if(report->stopping, HEALTH_STOPPING);
+        bit_if(!full && percent >= TIGHT_PERCENT, HEALTH_DISK_TIGHT);
     for (uint32_t i = 0; i < report->shard_count; i++)
         troubles |= troubles_of_shard(&report->shards[i], now_ns);
     return troubles;
@@ -115,7 +114,9 @@ bool control_look(struct control *control, int64_t now_ns, const struct control_
 uint32_t control_health_of(const struct control *control, const struct swim_member *member,
                            const struct control_report *report)
 {
-    const uint32_t told = health_of_flags(member->record.flags);
+    const uint32_t flags = member->record.flags;
+    const uint32_t told =
+        health_of_flags(flags) | bit_if((flags & CONTROL_FLAG_STOPS) != 0, HEALTH_STOPPING);
     if (member->record.id != control->options.node_id)
         return told | bit_if(clock_is_off(control, member->record.id), HEALTH_CLOCK);
     return told | own_troubles(control) | control_troubles_of(report, control->now_ns);

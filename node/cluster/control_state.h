@@ -98,7 +98,9 @@ struct control {
     struct control_wish wish;
     uint64_t wished; /* whose removal was asked for last, and its name: it may be forgotten since */
     char wished_name[RING_NAME_LEN];
+    char wished_by[SETTINGS_AUTHOR_LEN_MAX + 1];
     enum control_departure departure;
+    char departure_by[SETTINGS_AUTHOR_LEN_MAX + 1]; /* who asked for it */
     int64_t departed_ns; /* when this node had no part in the ring any more, 0 = not yet */
     struct control_foreign {
         int64_t first_ns; /* 0: no seed has answered for another cluster */
@@ -107,7 +109,26 @@ struct control {
         char name[VIEW_TEXT_LEN];
         uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
     } foreign;
+    struct control_twin {
+        uint64_t id; /* 0: no other living node has this node's name */
+        int64_t since_ns;
+        int64_t looked_ns;
+        bool outside; /* it is this node that is kept out of the ring */
+    } twin;
     struct control_proof proof;
+    struct control_news {
+        enum control_departure departure; /* that was told, and whose removal, */
+        uint64_t wished;
+        struct control_news_state {
+            bool told;
+            int64_t since_ns; /* since when it is another, 0: it is not */
+        } ring, settings;     /* whether it is frozen; */
+        uint64_t version;     /* and up to which change, 0: none yet */
+        struct hash128 digest;
+        int64_t window_ns;
+        uint32_t lines; /* in it */
+        uint64_t untold;
+    } news;
     uint64_t join_asked;  /* who was asked for its cluster last */
     int64_t strangers_ns; /* since when the strangers answered are counted */
     uint32_t strangers;
@@ -124,6 +145,7 @@ struct control {
     struct figures_meter meter; /* of this node */
     int64_t figures_asked_ns;   /* when another node, or an operator, asked for them last */
     struct gather gather;       /* and what others told */
+    bool stopping;              /* it was told to end, and stays a member */
     uint64_t view_version;
     uint64_t rules_digest;
     uint64_t rules_version; /* of the settings, whose rules are in force; 0: of a file, or none */
@@ -165,8 +187,10 @@ enum {
     CONTROL_FLAG_MIXED = 8,     /* its settings are of no version: it waits for a history to copy */
     CONTROL_FLAG_REGIONS = 16,  /* knows that a ring is of one region: older releases do not */
     CONTROL_FLAG_FIGURES = 64,  /* answers who asks for its figures (gather.h) */
-    CONTROL_FLAG_PROVES = 32    /* repeats the number of a FETCH, of either kind, in its answer */
+    CONTROL_FLAG_PROVES = 32,   /* repeats the number of a FETCH, of either kind, in its answer */
+    CONTROL_FLAG_STOPS = 65536  /* its process ends in order, and is expected to start again */
 };
+static_assert((int)CONTROL_FLAG_STOPS < 1 << HEALTH_SHIFT, "no bit means two things");
 
 /* ---- control.c ---- */
 /* Takes the stored ring configuration, and what was promised for the one after it. 0 or
@@ -178,6 +202,10 @@ void control_tell_self(struct control *control);
 /* ---- control_foreign.c ---- */
 /* Takes what gossip met, and looks whether anybody of the own cluster is there. */
 void control_look_foreign(struct control *control);
+
+/* ---- control_twin.c ---- */
+/* Looks for another living node of this node's name, now and then. */
+void control_look_twin(struct control *control);
 
 /* ---- control_config.c ---- */
 void control_send_join(const struct join_message *message, const char *address,

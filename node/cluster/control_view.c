@@ -27,6 +27,8 @@ static void member_of(const struct control *control, const struct swim_member *m
     out->ring_epoch = record->ring_epoch;
     out->state = states[member->state];
     out->clock = control_clock_of(control, record->id);
+    out->stops = (record->flags & CONTROL_FLAG_STOPS) != 0;
+    out->drains = (record->flags & CONTROL_FLAG_DRAINING) != 0;
     out->shards = record->shards <= VIEW_SHARDS_MAX ? record->shards : VIEW_SHARDS_MAX;
     copy_text(out->name, sizeof out->name, record->name);
     copy_text(out->region, sizeof out->region, record->region);

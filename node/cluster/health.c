@@ -103,7 +103,7 @@ const struct health_kind *health_kind(enum health_trouble trouble)
 /* Whether a trouble is to be told, that was or was not so far. */
 static bool tells(const struct health *health, int trouble, bool there, bool told, int64_t now_ns)
 {
-    const bool passing = kinds[trouble].passing && trouble != HEALTH_STOPPING;
+    const bool passing = kinds[trouble].passing;
     if (there)
         return told || !passing || now_ns - health->since_ns[trouble] >= LASTED_NS;
     return told && !kinds[trouble].passing && now_ns - health->last_ns[trouble] < HEALTH_CLEAR_NS;

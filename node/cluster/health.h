@@ -40,11 +40,11 @@ enum health_trouble {
     HEALTH_RECOVERING,   /* it waits for what its vnodes held */
     HEALTH_INCOMPLETE,   /* it decides vnodes that not every replica holds */
     HEALTH_CROWDED,      /* it has no room for all nodes that it has known */
-    HEALTH_STOPPING,     /* it was told to stop: a restart is expected */
+    HEALTH_STOPPING, /* it was told to stop: a restart is expected. CONTROL_FLAG_STOPS says so */
     HEALTH_TROUBLES
 };
 
-enum { HEALTH_SHIFT = 8 }; /* of bits in swim_record.flags */
+enum { HEALTH_SHIFT = 17 }; /* of bits in swim_record.flags */
 static_assert((int)HEALTH_SHIFT + (int)HEALTH_TROUBLES <= 32, "all troubles fit into the flags");
 
 #define HEALTH_BIT(trouble) (1u << (trouble))

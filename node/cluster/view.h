@@ -56,6 +56,8 @@ struct view_member {
     uint64_t rules_digest;
     uint64_t ring_epoch;
     enum view_state state;
+    bool stops;  /* its process ends, or has ended, in order: it is expected to come back */
+    bool drains; /* it wants out of the ring */
     uint16_t shards;
     struct view_clock clock;
     char name[VIEW_TEXT_LEN];

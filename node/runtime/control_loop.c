@@ -19,8 +19,15 @@
 #include "client/protocol/wire.h"
 #include "node/runtime/daemon_state.h"
 #include "node/runtime/member_log.h"
+#include "node/runtime/ring_log.h"
 
-enum { BURST_FRAMES = 256, WAITING_MS = 5000, TIMER_REPEAT_MS = 1 };
+enum {
+    BURST_FRAMES = 256,
+    WAITING_MS = 5000,
+    TIMER_REPEAT_MS = 1,
+    FAREWELL_MS = 500,
+    NEWS_MAX = 16 /* lines of one turn */
+};
 #define HEALTH_LOOK_NS INT64_C(250000000)
 
 static int64_t now_of(const struct daemon *daemon)
@@ -126,7 +133,6 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
         .flush_lag_ns = flush_lag_ns,
         .started_ns = daemon->started_ns,
         .usage = daemon->usage.book,
-        .stopping = daemon->stopping,
         .memory_max = daemon->config->memory_bytes,
     };
 }
@@ -281,7 +287,11 @@ static void tell_members(struct daemon *daemon)
     struct view *now = control_view(daemon->control);
     if (now == NULL)
         return;
+    uint64_t asked_of;
+    const char *asked = control_asked(daemon->control, &asked_of);
     member_log_tell(daemon->log, daemon->view_told, now);
+    if (daemon->view_told == NULL || daemon->view_told->epoch != now->epoch)
+        ring_log_tell(daemon->log, control_config(daemon->control), now, asked_of, asked);
     view_free(&daemon->view_told);
     daemon->view_told = now;
 }
@@ -368,6 +378,18 @@ static void tell_waiting(struct daemon *daemon)
 
 /* ---- stopping -------------------------------------------------------------------------------- */
 
+/* Says good-bye to gossip: for good if the node leaves, else until it is started again, for which
+ * nobody waits longer than for FAREWELL_MS. True when there is nothing left to say. */
+static bool say_farewell(struct daemon *daemon)
+{
+    if (!daemon->leaving)
+        return control_stop(daemon->control) ||
+               now_of(daemon) - daemon->stop_ns >= (int64_t)FAREWELL_MS * 1000000;
+    const bool told = control_leave(daemon->control, now_of(daemon), &daemon->effects);
+    carry_out(daemon);
+    return told;
+}
+
 static void begin_stop(struct daemon *daemon)
 {
     if (daemon->stopping) {
@@ -376,23 +398,14 @@ static void begin_stop(struct daemon *daemon)
     }
     daemon->stopping = true;
     daemon->stop_ns = now_of(daemon);
-    daemon->health_ns = 0; /* the others are to hear of it at once */
     log_printf(daemon->log, LOG_LEVEL_INFO, "stopping: passing deciding on and writing everything");
     if (!daemon->again)
         (void)sd_notify(0, "STOPPING=1");
+    if (!daemon->leaving)
+        (void)control_stop(daemon->control); /* others hear of it while shards pass deciding on */
     const struct letter letter = {.kind = LETTER_RESIGN};
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);
-}
-
-/* Says good-bye to gossip, if the node leaves for good; true when there is nothing left to say. */
-static bool say_farewell(struct daemon *daemon)
-{
-    if (!daemon->leaving)
-        return true;
-    const bool told = control_leave(daemon->control, now_of(daemon), &daemon->effects);
-    carry_out(daemon);
-    return told;
 }
 
 /* A node that an operator asked to leave stops when it has no part in the ring any more. */
@@ -422,6 +435,49 @@ static void look_at_foreign(struct daemon *daemon)
                "of one cluster",
                daemon->config->data, sentence);
     daemon->exit_code = DAEMON_DATA;
+    begin_stop(daemon);
+}
+
+/* What has come about since, a line each. */
+static void tell_news(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    bool warns;
+    for (int i = 0; i < NEWS_MAX && !daemon->done &&
+                    control_news(daemon->control, sentence, sizeof sentence, &warns);
+         i++)
+        log_printf(daemon->log, warns ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "%s", sentence);
+}
+
+static void look_at_standing(struct daemon *daemon)
+{
+    struct shard_stats stats[CONFIG_SHARDS_MAX];
+    const int64_t now_ns = (int64_t)uv_hrtime();
+    if (daemon->shard_count == 0 || daemon->stopping || !standing_due(&daemon->standing, now_ns))
+        return;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], false, &stats[i]);
+    standing_look(&daemon->standing, now_ns, stats, daemon->shard_count, daemon->log);
+}
+
+/* Another node of this one's name: each of them says so once, and the one outside ends, if somebody
+ * gave it that name; with the name of its host it may be what is left of a change of hosts. */
+static void look_at_twin(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    const uint64_t twin = control_twin_say(daemon->control, sentence, sizeof sentence);
+    if (daemon->stopping || twin == 0)
+        return;
+    if (twin != daemon->twin_told)
+        log_printf(daemon->log, LOG_LEVEL_WARN, "%s", sentence);
+    daemon->twin_told = twin;
+    if (!daemon->config->name_given || !control_twin_ends(daemon->control))
+        return;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "--name %s: %s; this one ends. Expected a name that no living node has",
+               daemon->config->name, sentence);
+    daemon->exit_code = DAEMON_CONFIG;
+    daemon->leaving = true; /* it was never in the ring: nobody is to wait for it */
     begin_stop(daemon);
 }
 
@@ -524,8 +580,11 @@ static void turn(struct daemon *daemon)
     usage_look(daemon);
     spread_view(daemon);
     tell_waiting(daemon);
+    tell_news(daemon);
+    look_at_standing(daemon);
     look_at_departure(daemon);
     look_at_foreign(daemon);
+    look_at_twin(daemon);
     look_at_stop(daemon);
     const int64_t now_ns = now_of(daemon);
     if (now_ns - daemon->clocks_ns >= CLOCK_WALL_EVERY_NS)
@@ -541,6 +600,7 @@ static void turn(struct daemon *daemon)
     /* uv_run looks at timers before it sleeps. One that is due by then must not leave the sleep
      * without an end: it repeats. */
     uv_update_time(&daemon->loop);
+    daemon->wake_ns = (int64_t)uv_hrtime() + wait_ns;
     (void)uv_timer_start(&daemon->timer, on_timer, (uint64_t)(wait_ns + 999999) / 1000000,
                          TIMER_REPEAT_MS);
 }
@@ -551,6 +611,8 @@ void control_loop_run(struct daemon *daemon)
         turn(daemon);
         if (!daemon->done)
             (void)uv_run(&daemon->loop, UV_RUN_ONCE);
+        const int64_t now_ns = (int64_t)uv_hrtime();
+        standing_woke(&daemon->standing, now_ns, now_ns - daemon->wake_ns, daemon->log);
     }
 }
 

@@ -25,6 +25,7 @@
 #include "node/runtime/shard_loop.h"
 #include "node/runtime/signals.h"
 #include "node/runtime/socket.h"
+#include "node/runtime/standing.h"
 #include "storage/store.h"
 
 /* What became of the rules file: it seeds the settings, and is applied to them by SIGHUP. */
@@ -66,6 +67,7 @@ struct daemon {
     void *peers[CONFIG_SHARDS_MAX];
     int redis[CONFIG_SHARDS_MAX]; /* listeners; -1: none, or handed over */
     struct files files;
+    struct standing standing;
     struct room room;
     struct gossip_out gossip_out;
     struct control *control;
@@ -118,6 +120,7 @@ struct daemon {
     bool ready_told;
     bool waiting_told;
     bool foreign_told;
+    uint64_t twin_told; /* the other node of this one's name that was told of last, or 0 */
     bool stopping;
     bool leaving; /* for good: gossip is told */
     bool done;
@@ -128,6 +131,7 @@ struct daemon {
     int64_t adjusted_ns; /* when the clock's rate was set last, */
     int64_t clocks_ns;   /* and when clocks were looked at */
     bool again;          /* stops to start again, with another offset of its clock */
+    int64_t wake_ns;     /* when the loop wanted to wake, as uv_hrtime tells */
     int exit_code;
 };
 

@@ -385,8 +385,12 @@ static int wish(struct daemon *daemon, uint64_t based_on, const char *note)
 void rules_reload(struct daemon *daemon)
 {
     char error[ERROR_LEN];
-    if (daemon->config->rules[0] == '\0')
+    if (daemon->config->rules[0] == '\0') {
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "SIGHUP: there is nothing to reload: this node was started without --rules; the "
+                   "rules of a cluster are changed by `tidegate rules apply FILE`");
         return;
+    }
     struct compiler_job *job = read_rules(daemon, error, sizeof error);
     if (job == NULL) {
         log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import time
 
 from harness import Command, wait_for
@@ -87,3 +88,84 @@ def test_all_that_is_wrong_with_rules_is_told_at_once(new_cluster, tmp_path):
     path.write_text("rules:\n" + "  - {name: a, kee: [user]}\n" * 30)
     many = Command("rules", "validate", str(path)).error.splitlines()
     assert len(many) == 21 and re.search(r"rules.yaml: and \d+ errors more$", many[-1]), many[-3:]
+
+
+def lines(node, *parts):
+    """How many lines of the node's log have all these in them."""
+    return sum(all(part in line for part in parts) for line in node.log().splitlines())
+
+
+# A second node of a name that lives already says why it is outside and ends; the first says it once, and serves on.
+def test_two_nodes_of_one_name_are_told(new_cluster):
+    cluster = new_cluster(2).start()
+    twin = cluster.add()
+    twin.name, twin.data = "n2", os.path.join(cluster.folder, "twin-data")
+    twin.spawn()
+    assert twin.wait_exit(60) == 2
+    assert lines(twin, "warn", "another living node is called n2 too", "this one is kept out of the ring") == 1
+    assert lines(twin, "error", "--name n2: another living node is called n2 too") == 1
+    assert lines(cluster[1], "warn", "another living node is called n2 too", "that one is kept out of the ring") == 1
+    assert lines(cluster[0], "is called n2 too") == 0
+    assert [row["name"] for row in cluster[0].admin("ring")["members"]] == ["n1", "n2"]
+    wait_for(lambda: [row["name"] for row in cluster[0].admin("members")] == ["n1", "n2"], 10, "nobody waits for it")
+
+
+def wait_line(node, *parts, within_s=20):
+    wait_for(lambda: lines(node, *parts), within_s, f"{node} writes a line with {parts}", 0.02)
+
+
+# The log of a cluster tells who came, who went and by whose word, what was changed, and what went wrong with a node.
+def test_the_log_tells_what_became_of_the_cluster(new_cluster):
+    cluster = new_cluster(3).start()
+    first, second, third = cluster.nodes
+    wait_line(first, "ring of epoch", "n3 joins; vnodes are moving")
+    wait_line(first, "ring of epoch", "settled; in it are n1, n2, n3")
+    # a restart in order alarms nobody
+    second.stop()
+    wait_line(first, "member n2 (", "stopped, restart expected")
+    second.start()
+    wait_line(first, "member n2 (", "is alive")
+    cluster.wait_healthy()
+    assert lines(first, "member n2 (", "did not answer") == lines(third, "member n2 (", "did not answer") == 0
+    assert lines(first, "member n2 (", "stopped, restart expected") == 1
+    # changes leave a line at every node, without the names of those whom they are about
+    assert tidegate(first, "block", "user=mallory", "--author", "ada@desk").code == 0
+    assert tidegate(first, "quota", "set", "mallory", "--limit", "5/h", "--author", "ada@desk").code == 0
+    assert tidegate(first, "apikey", "create", "--name", "ci", "--author", "ada@desk").code == 0
+    for node in cluster:
+        wait_line(node, "by ada@desk: a block by the attribute user is in force")
+        wait_line(node, "by ada@desk: what is set for a user was changed")
+        wait_line(node, "by ada@desk: the API key with id ", " was created")
+        assert lines(node, "mallory") == 0
+    # SIGHUP without a rules file
+    first.signal(signal.SIGHUP)
+    wait_line(first, "warn", "SIGHUP: there is nothing to reload: this node was started without --rules")
+    # a node that stood still says so itself
+    third.signal(signal.SIGSTOP)
+    time.sleep(1.5)  # what is tested is a stall of this length
+    third.signal(signal.SIGCONT)
+    wait_line(third, "warn", "this node stood still for ")
+    cluster.wait_healthy(60)
+    # who goes, and by whose word
+    assert tidegate(third, "drain").code == 0
+    wait_line(third, "asked by ", " to drain: it moves all it holds away")
+    wait_line(third, "ring of epoch", "n3 drains, as ", " asked; vnodes are moving")
+    wait_line(first, "ring of epoch", "n3 drains, as it was told; vnodes are moving")
+    wait_line(first, "ring of epoch", "settled; in it are n1, n2")
+
+
+# A ring without a majority, and one that has it again, leave a line, as do vnodes that nobody else stands behind.
+def test_majorities_lost_and_won_leave_a_line(new_cluster):
+    cluster = new_cluster(3).start()
+    for node in cluster.nodes[1:]:
+        node.kill()
+    wait_line(cluster[0], "warn", "member n2 (", "is dead: it did not answer")
+    wait_line(cluster[0], "warn", "the ring is frozen: of its 3 voters n2, n3 cannot be reached")
+    wait_line(cluster[0], "warn", "the configuration cannot be changed now: of its 3 voters ")
+    wait_line(cluster[0], "warn", "majority lost: ", " vnodes are decided here without a majority of their replicas")
+    for node in cluster.nodes[1:]:
+        node.start()
+    wait_line(cluster[0], "the ring can change again: a majority of its voters is in reach")
+    wait_line(cluster[0], "the configuration can be changed again: a majority of its voters is in reach")
+    wait_line(cluster[0], "majority won back: one stands behind every vnode that is decided here")
+    assert lines(cluster[0], "the ring is frozen") == lines(cluster[0], "the configuration cannot be changed") == 1

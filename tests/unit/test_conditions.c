@@ -81,6 +81,26 @@ static void warnings_are_told_and_leave_the_cluster_healthy(void **state)
     net_free(net);
 }
 
+/* Who is stopped in order is expected back, and nobody is to look for a crash. */
+static void a_node_that_was_stopped_in_order_is_told_apart_from_a_dead_one(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    for (int i = 0; i < 100 && !control_stop(net->nodes[2].control); i++)
+        net_run(net, 10 * NET_MS);
+    assert_int_equal(look(net, 0)->count, 1);
+    assert_condition(0, "stopping", "n3");
+    net_stop(net, 2);
+    net_run(net, 15 * NET_SECOND);
+    assert_int_equal(look(net, 0)->count, 1);
+    assert_condition(0, "stopped", "n3");
+    assert_true(found.grave && strstr(found.list[0].says, "expected to start again") != NULL);
+    net_restart(net, 2);
+    net_run(net, 5 * NET_SECOND);
+    assert_int_equal(look(net, 0)->count, 0);
+    net_free(net);
+}
+
 /* All that are left of a frozen ring know it of themselves: that is one thing, not so many. */
 static void a_frozen_ring_is_told_once(void **state)
 {
@@ -130,6 +150,7 @@ int main(void)
         cmocka_unit_test(a_healthy_cluster_has_none),
         cmocka_unit_test(every_node_tells_the_same_and_the_gravest_first),
         cmocka_unit_test(warnings_are_told_and_leave_the_cluster_healthy),
+        cmocka_unit_test(a_node_that_was_stopped_in_order_is_told_apart_from_a_dead_one),
         cmocka_unit_test(a_frozen_ring_is_told_once),
         cmocka_unit_test(of_too_many_the_first_ones_are_told_and_all_are_counted),
     };
