@@ -81,12 +81,42 @@ static void say_well(struct cli_text *out, const struct screen *screen,
     say_verdict(out, options, true, line);
 }
 
-static void say_condition(struct cli_text *out, const struct screen_condition *condition,
+/* What is said of the node, behind its name; NULL: the sentence does not begin with that. */
+static const char *behind_name(const struct screen_condition *condition)
+{
+    const size_t len = strlen(condition->node);
+    const bool begins = len > 0 && strncmp(condition->says, condition->node, len) == 0;
+    return begins && condition->says[len] == ' ' ? condition->says + len : NULL;
+}
+
+/* Whether both say the same, each of its own node. */
+static bool same_said(const struct screen_condition *a, const struct screen_condition *b)
+{
+    const char *of_a = behind_name(a);
+    const char *of_b = behind_name(b);
+    return a->grave == b->grave && of_a != NULL && of_b != NULL && strcmp(of_a, of_b) == 0;
+}
+
+/* "n1 (and n2, n3) decides ...": what several nodes have is one line. */
+static void say_condition(struct cli_text *out, const struct screen *screen, uint32_t at,
                           const struct screen_options *options, bool first)
 {
+    const struct screen_condition *condition = &screen->conditions[at];
     char line[LINE_LEN];
+    char others[NAMES_MAX * SCREEN_NAME_LEN + 64] = "";
     char span[SCREEN_WORD_LEN];
-    if (condition->for_ms > 0)
+    size_t len = 0;
+    uint32_t more = 0;
+    for (uint32_t i = at + 1; i < screen->condition_count; i++)
+        if (same_said(condition, &screen->conditions[i]) && ++more <= NAMES_MAX)
+            len += (size_t)snprintf(others + len, sizeof others - len, "%s%s",
+                                    more > 1 ? ", " : " (and ", screen->conditions[i].node);
+    if (more > NAMES_MAX)
+        len += (size_t)snprintf(others + len, sizeof others - len, ", %u more", more - NAMES_MAX);
+    if (more > 0)
+        (void)snprintf(line, sizeof line, "%s%s)%s", condition->node, others,
+                       behind_name(condition));
+    else if (condition->for_ms > 0)
         (void)snprintf(line, sizeof line, "%s, for %s", condition->says,
                        screen_span(condition->for_ms, span));
     else
@@ -97,19 +127,26 @@ static void say_condition(struct cli_text *out, const struct screen_condition *c
         say(out, "", options->width, "%s", line);
 }
 
+static bool was_said(const struct screen *screen, uint32_t at)
+{
+    for (uint32_t i = 0; i < at; i++)
+        if (same_said(&screen->conditions[i], &screen->conditions[at]))
+            return true;
+    return false;
+}
+
 static void say_degraded(struct cli_text *out, const struct screen *screen,
                          const struct screen_options *options)
 {
     uint32_t said = 0;
     uint32_t more = 0;
     for (uint32_t i = 0; i < screen->condition_count; i++) {
-        if (!screen->conditions[i].grave)
+        if (!screen->conditions[i].grave || was_said(screen, i))
             continue;
-        if (said == SCREEN_LINES_MAX) {
+        if (said == SCREEN_LINES_MAX)
             more++;
-            continue;
-        }
-        say_condition(out, &screen->conditions[i], options, said++ == 0);
+        else
+            say_condition(out, screen, i, options, said++ == 0);
     }
     if (said == 0)
         say_verdict(out, options, false, "the node gives no reason");

@@ -75,8 +75,9 @@ static const struct health_kind kinds[HEALTH_TROUBLES] = {
     [HEALTH_INCOMPLETE] = {.code = "copies_missing",
                            .short_form = "copying",
                            .says = "decides vnodes that not every replica holds",
-                           .means = "every key is answered; a copy of some is on its way",
-                           .advice = "wait, and start no restart of another node yet",
+                           .means =
+                               "every key is answered; a copy of some is missing, or on its way",
+                           .advice = "wait, start what is missing, and restart no other node yet",
                            .grave = true,
                            .passing = true},
     [HEALTH_CROWDED] = {.code = "peers_left_out",

@@ -193,6 +193,7 @@ static void the_first_lines_of_a_bad_day_say_what_is_wrong(void **state)
 static void of_fifty_nodes_those_that_are_well_are_summed_up(void **state)
 {
     char name[SCREEN_NAME_LEN];
+    char says[2 * SCREEN_NAME_LEN];
     struct screen_options all = plain;
     (void)state;
     begin();
@@ -203,15 +204,13 @@ static void of_fifty_nodes_those_that_are_well_are_summed_up(void **state)
     }
     for (int i = 7; i <= 27; i += 10) {
         (void)snprintf(name, sizeof name, "n%d", i);
-        (void)add_condition("disk_failing", name, "cannot write", "its replicas keep it",
-                            "look at its disk");
+        (void)snprintf(says, sizeof says, "%s cannot write to its disk", name);
+        (void)add_condition("disk_failing", name, says, "its replicas keep it", "look at its disk");
         (void)snprintf(nodes[i - 1].troubles, sizeof nodes[i - 1].troubles, "disk_failing");
     }
     assert_true(
         expect(&plain,
-               "DEGRADED: cannot write\n"
-               "          cannot write\n"
-               "          cannot write\n"
+               "DEGRADED: n7 (and n17, n27) cannot write to its disk\n"
                "means     n7, n17, n27: its replicas keep it\n"
                "do        n7, n17, n27: look at its disk\n"
                "cluster   f9d3..4bc0 as n1 sees it; ring 14 settled; rules version 6\n"
