@@ -365,6 +365,28 @@ static void say_regions(struct cli_text *out, const struct screen *screen,
         say(out, "regions", options->width, "%s", line);
 }
 
+static void say_busiest(struct cli_text *out, const struct screen *screen,
+                        const struct screen_options *options)
+{
+    enum { SHOWN = 3, PERCENT = 100 };
+    char line[LINE_LEN] = "";
+    for (uint32_t i = 0; i < screen->busiest_count && i < SHOWN; i++) {
+        const struct screen_rule *rule = &screen->busiest[i];
+        const size_t len = strlen(line);
+        char word[SCREEN_WORD_LEN];
+        char denied[SCREEN_WORD_LEN] = "";
+        if (rule->checks_rate <= 0)
+            continue;
+        if (rule->denied_rate > 0)
+            (void)snprintf(denied, sizeof denied, " (%.0f%% denied)",
+                           rule->denied_rate * PERCENT / rule->checks_rate);
+        (void)snprintf(line + len, sizeof line - len, "%s%s %s/s%s", len > 0 ? ", " : "",
+                       rule->name, screen_rate(rule->checks_rate, word), denied);
+    }
+    if (line[0] != '\0')
+        say(out, "busiest", options->width, "%s", line);
+}
+
 static void say_changes(struct cli_text *out, const struct screen *screen,
                         const struct screen_options *options)
 {
@@ -414,6 +436,7 @@ void screen_write(struct cli_text *out, const struct screen *screen,
     } else {
         say_counts(out, screen, options);
     }
+    say_busiest(out, screen, options);
     say_changes(out, screen, options);
     say(out, "more", options->width, "--node NAME, --all, --watch, -o json; tidegate members");
 }

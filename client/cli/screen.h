@@ -12,6 +12,7 @@
  *   NODE  STATE  UP     CHECKS/S  DENIED  ACK P99  MEMORY    DISK         CLOCK  NOTE
  *   n1    alive  2h31m    12,031    8.1%    0.9ms  31%/256M  0.4s behind  +2ms
  *
+ *   busiest   search-per-user 18,200/s (11% denied), signup-per-phone 31/s (64% denied)
  *   changed   20:05:36 root@vm blocked user=mallory (abuse)
  *
  * R1  No line is longer than the width; what does not fit ends in "..".
@@ -93,6 +94,12 @@ struct screen_node {
     bool ephemeral;
 };
 
+struct screen_rule {
+    char name[160];
+    double checks_rate;
+    double denied_rate;
+};
+
 struct screen_change {
     uint64_t time_ms;
     char author[SCREEN_NAME_LEN];
@@ -119,6 +126,8 @@ struct screen {
     uint64_t dead;
     struct screen_condition conditions[SCREEN_CONDITIONS_MAX];
     uint32_t condition_count;
+    struct screen_rule busiest[SCREEN_CHANGES_MAX]; /* rules that answer most */
+    uint32_t busiest_count;
     struct screen_change changes[SCREEN_CHANGES_MAX];
     uint32_t change_count;
     char warnings[SCREEN_CHANGES_MAX][SCREEN_TEXT_LEN]; /* of the node that is asked */

@@ -179,6 +179,15 @@ static void read_lists(const struct row *all, struct screen *screen)
            is_map(&row);
          step(&row))
         read_condition(&row, &screen->conditions[screen->condition_count++]);
+    count = elements(all, "busiest", &row);
+    for (; screen->busiest_count < count && screen->busiest_count < SCREEN_CHANGES_MAX &&
+           is_map(&row);
+         step(&row)) {
+        struct screen_rule *rule = &screen->busiest[screen->busiest_count++];
+        text(&row, "rule", rule->name, sizeof rule->name);
+        rule->checks_rate = real(&row, "checks_per_s");
+        rule->denied_rate = real(&row, "denied_per_s");
+    }
     count = elements(all, "changes", &row);
     for (;
          screen->change_count < count && screen->change_count < SCREEN_CHANGES_MAX && is_map(&row);

@@ -66,7 +66,8 @@ uint32_t control_count_removed(const struct control *control);
 const char *control_place_in_ring(const struct control *control, const char *region, uint64_t id);
 /* Since when its region is out of reach, whatever that said of it last; 0: it is not. */
 int64_t control_lost_since(const struct control *control, uint64_t id);
-/* Fields `nodes`, `nodes_more`, `figures_awaited`; `changes` (control_nodes.c). */
+/* Fields `nodes`, `nodes_more`, `figures_awaited`; `busiest`; `changes` (control_nodes.c). */
+void control_put_busiest(const struct answer_context *context);
 void control_put_nodes(const struct answer_context *context);
 void control_put_changes(const struct answer_context *context);
 /* A field `health`: what is wrong with that member, as an array of codes. */

@@ -8,7 +8,8 @@
  *
  * A frame is the byte 0xc1, as of join.h, whose types these continue, and one msgpack array:
  *
- *   [version, type, cluster id, sender, address to answer, number, [figure, ...]]
+ *   [version, type, cluster id, sender, address to answer, number, [figure, ...],
+ *    [[rule, checks, denied], ...]]
  *
  * F1  The order of figures is that of enum figure, and only grows: what a sender does not know is
  *     missing at the end, and what a receiver does not know is stepped over.
@@ -49,9 +50,23 @@ enum figure {
     FIGURES
 };
 
+enum { FIGURES_RULES = 5, FIGURES_NAME_LEN = POLICY_NAME_LEN_MAX + 1 };
+
+struct figures_rule {
+    char name[FIGURES_NAME_LEN];
+    uint64_t checks_rate; /* of a second or two, by this rule */
+    uint64_t denied_rate;
+};
+
 struct figures {
     uint64_t values[FIGURES];
+    uint32_t rule_count;
+    struct figures_rule rules[FIGURES_RULES]; /* that answer most, the first one most often */
 };
+
+/* Adds what a rule answers elsewhere to a list of at most `max`, in order; returns how many. */
+uint32_t figures_add_rule(struct figures_rule *list, uint32_t count, uint32_t max,
+                          const struct figures_rule *rule);
 
 /* Figures of one node, and what its rates are reckoned from; zeroed to begin with. */
 struct figures_meter {
@@ -82,7 +97,7 @@ struct figures_frame {
     struct figures figures; /* of a TELL */
 };
 
-enum { FIGURES_FRAME_MAX = 512 };
+enum { FIGURES_FRAME_MAX = 512 + FIGURES_RULES * (POLICY_NAME_LEN_MAX + 32) };
 
 /* Length, or TG_ETOOBIG. */
 MUST_USE int figures_encode(const struct figures_frame *frame, void *out, size_t capacity);

@@ -13,7 +13,7 @@
 
 #include "node/cluster/figures.h"
 
-enum { GATHER_MAX = 512, GATHER_AT_ONCE = 64 };
+enum { GATHER_MAX = 256, GATHER_AT_ONCE = 64 };
 
 struct gather_row {
     uint64_t id;

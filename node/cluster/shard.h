@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "node/cluster/busiest.h"
 #include "node/cluster/effects.h"
 #include "node/cluster/lag.h"
 #include "node/cluster/pools.h"
@@ -292,7 +293,8 @@ struct shard_holding {
 };
 
 struct shard_stats {
-    int64_t taken_ns; /* when these figures were true */
+    int64_t taken_ns;       /* when these figures were true */
+    struct busiest busiest; /* which rules answer most */
 
     /* ---- items, as they are decided */
     uint64_t checks; /* items decided here */

@@ -119,6 +119,25 @@ def test_watching_shows_what_each_node_decides_a_second(new_cluster):
     assert seen and seen[-1] > 100 and "\x1b" not in line, seen
 
 
+# Which rules answer most, of all nodes together, and how many of their checks are denied.
+def test_the_busiest_rules_are_named_with_what_they_deny(new_cluster, tmp_path):
+    cluster = new_cluster(2)
+    cluster.start()
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("rules:\n  - {name: often, match: {api: /a}, key: [user], limits: [{rate: 3/h}]}\n"
+                     "  - {name: seldom, match: {api: /b}, key: [user], limits: [{rate: 1000/h}]}\n")
+    assert Command("rules", "apply", str(rules), "--yes", endpoints=[cluster[0].endpoint]).code == 0
+
+    def ask():
+        for at in range(2):
+            Command("check", "api=/a", "user=ada", "--repeat", "100", endpoints=[cluster[at].endpoint])
+        Command("check", "api=/b", "user=ada", "--repeat", "5", endpoints=[cluster[1].endpoint])
+        return re.search(r"^busiest +often [\d,.]+/s \((9\d|100)% denied\), seldom [\d.]+/s$", status(cluster[0]).output, re.MULTILINE)
+    wait_for(ask, 30, "both are named")
+    told = json.loads(status(cluster[1], "-o", "json").output)
+    assert [row["author"] != "" and row["says"] for row in told["changes"]][:1] == [f"rules version {told['rules']['version']}"]
+
+
 # One node is dead, one has a full disk, and the clock of one is an hour ahead: the first three lines, whoever is asked.
 @pytest.mark.skipif(is_slowed(), reason="a sanitizer must be loaded before faketime")
 def test_the_first_lines_of_a_bad_day_say_what_is_wrong_at_every_node(new_cluster, small_disk, tmp_path, measured):

@@ -68,6 +68,12 @@ static struct figures_frame frame_of(enum figures_type type)
     (void)snprintf(frame.address, sizeof frame.address, "10.0.0.7:7602");
     for (int i = 0; type == FIGURES_TELL && i < FIGURES; i++)
         frame.figures.values[i] = UINT64_MAX - (uint64_t)i;
+    for (uint32_t i = 0; type == FIGURES_TELL && i < FIGURES_RULES; i++) {
+        memset(frame.figures.rules[i].name, 'a' + (int)i, POLICY_NAME_LEN_MAX);
+        frame.figures.rules[i].checks_rate = UINT64_MAX;
+        frame.figures.rules[i].denied_rate = UINT64_MAX - 1;
+        frame.figures.rule_count++;
+    }
     return frame;
 }
 
@@ -129,6 +135,44 @@ static void damaged_frames_are_refused(void **state)
         if (figures_decode(spoilt, (size_t)len, &back) == 0)
             assert_true(back.type == FIGURES_ASK || back.type == FIGURES_TELL);
     }
+}
+
+/* Rules of several shards are one list, and what is of a policy that is not in force any more is
+ * nobody's. */
+static void the_busiest_rules_are_those_of_all_shards_by_name(void **state)
+{
+    static const char text[] = "rules:\n"
+                               "  - {name: a, key: [user], limits: [{rate: 1/s}]}\n"
+                               "  - {name: b, key: [user], limits: [{rate: 2/s}]}\n";
+    struct figures_meter meter = {.taken_ns = 0};
+    struct control_report report = report_at(SECOND);
+    struct policy_error error;
+    struct policy *policy;
+    (void)state;
+    memset(stats, 0, sizeof stats);
+    assert_int_equal(policy_compile(text, strlen(text), alloc_heap(), &policy, &error), 0);
+    report.policy = policy;
+    for (int i = 0; i < 2; i++) {
+        const uint16_t one = (uint16_t)i;
+        for (int64_t at = 0; at <= 200; at++)
+            busiest_count(&stats[i].busiest, policy_digest(policy), at % 4 == 0 ? 1 - one : one,
+                          at % 2 == 0, 100 * SECOND + at * SECOND / 100);
+        stats[i].taken_ns = 102 * SECOND + SECOND / 10;
+    }
+    stats[1].busiest.last.checks[0] += 8;
+    figures_take(&meter, &report, 103 * SECOND);
+    assert_int_equal(meter.now.rule_count, 2);
+    assert_true(meter.now.rules[0].checks_rate >= meter.now.rules[1].checks_rate);
+    assert_true(meter.now.rules[0].checks_rate >= 98 * 1000 &&
+                meter.now.rules[0].checks_rate <= 110 * 1000);
+    stats[0].taken_ns = stats[1].taken_ns = 110 * SECOND; /* of long ago */
+    figures_take(&meter, &report, 111 * SECOND);
+    assert_int_equal(meter.now.rule_count, 0);
+    stats[0].taken_ns = 102 * SECOND + SECOND / 10;
+    stats[0].busiest.digest++;
+    figures_take(&meter, &report, 112 * SECOND);
+    assert_int_equal(meter.now.rule_count, 0);
+    policy_free(&policy);
 }
 
 static void look(struct net *net, uint32_t at)
@@ -218,6 +262,7 @@ int main(void)
         cmocka_unit_test(a_frame_comes_back_as_it_was),
         cmocka_unit_test(more_and_fewer_figures_are_read),
         cmocka_unit_test(damaged_frames_are_refused),
+        cmocka_unit_test(the_busiest_rules_are_those_of_all_shards_by_name),
         cmocka_unit_test(who_is_asked_gathers_the_figures_of_all_while_somebody_looks),
         cmocka_unit_test(figures_that_nobody_asked_for_count_for_nothing),
         cmocka_unit_test(strangers_are_answered_at_a_bounded_rate),

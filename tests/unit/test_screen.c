@@ -113,6 +113,9 @@ static void a_healthy_cluster_is_told_in_few_lines(void **state)
 {
     (void)state;
     trio();
+    screen.busiest[0] = (struct screen_rule){"search-per-user", 18200, 2002};
+    screen.busiest[1] = (struct screen_rule){"allow-health", 3.25, 0};
+    screen.busiest_count = 2;
     screen.changes[screen.change_count++] =
         (struct screen_change){1764188736000, "root@vm", "blocked user=mallory", "abuse"};
     assert_true(
@@ -126,6 +129,7 @@ static void a_healthy_cluster_is_told_in_few_lines(void **state)
                "n2    alive  2h31m    12,031    8.1%    0.9ms  31%/256M  0.4s behind  +2ms\n"
                "n3    alive  2h31m    12,031    8.1%    0.9ms  31%/256M  0.4s behind  -1ms\n"
                "\n"
+               "busiest   search-per-user 18,200/s (11% denied), allow-health 3.2/s\n"
                "changed   2025-11-26 20:25:36 root@vm blocked user=mallory (abuse)\n"
                "more      --node NAME, --all, --watch, -o json; tidegate members\n") <= 15);
 }
