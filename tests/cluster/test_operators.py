@@ -3,9 +3,11 @@
 import os
 import re
 import signal
+import socket
 import time
 
-from harness import Command, wait_for
+from harness import Command, scaled, wait_for
+from harness.client import Refused, long_limit
 
 
 def tidegate(node, *arguments, **options):
@@ -169,3 +171,47 @@ def test_majorities_lost_and_won_leave_a_line(new_cluster):
     wait_line(cluster[0], "the configuration can be changed again: a majority of its voters is in reach")
     wait_line(cluster[0], "majority won back: one stands behind every vnode that is decided here")
     assert lines(cluster[0], "the ring is frozen") == lines(cluster[0], "the configuration cannot be changed") == 1
+
+
+def say(address, *commands):
+    """What a Redis client is answered, a line each."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=scaled(5)) as connection:
+        connection.sendall("".join(f"{command}\r\n" for command in commands).encode())
+        stream = connection.makefile("rb")
+        return [stream.readline().decode().rstrip("\r\n") for _ in commands]
+
+
+# A node without a cluster answers everybody at once with what it waits for, and serves the same clients when it has one.
+def test_a_node_that_has_not_joined_says_what_it_waits_for(new_cluster):
+    cluster = new_cluster(2)
+    first, second = cluster.nodes
+    second.arguments += ["--seed", "nosuch.invalid:7602"]
+    second.spawn()
+    wait_line(second, "tidegated", "starts")
+    reason = f"waiting for a cluster: seed {first.gossip} does not answer; seed nosuch.invalid cannot be resolved"
+    wait_for(lambda: tidegate(second, "status", "--timeout", "300ms").code == 2, 10, "it takes connections")
+    for words in (["status"], ["members"], ["blocks"], ["rules", "list"]):
+        done = tidegate(second, *words)
+        assert (done.code, done.error) == (2, f"tidegate: {reason}\n"), done
+    for words in (["--key", "ada", "--rate", "5/60s"], ["user=ada", "--explain"]):
+        started = time.monotonic()
+        done = tidegate(second, "check", *words)
+        assert done.code == 2 and reason in done.error, done
+        assert time.monotonic() - started < scaled(2), "at once, not when its time is over"
+    with second.client(deadline_s=1) as client:
+        for question in (lambda: client.admin("status"), lambda: client.check("ada", long_limit(5))):
+            try:
+                question()
+                raise AssertionError("it was answered")
+            except Refused as refusal:
+                assert reason in str(refusal)
+    assert say(second.resp, "PING", "CL.THROTTLE ada 15 30 60", "INFO", "TG.CHECK user ada") == \
+        [f"-UNAVAILABLE {reason}"] * 4
+    wait_line(second, "warn", "not serving: " + reason)
+    first.start()
+    wait_line(second, "tidegated ready")
+    assert say(second.resp, "PING") == ["+PONG"]
+    cluster.wait_healthy()
+    assert tidegate(second, "check", "--key", "ada", "--rate", "5/60s").code == 0
+    assert lines(second, "not serving: ") == 1 and lines(second, "seed nosuch.invalid: ") == 2
