@@ -8,6 +8,7 @@ import time
 
 from harness import Command, scaled, wait_for
 from harness.client import Refused, long_limit
+from harness.resp import Resp
 
 
 def tidegate(node, *arguments, **options):
@@ -215,3 +216,37 @@ def test_a_node_that_has_not_joined_says_what_it_waits_for(new_cluster):
     cluster.wait_healthy()
     assert tidegate(second, "check", "--key", "ada", "--rate", "5/60s").code == 0
     assert lines(second, "not serving: ") == 1 and lines(second, "seed nosuch.invalid: ") == 2
+
+
+# What blocks a request is told with whoever has said so, until when and why: beside the rules, with a check, over Redis.
+def test_explanations_know_what_blocks(new_cluster):
+    cluster = new_cluster(2).start()
+    node, other = cluster.nodes
+    for words in (["block", "user=mallory", "--reason", "abuse", "--for", "1h"], ["block", "10.0.0.0/8", "--reason", "noise"],
+                  ["block", "--key", "exports"], ["quota", "set", "bob", "--block", "unpaid"]):
+        assert tidegate(node, *words, "--author", "ada@desk").code == 0
+    wait_for(lambda: len(other.admin("blocks")) == 3, 10, "all know the blocks")
+    wait_for(lambda: tidegate(other, "check", "user=bob").code == 1, 10, "and what is set for bob")
+
+    def explained(*words):
+        return tidegate(other, *words, "-o", "json").rows[0]["blocked"]
+
+    told = explained("rules", "explain", "user=mallory", "api=/x")
+    assert {name: told[name] for name in ("by", "kind", "what", "reason", "status", "author")} == \
+        {"by": "block", "kind": "attr", "what": "user=mallory", "reason": "abuse", "status": 403, "author": "ada@desk"}
+    assert 3500_000 < told["left_ms"] <= 3600_000 and told["until"] > told["time"] > "2"
+    assert tidegate(other, "rules", "explain", "user=mallory", "-o", "json").rows[0]["allowed"] is False
+    told = explained("rules", "explain", "ip=10.1.2.3:5000")
+    assert (told["kind"], told["what"], told["reason"], told["until"]) == ("cidr", "10.0.0.0/8", "noise", "")
+    told = explained("rules", "explain", "user=bob")
+    assert (told["by"], told["what"], told["reason"], told["author"]) == ("quota", "bob", "unpaid", "ada@desk")
+    assert explained("rules", "explain", "user=ann") is None
+    assert explained("check", "user=mallory", "--explain")["author"] == "ada@desk"
+    assert explained("check", "--key", "exports", "--rate", "5/s", "--explain")["what"] == "exports"
+    shown = tidegate(other, "check", "ip=10.9.9.9", "--explain").output.splitlines()[-1]
+    assert shown == "  blocked: 10.0.0.0/8, by ada@desk, without an end: noise"
+    assert "blocked" not in tidegate(other, "check", "user=ann", "--explain", "-o", "json").rows[0]
+    with Resp(other.resp) as client:
+        reply = client.ask("TG.CHECK", "user", "mallory", "MESSAGE", "STATUS")
+        assert reply[5:] == ["blocked", "", "abuse", 403], reply
+        assert client.ask("TG.CHECK", "user", "ann", "STATUS")[-1] in (200, 0)
