@@ -257,8 +257,8 @@ MUST_USE int control_remove(struct control *control, int64_t now_ns, uint64_t id
 uint64_t control_twin_say(const struct control *control, char *out, size_t capacity);
 /* Whether it is this one, and the other is no ghost of what it was itself. */
 bool control_twin_ends(const struct control *control);
-/* Whoever asked this node last to go or to remove another, and which node that is about; NULL: nobody
- * has. Lives until the next event. */
+/* Whoever asked this node last to go or to remove another, and which node that is about; NULL:
+ * nobody has. Lives until the next event. */
 const char *control_asked(const struct control *control, uint64_t *node);
 /* Names of the members of a ring, in the order of people, as many as fit sensibly. */
 void control_ring_names(const struct ring_config *config, char *out, size_t capacity);

@@ -174,8 +174,8 @@ void disk_keep_incarnation(struct daemon *daemon, uint64_t incarnation);
 void disk_look(struct daemon *daemon);
 
 /* ---- seeds.c ---- */
-/* The gossip addresses of the configured seeds, at most CONTROL_SEEDS_MAX; returns how many. `lost`:
- * a sentence's part on the names that stand for none, or "". `log` may be NULL. */
+/* The gossip addresses of the configured seeds, at most CONTROL_SEEDS_MAX; returns how many.
+ * `lost`: a sentence's part on the names that stand for none, or "". `log` may be NULL. */
 uint32_t seeds_resolve(const struct config *config, char (*seeds)[VIEW_TEXT_LEN],
                        const struct log *log, char lost[SEEDS_LOST_LEN]);
 
