@@ -178,7 +178,8 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
     [CLI_RULES_EXPLAIN] =
         {"attr=value... [--rules FILE]", "which rules act on a request, and why others do not",
          "Nothing is counted. With --rules the rules of FILE (- for standard input) are meant,\n"
-         "and no node is asked; without it, those in force at the node that is asked. What the\n"
+         "and no node is asked; without it, those in force at the node that is asked. BLOCKED is\n"
+         "what denies the request before any rule: by whom, until when and why. What the\n"
          "limits say is told by `tidegate peek --explain`.\n",
          "  tidegate rules explain api=/signup phone=+15550100 --rules rules.yaml\n"
          "  tidegate rules explain api=/signup phone=+15550100 -o json\n"},

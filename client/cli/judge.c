@@ -266,7 +266,8 @@ static int show_report(struct cli *cli, const struct policy *policy,
     struct mp_writer writer;
     int status = CLI_EXIT_INVALID;
     mp_writer_init(&writer, bytes, room);
-    policy_report_put(&writer, policy, result, reasons);
+    policy_report_put(&writer, policy, result, reasons, false);
+    mp_put_nil(&writer); /* what is blocked, only a node knows */
     if (cli_answer_from(&writer, &answer))
         status = cli_answer_show(cli, &answer);
     cli_answer_fini(&answer);

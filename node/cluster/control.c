@@ -143,6 +143,7 @@ static void seek(struct control *control, struct effects *effects)
 {
     for (size_t i = 0; i < control->gossip.met_count; i++) {
         const struct swim_met *met = &control->gossip.met[i];
+        control_note_seed(control, met);
         if (has_cluster(met->cluster_id)) {
             if (control->now_ns - control->asked_ns < CONTROL_ASK_NS ||
                 !control_region_admits(control, &met->record))
@@ -442,8 +443,14 @@ int64_t control_next_deadline(const struct control *control)
 
 void control_add_seed(struct control *control, const char *address)
 {
+    struct control_options *options = &control->options;
     const int error = swim_add_seed(control->swim, address);
     ASSERT(error == 0 || error == TG_EFULL || error == TG_EINVALID);
+    for (uint32_t i = 0; i < options->seed_count; i++)
+        if (strcmp(options->seeds[i], address) == 0)
+            return;
+    if (error == 0 && options->seed_count < CONTROL_SEEDS_MAX)
+        (void)snprintf(options->seeds[options->seed_count++], VIEW_TEXT_LEN, "%s", address);
 }
 
 const struct ring_config *control_config(const struct control *control)

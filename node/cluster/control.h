@@ -46,6 +46,7 @@
 
 enum {
     CONTROL_SEEDS_MAX = 64,
+    CONTROL_SEEDS_HEARD = 16,
     CONTROL_CONFIG_LEN_MAX = 256 << 10,
     CONTROL_CLUSTER_ID_LEN = 16,
     CONTROL_PATH_LEN = 256,
@@ -106,6 +107,8 @@ void control_receive(struct control *control, int64_t now_ns, const void *frame,
 void control_tick(struct control *control, int64_t now_ns, struct effects *effects);
 int64_t control_next_deadline(const struct control *control);
 
+/* What a node waits for that cannot serve yet; false: it can, as far as this core is concerned. */
+bool control_waiting(const struct control *control, char *out, size_t capacity);
 /* Adds a gossip address to be tried, as options.seeds are; one known or too many is ignored. */
 void control_add_seed(struct control *control, const char *address);
 /* Whether this node has a cluster, and which. */

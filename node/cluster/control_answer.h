@@ -83,6 +83,23 @@ size_t answer_rows_from(const struct answer_context *context, uint32_t kind, siz
 bool answer_argument(const struct answer_context *context, const char *name,
                      struct mp_cursor *cursor);
 
+struct person;
+/* What may deny a request before any rule: NULL, or the rule that says so. */
+struct control_denial {
+    const struct policy_attribute *attributes; /* in their one spelling */
+    size_t count;
+    const struct settings_text *key;   /* an inline key instead, or NULL */
+    const struct policy_rule *refusal; /* of its API key */
+    const struct policy_rule *block;
+    const struct person *person; /* whose `denied` is what is set for the user; or NULL */
+};
+/* The block that denies these attributes, or the inline key. */
+const struct policy_rule *control_find_denial(const struct answer_context *context,
+                                              const struct policy_attribute *attributes,
+                                              size_t count, const struct settings_text *key);
+/* A value: a map on what denies, by whom, until when and why; nil if nothing does. */
+void control_put_denial(const struct answer_context *context, const struct control_denial *denial);
+
 /* Begins the edit that the command asks for by `id`, `author`, `note` and `base`, which are filled
  * in here, and answers how it stands. */
 void control_answer_edit(struct answer_context *context, struct control_edit_request *request);

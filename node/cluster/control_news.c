@@ -5,10 +5,11 @@
  *   changed     blocks, API keys and quotas, by whom; rules have lines of their own, where they
  *               are put in force (rules_file.c)
  *
- * O1  A state is told when it has lasted for a second: a restart in order, or a lost frame, is
- * none. O2  Of changes at most NEWS_LINES are told in a second, and then how many more: an import
- * of 100,000 quotas is no reason to write as many lines. O3  No sentence has in it who is blocked,
- * or whose quota it is (log.h): the version that is named leads there, for whoever may ask.
+ * O1  A state is told when it has lasted for a second: a restart in order is none.
+ * O2  Of changes at most NEWS_LINES are told in a second, and then how many more: an import of
+ *     100,000 quotas is no reason to write as many lines.
+ * O3  No sentence has in it who is blocked, or whose quota it is (log.h): the version that is named
+ *     leads there, for whoever may ask.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -109,6 +109,12 @@ struct control {
         char name[VIEW_TEXT_LEN];
         uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
     } foreign;
+    struct control_seed {
+        char address[SWIM_ADDRESS_LEN];
+        char name[VIEW_TEXT_LEN];
+        int64_t heard_ns; /* 0: never */
+        bool has_cluster;
+    } seeds_heard[CONTROL_SEEDS_HEARD]; /* who answered a node without a cluster */
     struct control_twin {
         uint64_t id; /* 0: no other living node has this node's name */
         int64_t since_ns;
@@ -202,6 +208,10 @@ void control_tell_self(struct control *control);
 /* ---- control_foreign.c ---- */
 /* Takes what gossip met, and looks whether anybody of the own cluster is there. */
 void control_look_foreign(struct control *control);
+
+/* ---- control_waiting.c ---- */
+/* Notes who answered at a seed, while there is no cluster. */
+void control_note_seed(struct control *control, const struct swim_met *met);
 
 /* ---- control_twin.c ---- */
 /* Looks for another living node of this node's name, now and then. */

@@ -4,9 +4,8 @@
  *
  *   WHAT: found FOUND; expected EXPECTED
  *
- * I1  The first error of a reader stays (yaml_reader_fail); where all are wanted, it is one of a
- * list. I2  What is quoted is cut and made printable, so a sentence is one line whatever the file
- * holds.
+ * I1  The first error of a reader stays (yaml_reader_fail), and is listed where all are wanted.
+ * I2  What is quoted is cut and made printable, so a sentence is one line whatever the file holds.
  *
  * Must not: allocate, or know what any key means.
  */

@@ -24,6 +24,7 @@
 enum {
     BURST_FRAMES = 256,
     WAITING_MS = 5000,
+    WAITING_AGAIN_MS = 60000,
     TIMER_REPEAT_MS = 1,
     FAREWELL_MS = 500,
     NEWS_MAX = 16 /* lines of one turn */
@@ -347,33 +348,71 @@ static void start_if_joined(struct daemon *daemon)
 }
 
 /* While no cluster was found: names may resolve only now, or to other nodes than before. */
-static void look_for_seeds(struct daemon *daemon)
+static void look_for_seeds(struct daemon *daemon, const struct log *log)
 {
     char seeds[CONTROL_SEEDS_MAX][VIEW_TEXT_LEN];
-    const uint32_t count = seeds_resolve(daemon->config, seeds, daemon->log);
+    const uint32_t count = seeds_resolve(daemon->config, seeds, log, daemon->seeds_lost);
     for (uint32_t i = 0; i < count; i++)
         control_add_seed(daemon->control, seeds[i]);
 }
 
+/* What a node that does not serve yet waits for: the one place that says so, to whoever asks. */
+static void say_waiting(const struct daemon *daemon, char out[CONTROL_SENTENCE_LEN])
+{
+    if (control_waiting(daemon->control, out, CONTROL_SENTENCE_LEN)) {
+        const size_t len = strlen(out);
+        if (control_identity(daemon->control) == NULL)
+            (void)snprintf(out + len, CONTROL_SENTENCE_LEN - len, "%s", daemon->seeds_lost);
+        return;
+    }
+    (void)snprintf(
+        out, CONTROL_SENTENCE_LEN, "%s",
+        rules_awaited(daemon)
+            ? "waiting for rules of the cluster that this node can put in force (its log "
+              "tells what keeps it)"
+        : control_settings_awaited(daemon->control, now_of(daemon))
+            ? "waiting for the cluster's configuration"
+            : "about to serve");
+}
+
+/* In the log at first after five seconds, then every minute. Meanwhile seeds are resolved again. */
 static void tell_waiting(struct daemon *daemon)
 {
-    if (daemon->ready_told || now_of(daemon) - daemon->waited_ns < (int64_t)WAITING_MS * 1000000)
+    char sentence[CONTROL_SENTENCE_LEN];
+    const int64_t now_ns = now_of(daemon);
+    if (daemon->ready_told || now_ns - daemon->waited_ns < (int64_t)WAITING_MS * 1000000)
         return;
-    daemon->waited_ns = now_of(daemon);
-    look_for_seeds(daemon);
-    if (daemon->waiting_told)
+    const bool told = daemon->waiting_told_ns != 0 &&
+                      now_ns - daemon->waiting_told_ns < (int64_t)WAITING_AGAIN_MS * 1000000;
+    daemon->waited_ns = now_ns;
+    look_for_seeds(daemon, told ? NULL : daemon->log);
+    if (told)
         return;
-    daemon->waiting_told = true;
-    if (control_identity(daemon->control) != NULL)
-        log_printf(daemon->log, LOG_LEVEL_WARN,
-                   "no ring of region %s found yet; trying on (`tidegate status` tells what it "
-                   "waits for)",
-                   daemon->config->region);
-    else
-        log_printf(
-            daemon->log, LOG_LEVEL_WARN,
-            "no cluster found at the seeds yet; trying on (start one node without --seed, or "
-            "with --bootstrap, to create a cluster)");
+    daemon->waiting_told_ns = now_ns;
+    say_waiting(daemon, sentence);
+    log_printf(daemon->log, LOG_LEVEL_WARN, "not serving: %s%s", sentence,
+               control_identity(daemon->control) == NULL
+                   ? ". Trying on; start one node without --seed, or with --bootstrap, to create a "
+                     "cluster"
+                   : "");
+}
+
+/* Clients are told why, while nobody else is there to answer them. */
+static void look_at_lobby(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    if (daemon->shard_count > 0 || daemon->done) {
+        lobby_free(&daemon->lobby);
+        return;
+    }
+    if (daemon->lobby == NULL && lobby_new(&daemon->lobby) != 0)
+        return; /* the next turn tries again */
+    say_waiting(daemon, sentence);
+    for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        lobby_answer(daemon->lobby, daemon->clients[i], sentence);
+        lobby_accept(daemon->lobby, daemon->redis[i]);
+    }
+    lobby_answer_redis(daemon->lobby, sentence);
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */
@@ -576,6 +615,7 @@ static void turn(struct daemon *daemon)
     disk_look(daemon);
     look_at_health(daemon);
     start_if_joined(daemon);
+    look_at_lobby(daemon);
     rules_look(daemon);
     usage_look(daemon);
     spread_view(daemon);

@@ -253,7 +253,7 @@ static void copy_text(char *out, size_t capacity, const char *text)
     (void)snprintf(out, capacity, "%s", text);
 }
 
-static void describe_node(const struct daemon *daemon, struct control_options *options)
+static void describe_node(struct daemon *daemon, struct control_options *options)
 {
     const struct config *config = daemon->config;
     options->node_id = daemon->node_id;
@@ -271,7 +271,7 @@ static void describe_node(const struct daemon *daemon, struct control_options *o
     options->weight = config->weight;
     options->shards = (uint16_t)config->shards;
     options->bootstrap = config->bootstrap;
-    options->seed_count = seeds_resolve(config, options->seeds, daemon->log);
+    options->seed_count = seeds_resolve(config, options->seeds, daemon->log, daemon->seeds_lost);
     options->seeds_pending = config->seed_count > 0 && options->seed_count == 0;
 }
 
@@ -682,6 +682,7 @@ static void stop(struct daemon *daemon)
     compiler_free(&daemon->compiler);
     if (daemon->mailbox.letters != NULL)
         control_loop_close(daemon);
+    lobby_free(&daemon->lobby);
     control_free(&daemon->control);
     gossip_out_fini(&daemon->gossip_out);
     socket_close(&daemon->gossip);

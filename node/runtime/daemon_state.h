@@ -19,6 +19,7 @@
 #include "node/runtime/failure.h"
 #include "node/runtime/files.h"
 #include "node/runtime/gossip_out.h"
+#include "node/runtime/lobby.h"
 #include "node/runtime/log_output.h"
 #include "node/runtime/mailbox.h"
 #include "node/runtime/room.h"
@@ -49,6 +50,8 @@ struct usage {
     bool failed; /* the last write */
 };
 
+enum { SEEDS_LOST_LEN = 256 };
+
 struct daemon {
     const struct config *config;
     struct log_output output;
@@ -66,6 +69,7 @@ struct daemon {
     void *clients[CONFIG_SHARDS_MAX];
     void *peers[CONFIG_SHARDS_MAX];
     int redis[CONFIG_SHARDS_MAX]; /* listeners; -1: none, or handed over */
+    struct lobby *lobby;          /* NULL: the shards answer clients */
     struct files files;
     struct standing standing;
     struct room room;
@@ -116,15 +120,16 @@ struct daemon {
     int signals;
     struct mailbox mailbox;
     struct socket_holder holder;
+    char seeds_lost[SEEDS_LOST_LEN]; /* as of seeds_resolve */
     bool joined_due;
     bool ready_told;
-    bool waiting_told;
     bool foreign_told;
     uint64_t twin_told; /* the other node of this one's name that was told of last, or 0 */
     bool stopping;
     bool leaving; /* for good: gossip is told */
     bool done;
-    int64_t waited_ns; /* when it was last told that no cluster was found */
+    int64_t waited_ns;       /* when seeds were last resolved while no cluster is found */
+    int64_t waiting_told_ns; /* when the log last had what is waited for, or 0 */
     int64_t stop_ns;
     int64_t health_ns;   /* when what is wrong with the node was looked at last, */
     bool troubled;       /* and whether something was */
@@ -173,9 +178,10 @@ void disk_keep_incarnation(struct daemon *daemon, uint64_t incarnation);
 void disk_look(struct daemon *daemon);
 
 /* ---- seeds.c ---- */
-/* The gossip addresses of the configured seeds, at most CONTROL_SEEDS_MAX; returns how many. */
+/* The gossip addresses of the configured seeds, at most CONTROL_SEEDS_MAX; returns how many.
+ * `lost`: a sentence's part on the names that stand for none, or "". `log` may be NULL. */
 uint32_t seeds_resolve(const struct config *config, char (*seeds)[VIEW_TEXT_LEN],
-                       const struct log *log);
+                       const struct log *log, char lost[SEEDS_LOST_LEN]);
 
 /* ---- records.c ---- */
 /* Collects the quota records and the API keys of the settings if they have changed: true if they

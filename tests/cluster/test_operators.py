@@ -3,9 +3,12 @@
 import os
 import re
 import signal
+import socket
 import time
 
-from harness import Command, wait_for
+from harness import Command, scaled, wait_for
+from harness.client import Refused, long_limit
+from harness.resp import Resp
 
 
 def tidegate(node, *arguments, **options):
@@ -169,3 +172,81 @@ def test_majorities_lost_and_won_leave_a_line(new_cluster):
     wait_line(cluster[0], "the configuration can be changed again: a majority of its voters is in reach")
     wait_line(cluster[0], "majority won back: one stands behind every vnode that is decided here")
     assert lines(cluster[0], "the ring is frozen") == lines(cluster[0], "the configuration cannot be changed") == 1
+
+
+def say(address, *commands):
+    """What a Redis client is answered, a line each."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=scaled(5)) as connection:
+        connection.sendall("".join(f"{command}\r\n" for command in commands).encode())
+        stream = connection.makefile("rb")
+        return [stream.readline().decode().rstrip("\r\n") for _ in commands]
+
+
+# A node without a cluster answers everybody at once with what it waits for, and serves the same clients when it has one.
+def test_a_node_that_has_not_joined_says_what_it_waits_for(new_cluster):
+    cluster = new_cluster(2)
+    first, second = cluster.nodes
+    second.arguments += ["--seed", "nosuch.invalid:7602"]
+    second.spawn()
+    wait_line(second, "tidegated", "starts")
+    reason = f"waiting for a cluster: seed {first.gossip} does not answer; seed nosuch.invalid cannot be resolved"
+    wait_for(lambda: tidegate(second, "status", "--timeout", "300ms").code == 2, 10, "it takes connections")
+    for words in (["status"], ["members"], ["blocks"], ["rules", "list"]):
+        done = tidegate(second, *words)
+        assert (done.code, done.error) == (2, f"tidegate: {reason}\n"), done
+    for words in (["--key", "ada", "--rate", "5/60s"], ["user=ada", "--explain"]):
+        started = time.monotonic()
+        done = tidegate(second, "check", *words)
+        assert done.code == 2 and reason in done.error, done
+        assert time.monotonic() - started < scaled(2), "at once, not when its time is over"
+    with second.client(deadline_s=1) as client:
+        for question in (lambda: client.admin("status"), lambda: client.check("ada", long_limit(5))):
+            try:
+                question()
+                raise AssertionError("it was answered")
+            except Refused as refusal:
+                assert reason in str(refusal)
+    assert say(second.resp, "PING", "CL.THROTTLE ada 15 30 60", "INFO", "TG.CHECK user ada") == \
+        [f"-UNAVAILABLE {reason}"] * 4
+    wait_line(second, "warn", "not serving: " + reason)
+    first.start()
+    wait_line(second, "tidegated ready")
+    assert say(second.resp, "PING") == ["+PONG"]
+    cluster.wait_healthy()
+    assert tidegate(second, "check", "--key", "ada", "--rate", "5/60s").code == 0
+    assert lines(second, "not serving: ") == 1 and lines(second, "seed nosuch.invalid: ") == 2
+
+
+# What blocks a request is told with whoever has said so, until when and why: beside the rules, with a check, over Redis.
+def test_explanations_know_what_blocks(new_cluster):
+    cluster = new_cluster(2).start()
+    node, other = cluster.nodes
+    for words in (["block", "user=mallory", "--reason", "abuse", "--for", "1h"], ["block", "10.0.0.0/8", "--reason", "noise"],
+                  ["block", "--key", "exports"], ["quota", "set", "bob", "--block", "unpaid"]):
+        assert tidegate(node, *words, "--author", "ada@desk").code == 0
+    wait_for(lambda: len(other.admin("blocks")) == 3, 10, "all know the blocks")
+    wait_for(lambda: tidegate(other, "check", "user=bob").code == 1, 10, "and what is set for bob")
+
+    def explained(*words):
+        return tidegate(other, *words, "-o", "json").rows[0]["blocked"]
+
+    told = explained("rules", "explain", "user=mallory", "api=/x")
+    assert {name: told[name] for name in ("by", "kind", "what", "reason", "status", "author")} == \
+        {"by": "block", "kind": "attr", "what": "user=mallory", "reason": "abuse", "status": 403, "author": "ada@desk"}
+    assert 3500_000 < told["left_ms"] <= 3600_000 and told["until"] > told["time"] > "2"
+    assert tidegate(other, "rules", "explain", "user=mallory", "-o", "json").rows[0]["allowed"] is False
+    told = explained("rules", "explain", "ip=10.1.2.3:5000")
+    assert (told["kind"], told["what"], told["reason"], told["until"]) == ("cidr", "10.0.0.0/8", "noise", "")
+    told = explained("rules", "explain", "user=bob")
+    assert (told["by"], told["what"], told["reason"], told["author"]) == ("quota", "bob", "unpaid", "ada@desk")
+    assert explained("rules", "explain", "user=ann") is None
+    assert explained("check", "user=mallory", "--explain")["author"] == "ada@desk"
+    assert explained("check", "--key", "exports", "--rate", "5/s", "--explain")["what"] == "exports"
+    shown = tidegate(other, "check", "ip=10.9.9.9", "--explain").output.splitlines()[-1]
+    assert shown == "  blocked: 10.0.0.0/8, by ada@desk, without an end: noise"
+    assert "blocked" not in tidegate(other, "check", "user=ann", "--explain", "-o", "json").rows[0]
+    with Resp(other.resp) as client:
+        reply = client.ask("TG.CHECK", "user", "mallory", "MESSAGE", "STATUS")
+        assert reply[5:] == ["blocked", "", "abuse", 403], reply
+        assert client.ask("TG.CHECK", "user", "ann", "STATUS")[-1] in (200, 0)
