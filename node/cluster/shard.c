@@ -499,13 +499,14 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         shard->stats.forged_frames++;
         return;
     }
+    if (clock_watch_frame(shard, at, &envelope))
+        return;
     in.bulk = envelope.bulk;
     if (!in.bulk && peers_heard(shard, at, envelope.boot))
         vnodes_peer_restarted(shard, at, effects);
     if (shard->peers[at]->boot != envelope.boot)
         return; /* a copy, sent by a process that is gone or not known yet: no sign of life (P5) */
     shard->peers[at]->reads = envelope.reads;
-    shard->peers[at]->clock.wall_ns = envelope.wall_ns;
     shard->handoff.received += in.bulk ? len : 0;
     bytes_reader_init(&reader, envelope.records, envelope.len);
     merge_frame_begin(shard);
@@ -515,10 +516,8 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         result = peer_next(&reader, 2 * shard->options.vnodes, &record);
         if (result <= 0)
             break;
-        if (record.type != PEER_PING && peers_deaf(shard, at)) {
-            shard->stats.clock_refused += shard->peers[at]->clock.off;
+        if (record.type != PEER_PING && (peers_deaf(shard, at) || !clock_watch_stands(shard)))
             continue;
-        }
         if (record.type != PEER_PING)
             shard->keepalive.busy_ns = shard->now_ns;
         const bool quorum = vnodes_quorum(shard, vnode_of(&record));
@@ -716,7 +715,8 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         handoff_tick(shard);
         bound_tick(shard);
         stand_in_tick(shard);
-        (void)table_step(shard->table, shard->now_ns);
+        if (clock_watch_stands(shard))
+            (void)table_step(shard->table, shard->now_ns);
         journal_tick(shard);
         refresh_tick(shard, effects);
         merge_tick(shard, effects);

@@ -645,7 +645,7 @@ int64_t peers_patience_ns(const struct shard *shard, uint16_t peer);
 int64_t peers_detour_ns(const struct shard *shard, uint16_t peer);
 /* Whether what is sent to the peer waits long until it is taken, or its answers here (P10). */
 bool peers_lag(const struct shard *shard, uint16_t peer);
-/* Whether nothing but keep-alives may be listened to (P6; W2 of clock_watch.h). */
+/* Whether nothing but keep-alives may be listened to (P6). */
 bool peers_deaf(const struct shard *shard, uint16_t peer);
 void peers_ping(struct shard *shard, uint16_t peer, const struct peer_ping *ping);
 /* An OPENED came from the peer: `ordinal` of an opening, 0 for a part of an announcement. */

@@ -123,6 +123,7 @@ struct daemon {
     int64_t stop_ns;
     int64_t adjusted_ns; /* when the clock's rate was set last, */
     int64_t clocks_ns;   /* and when clocks were looked at */
+    int64_t latest_ns;   /* of time, as it was seen */
     bool again;          /* stops to start again, with another offset of its clock */
     int exit_code;
 };
