@@ -311,7 +311,7 @@ int64_t cluster_time_target_ns(const struct cluster_time *time)
     return time->walls_agreed ? middle(&time->wall_median) : 0;
 }
 
-const char *clock_verdict_name(enum clock_verdict verdict)
+const char *cluster_time_verdict_name(enum clock_verdict verdict)
 {
     static const char *const names[] = {"unknown", "fine", "alarm", "passes on", "refused"};
     ASSERT((size_t)verdict < sizeof names / sizeof *names);

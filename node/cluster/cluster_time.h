@@ -100,7 +100,7 @@ bool cluster_time_divided(const struct cluster_time *time);
 /* What our cluster time is to be slewed by (K2); 0: it runs on evenly. */
 int64_t cluster_time_target_ns(const struct cluster_time *time);
 
-const char *clock_verdict_name(enum clock_verdict verdict);
+const char *cluster_time_verdict_name(enum clock_verdict verdict);
 
 /* ---- at the start ---------------------------------------------------------------------------- */
 

@@ -134,7 +134,8 @@ int64_t control_clock_target_ns(const struct control *control);
 enum clock_verdict control_clock_verdict(const struct control *control);
 /* One sentence on a clock that is off; false: it is not. */
 enum { CLOCK_SENTENCE_LEN = 240 };
-bool clock_say(const char *name, const struct view_clock *clock, char *out, size_t capacity);
+bool control_clock_sentence(const char *name, const struct view_clock *clock, char *out,
+                            size_t capacity);
 
 /* ---- a disk without room (control_disk.c) ---- */
 

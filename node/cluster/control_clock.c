@@ -96,7 +96,8 @@ static const char *skew_text(int64_t skew_ns, char out[SKEW_LEN])
     return out;
 }
 
-bool clock_say(const char *name, const struct view_clock *clock, char *out, size_t capacity)
+bool control_clock_sentence(const char *name, const struct view_clock *clock, char *out,
+                            size_t capacity)
 {
     char text[SKEW_LEN];
     const char *does = NULL;
@@ -142,7 +143,7 @@ bool control_clock_say(const struct control *control, uint32_t *cursor, char *ou
         const struct swim_member *known = swim_find(control->swim, member->id);
         const struct view_clock clock = control_clock_of(control, member->id);
         if (known != NULL && (known->state == SWIM_ALIVE || known->state == SWIM_SUSPECT) &&
-            clock_say(known->record.name, &clock, out, capacity))
+            control_clock_sentence(known->record.name, &clock, out, capacity))
             return true;
     }
     return false;
@@ -161,7 +162,7 @@ static void put_member(const struct control *control, const struct cluster_time_
     mp_put_map(writer, MEMBER_FIELDS);
     put_field_hex(writer, "node_id", member->id);
     put_field_str(writer, "node", known != NULL ? known->record.name : "");
-    put_field_str(writer, "verdict", clock_verdict_name(member->verdict));
+    put_field_str(writer, "verdict", cluster_time_verdict_name(member->verdict));
     put_field_bool(writer, "held", member->held);
     put_field_int(writer, "time_ns", member->skew_ns);
     put_field_int(writer, "wall_ns", member->wall_skew_ns);

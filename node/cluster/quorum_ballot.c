@@ -431,7 +431,7 @@ void quorum_recover(struct shard *shard, uint32_t number, struct effects *effect
     struct quorum *quorum = quorum_of(shard, number);
     if (!quorum->campaigning) {
         if (quorum_may_move(shard) && may_campaign(shard, number) && /* B6 */
-            clock_watch_stands(shard))                               /* W3 of clock_watch.h */
+            skew_stands(shard))                                      /* W3 of skew.h */
             quorum_campaign(shard, number, false, false, effects);
         return;
     }

@@ -220,7 +220,7 @@ void shard_enter(struct shard *shard, int64_t now_ns)
     shard->floor_ns = now_ns;
     shard->keepalive.next_ping_ns = now_ns;
     shard->stats.stalls++;
-    clock_watch_gap(shard, gap_ns);
+    skew_gap(shard, gap_ns);
 }
 
 void shard_settle(struct shard *shard, struct effects *effects)
@@ -499,7 +499,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         shard->stats.forged_frames++;
         return;
     }
-    if (clock_watch_frame(shard, at, &envelope))
+    if (skew_frame(shard, at, &envelope))
         return;
     in.bulk = envelope.bulk;
     if (!in.bulk && peers_heard(shard, at, envelope.boot))
@@ -516,7 +516,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         result = peer_next(&reader, 2 * shard->options.vnodes, &record);
         if (result <= 0)
             break;
-        if (record.type != PEER_PING && (peers_deaf(shard, at) || !clock_watch_stands(shard)))
+        if (record.type != PEER_PING && (peers_deaf(shard, at) || !skew_stands(shard)))
             continue;
         if (record.type != PEER_PING)
             shard->keepalive.busy_ns = shard->now_ns;
@@ -570,7 +570,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
     const bool reconfigured = shard->view == NULL || shard->view->epoch != view->epoch;
     shard->view = view;
     peers_follow_view(shard);
-    clock_watch_view(shard);
+    skew_view(shard);
     abroad_follow_view(shard);
     const uint64_t peers = digest_peers(shard);
     if (reconfigured || peers != shard->peers_followed)
@@ -704,7 +704,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     shard_enter(shard, now_ns);
     if (shard->view == NULL)
         return;
-    clock_watch_tick(shard);
+    skew_tick(shard);
     unfinished_tick(shard, effects);
     if (shard->quorum.wanted)
         vnodes_use_quorum(shard, effects);
@@ -715,7 +715,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         handoff_tick(shard);
         bound_tick(shard);
         stand_in_tick(shard);
-        if (clock_watch_stands(shard))
+        if (skew_stands(shard))
             (void)table_step(shard->table, shard->now_ns);
         journal_tick(shard);
         refresh_tick(shard, effects);

@@ -34,7 +34,6 @@
 #include "node/cluster/batch.h"
 #include "node/cluster/bound.h"
 #include "node/cluster/channel.h"
-#include "node/cluster/clock_watch.h"
 #include "node/cluster/copy.h"
 #include "node/cluster/explain.h"
 #include "node/cluster/firsts.h"
@@ -48,6 +47,7 @@
 #include "node/cluster/retry.h"
 #include "node/cluster/shard.h"
 #include "node/cluster/shares.h"
+#include "node/cluster/skew.h"
 #include "node/cluster/stage.h"
 #include "node/cluster/stand_in.h"
 #include "node/cluster/stream.h"
@@ -588,7 +588,7 @@ struct shard {
     struct abroad abroad;
     struct pools pools;
     struct keepalive keepalive;
-    struct clock_watch watch;
+    struct skew_watch watch;
     struct journaling journaling;
     struct policy_slot policies[SHARD_POLICIES_MAX];
     uint32_t policy;                      /* index of the one in force */
@@ -762,7 +762,7 @@ static inline bool vnodes_here(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->role != ROLE_DECIDING || shard->watch.doubt_ns != 0 || shard->watch.refused)
-        return false; /* S1, W3 of clock_watch.h */
+        return false; /* S1, W3 of skew.h */
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (vnode->links[i].peer != PEER_NONE && !peers_lease_holds(shard, vnode->links[i].peer))
             return false;

@@ -350,7 +350,7 @@ void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects
         if (!accounted(shard, vnode, i))
             return;
     if (!vnodes_first_alive(shard, number) || vnodes_held_back(shard, number) ||
-        !clock_watch_stands(shard)) /* W3 */
+        !skew_stands(shard)) /* W3 */
         return;
     if (vnode->best == PEER_NONE) {
         vnodes_open_term(shard, number, effects);

@@ -94,7 +94,7 @@ bool clocks_judge(struct sim *sim, struct node *node)
     const enum clock_verdict verdict = control_clock_verdict(node->control);
     if (verdict < CLOCK_PASSES || node->stopping)
         return false;
-    sim_tell(sim, 1, "the time of n%u is off: %s", node->index, clock_verdict_name(verdict));
+    sim_tell(sim, 1, "the time of n%u is off: %s", node->index, cluster_time_verdict_name(verdict));
     sim->coverage.clock_restarts++;
     node->again = true;
     if (verdict == CLOCK_REFUSED)

@@ -1,4 +1,4 @@
-/* clock_watch.h - what a shard sees of clocks: those of its peers in their keep-alives, and jumps
+/* skew.h - what a shard sees of clocks: those of its peers in their keep-alives, and jumps
  * of its own.
  *
  * W1  A keep-alive bounds its sender's cluster time: it was written after ours that it echoes, and
@@ -14,8 +14,8 @@
  * W4  Meanwhile nothing expires in its memory, nothing is taken of what others count, and nothing
  *     is written: what came by a wrong time would be missing where it claims to hold it.
  */
-#ifndef NODE_CLUSTER_CLOCK_WATCH_H
-#define NODE_CLUSTER_CLOCK_WATCH_H
+#ifndef NODE_CLUSTER_SKEW_H
+#define NODE_CLUSTER_SKEW_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ struct peer_clock {
 };
 
 /* Of the shard. */
-struct clock_watch {
+struct skew_watch {
     int64_t wall_ns;  /* this node's wall clock minus its cluster time */
     int64_t doubt_ns; /* since when it is in doubt (W3); 0: it is not */
     uint16_t next;    /* the peer that is looked at next */
@@ -43,13 +43,13 @@ struct clock_watch {
 };
 
 /* Notes what a frame says of the sender's clock. True if nothing else of it is to be taken. */
-bool clock_watch_frame(struct shard *shard, uint16_t at, const struct peer_envelope *envelope);
-void clock_watch_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping);
+bool skew_frame(struct shard *shard, uint16_t at, const struct peer_envelope *envelope);
+void skew_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping);
 /* The shard's time went on by `gap_ns` at once. */
-void clock_watch_gap(struct shard *shard, int64_t gap_ns);
-void clock_watch_tick(struct shard *shard);
-void clock_watch_view(struct shard *shard);
+void skew_gap(struct shard *shard, int64_t gap_ns);
+void skew_tick(struct shard *shard);
+void skew_view(struct shard *shard);
 /* Whether this shard may decide and take over, as far as its own clock goes. */
-bool clock_watch_stands(const struct shard *shard);
+bool skew_stands(const struct shard *shard);
 
 #endif

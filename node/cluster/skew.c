@@ -1,5 +1,5 @@
-/* clock_watch.c - clocks as seen by a shard; clock_watch.h tells the idea. Pure. */
-#include "node/cluster/clock_watch.h"
+/* skew.c - clocks as seen by a shard; skew.h tells the idea. Pure. */
+#include "node/cluster/skew.h"
 
 #include "node/cluster/shard_state.h"
 
@@ -11,7 +11,7 @@ static int64_t least(int64_t low_ns, int64_t high_ns)
     return high_ns < 0 ? -high_ns : 0;
 }
 
-bool clock_watch_stands(const struct shard *shard)
+bool skew_stands(const struct shard *shard)
 {
     return shard->watch.doubt_ns == 0 && !shard->watch.refused;
 }
@@ -28,7 +28,7 @@ static bool is_sibling(const struct shard *shard, uint16_t at)
     return shard->peers[at]->node == shard->options.node_id;
 }
 
-void clock_watch_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
+void skew_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
 {
     struct peer_clock *clock = &shard->peers[at]->clock;
     if (ping->echo_ns == 0 || ping->echo_ns > shard->now_ns || is_sibling(shard, at))
@@ -45,7 +45,7 @@ void clock_watch_ping(struct shard *shard, uint16_t at, const struct peer_ping *
         end_doubt(shard);
 }
 
-bool clock_watch_frame(struct shard *shard, uint16_t at, const struct peer_envelope *envelope)
+bool skew_frame(struct shard *shard, uint16_t at, const struct peer_envelope *envelope)
 {
     struct peer_clock *clock = &shard->peers[at]->clock;
     struct bytes_reader reader;
@@ -60,13 +60,13 @@ bool clock_watch_frame(struct shard *shard, uint16_t at, const struct peer_envel
     bytes_reader_init(&reader, envelope->records, envelope->len);
     while (peer_next(&reader, 2 * shard->options.vnodes, &record) > 0) {
         if (record.type == PEER_PING)
-            clock_watch_ping(shard, at, &record.ping);
+            skew_ping(shard, at, &record.ping);
         shard->stats.clock_refused++;
     }
     return true;
 }
 
-void clock_watch_gap(struct shard *shard, int64_t gap_ns)
+void skew_gap(struct shard *shard, int64_t gap_ns)
 {
     if (gap_ns < CLUSTER_TIME_REFUSED_NS || shard->peer_count == 0)
         return;
@@ -75,7 +75,7 @@ void clock_watch_gap(struct shard *shard, int64_t gap_ns)
         shard->peers[i]->clock.told = 0; /* measured by another time */
 }
 
-void clock_watch_tick(struct shard *shard)
+void skew_tick(struct shard *shard)
 {
     bool heard = false;
     if (shard->watch.doubt_ns == 0)
@@ -88,7 +88,7 @@ void clock_watch_tick(struct shard *shard)
         end_doubt(shard);
 }
 
-void clock_watch_view(struct shard *shard)
+void skew_view(struct shard *shard)
 {
     const struct view *view = shard->view;
     shard->watch.refused = view->members[view->self].clock.verdict == CLOCK_REFUSED;
