@@ -35,6 +35,8 @@ void skew_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
         return;
     const int64_t low_ns = ping->sent_ns - shard->now_ns;
     const int64_t high_ns = ping->sent_ns - ping->echo_ns;
+    if (clock->told > 0 && (low_ns > clock->high_ns || high_ns < clock->low_ns))
+        clock->told = 0; /* they contradict each other: one by itself says nothing */
     if (clock->told == 0 || high_ns - low_ns <= clock->high_ns - clock->low_ns) {
         clock->low_ns = low_ns;
         clock->high_ns = high_ns;

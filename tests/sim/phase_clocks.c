@@ -9,19 +9,32 @@
  *              that of one jumps by 0.6 to 1.9 s
  *              the wall clocks of all are stepped, and one starts again
  *              boot time of all jumps by 5 s
+ *              a node comes back without its disk, a day off
  *
  * C1  A node whose time left that of the others by 2 s starts again within JUDGED_MS.
  * C2  Nobody else does so for its clock.
+ * C3  Whose wall clock is a day off is not taken into the ring, until it is right.
  */
 #include <inttypes.h>
+
+#include "ring/config.h"
 
 #include "tests/sim/clocks.h"
 #include "tests/sim/phase.h"
 
 enum { HOUR_MS = 3600000, DAY_MS = 86400000, JUDGED_MS = 3000, JUMP_MS = 5000 };
 
-enum kind { KIND_WALL, KIND_BOOT, KIND_BOOT_TWO, KIND_BACK, KIND_PASSES, KIND_FLEET, KIND_ALL };
-enum { KINDS = KIND_ALL + 1 };
+enum kind {
+    KIND_WALL,
+    KIND_BOOT,
+    KIND_BOOT_TWO,
+    KIND_BACK,
+    KIND_PASSES,
+    KIND_FLEET,
+    KIND_ALL,
+    KIND_NEWCOMER,
+};
+enum { KINDS = KIND_NEWCOMER + 1, HELD_MS = 3000 };
 
 static int64_t drawn_ms(struct sim *sim)
 {
@@ -79,6 +92,39 @@ static void boot_of_all(struct sim *sim)
     tell(sim, &sim->nodes[0], "boot time of all and", JUMP_MS);
 }
 
+/* It comes back as another, and a day off. */
+static void newcomer(struct sim *sim, struct node *node)
+{
+    if (node->former_count == SIM_FORMERS_MAX)
+        return;
+    sim->plan.bound += node_unconfirmed(node);
+    faults_crash(sim, node);
+    node_replace(sim, node);
+    node->wall_offset_ns = DAY_MS * SIM_MS;
+    tell(sim, node, "the wall clock", DAY_MS);
+    sim->plan.left = 1;
+    sim->plan.victim = node->index;
+    node_start_later(sim, node->index, 50 * SIM_MS);
+}
+
+/* False while a newcomer is to be kept outside (C3). */
+static bool newcomer_in(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    struct node *newcomer = &sim->nodes[plan->victim];
+    if (plan->left == 0)
+        return true;
+    for (uint32_t i = 0; plan->left == 1 && i < sim->node_count; i++)
+        if (sim->nodes[i].up && sim->nodes[i].member &&
+            ring_config_find(control_config(sim->nodes[i].control), newcomer->id) != NULL)
+            sim_fail(sim, "n%u is a day off and was taken into the ring", newcomer->index);
+    if (sim->now_ns - plan->entered_ns < HELD_MS * SIM_MS)
+        return false;
+    newcomer->wall_offset_ns = 0;
+    plan->left = 0;
+    return true;
+}
+
 /* Nodes that are up and in the ring, the one that is given not among them. */
 static struct node *another(struct sim *sim, const struct node *but)
 {
@@ -118,6 +164,9 @@ static void step(struct sim *sim)
     case KIND_ALL:
         boot_of_all(sim);
         break;
+    case KIND_NEWCOMER:
+        newcomer(sim, node);
+        break;
     }
 }
 
@@ -127,6 +176,7 @@ static bool wrong(struct sim *sim)
     if (phase_first(sim)) {
         client_load(sim, plan->keys);
         plan->side = 0;
+        plan->left = 0;
         plan->takeovers = sim->coverage.clock_restarts;
         step(sim);
         phase_wait(sim, 20);
@@ -135,6 +185,8 @@ static bool wrong(struct sim *sim)
     for (uint32_t i = 0; i < sim->node_count; i++)
         if ((!sim->nodes[i].up || sim->nodes[i].stopping) && sim->nodes[i].member)
             return phase_not_yet(sim, "a node does not start again");
+    if (!newcomer_in(sim))
+        return phase_not_yet(sim, "a newcomer is kept outside");
     const uint64_t restarts = sim->coverage.clock_restarts - plan->takeovers;
     const uint64_t due = (uint64_t)__builtin_popcount(plan->side);
     if (restarts > due) /* C2 */
