@@ -89,27 +89,28 @@ static void begin(struct cluster_time_member *member, int64_t now_ns, int64_t lo
     member->odd = 0;
 }
 
-void cluster_time_heard(struct cluster_time *time, int64_t now_ns, uint64_t id, int64_t low_ns,
-                        int64_t high_ns, int64_t wall_ns)
+void cluster_time_heard(struct cluster_time *time, int64_t now_ns,
+                        const struct cluster_time_sample *sample)
 {
-    struct cluster_time_member *member = find(time, id);
-    const int64_t low = bounded(low_ns);
-    const int64_t high = bounded(high_ns);
+    struct cluster_time_member *member = find(time, sample->id);
+    const int64_t low = bounded(sample->low_ns);
+    const int64_t high = bounded(sample->high_ns);
     if (high < low || member == &time->members[SELF])
         return;
-    if (member == NULL) {
-        if ((member = place_for(time, now_ns)) == NULL)
-            return;
-        memset(member, 0, sizeof *member);
-        member->id = id;
-    }
+    if (member == NULL && (member = place_for(time, now_ns)) == NULL)
+        return;
+    if (member->id != sample->id || sample->process > member->process) /* K6 */
+        *member = (struct cluster_time_member){.id = sample->id, .process = sample->process};
+    else if (sample->process != 0 && sample->process < member->process)
+        return;
     const bool known = member->samples > 0 &&
                        sat_sub(now_ns, member->heard_ns) <= CLUSTER_TIME_FRESH_NS &&
                        now_ns >= member->heard_ns;
     member->heard_ns = now_ns;
-    member->wall_ns = bounded(wall_ns);
+    member->wall_ns = bounded(sample->wall_ns);
     if (known && (low > member->high_ns + DRIFT_NS || high < member->low_ns - DRIFT_NS)) {
-        if (++member->odd < SAMPLES)
+        member->odd += sample->count;
+        if (member->odd < SAMPLES)
             return; /* one of both clocks was stepped, or the frame is forged */
         begin(member, now_ns, low, high);
         member->samples = SAMPLES;
@@ -119,10 +120,15 @@ void cluster_time_heard(struct cluster_time *time, int64_t now_ns, uint64_t id, 
     if (!known || high - low <= member->high_ns - member->low_ns ||
         now_ns - member->at_ns >= BEST_FOR_NS)
         begin(member, now_ns, low, high);
-    if (!known)
-        member->samples = 1;
-    else if (member->samples < SAMPLES)
-        member->samples++;
+    member->samples = (known ? member->samples : 0) + sample->count;
+    if (member->samples > SAMPLES)
+        member->samples = SAMPLES;
+}
+
+void cluster_time_forget(struct cluster_time *time)
+{
+    for (uint32_t i = SELF + 1; i < time->count; i++)
+        time->members[i].samples = 0;
 }
 
 void cluster_time_wall(struct cluster_time *time, int64_t wall_ns)
@@ -305,7 +311,7 @@ int64_t cluster_time_target_ns(const struct cluster_time *time)
     return time->walls_agreed ? middle(&time->wall_median) : 0;
 }
 
-const char *clock_verdict_name(enum clock_verdict verdict)
+const char *cluster_time_verdict_name(enum clock_verdict verdict)
 {
     static const char *const names[] = {"unknown", "fine", "alarm", "passes on", "refused"};
     ASSERT((size_t)verdict < sizeof names / sizeof *names);

@@ -15,6 +15,7 @@
  * K3  Who is off by 100 ms is told of; by 500 ms of cluster time passes its vnodes on; by 2 s has
  *     no say. A step is left at four fifths of what it is entered at.
  * K4  Where no majority agrees within 2 s nobody is worse than told of.
+ * K6  A verdict is on a process: the next one of the node begins anew.
  * K5  Verdicts rest on the least difference that the bounds allow.
  *
  * Pure. Must not: read a clock, or allocate after cluster_time_new.
@@ -47,7 +48,8 @@ enum clock_verdict {
 /* A member as measured, all against this node's cluster time. */
 struct cluster_time_member {
     uint64_t id;
-    int64_t low_ns; /* bounds of its cluster time minus ours */
+    uint64_t process; /* the newest that was measured; they rise. 0: it is not known */
+    int64_t low_ns;   /* bounds of its cluster time minus ours */
     int64_t high_ns;
     int64_t wall_ns;  /* its wall clock minus its cluster time, as it says */
     int64_t at_ns;    /* when the bounds were measured, by our clock */
@@ -67,10 +69,19 @@ MUST_USE int cluster_time_new(const struct allocator *allocator, uint64_t self,
                               struct cluster_time **out);
 void cluster_time_free(struct cluster_time **time);
 
-/* A member told its cluster time and its wall clock: the first lies between `low_ns` and `high_ns`
- * from ours. */
-void cluster_time_heard(struct cluster_time *time, int64_t now_ns, uint64_t id, int64_t low_ns,
-                        int64_t high_ns, int64_t wall_ns);
+/* What a member told: its cluster time lies between `low_ns` and `high_ns` from ours. */
+struct cluster_time_sample {
+    uint64_t id;
+    uint64_t process; /* of the node; 0: not known */
+    int64_t low_ns;
+    int64_t high_ns;
+    int64_t wall_ns; /* its wall clock minus its cluster time */
+    uint32_t count;  /* measures of which these are the narrowest bounds */
+};
+void cluster_time_heard(struct cluster_time *time, int64_t now_ns,
+                        const struct cluster_time_sample *sample);
+/* Our own time may have jumped: nothing that was measured by it says anything any more. */
+void cluster_time_forget(struct cluster_time *time);
 /* Our own wall clock minus our cluster time. */
 void cluster_time_wall(struct cluster_time *time, int64_t wall_ns);
 /* Judges all by the ring `ids` (ascending). True if a verdict, or what is agreed on, changed. */
@@ -89,7 +100,7 @@ bool cluster_time_divided(const struct cluster_time *time);
 /* What our cluster time is to be slewed by (K2); 0: it runs on evenly. */
 int64_t cluster_time_target_ns(const struct cluster_time *time);
 
-const char *clock_verdict_name(enum clock_verdict verdict);
+const char *cluster_time_verdict_name(enum clock_verdict verdict);
 
 /* ---- at the start ---------------------------------------------------------------------------- */
 

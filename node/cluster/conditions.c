@@ -111,7 +111,7 @@ static void say_clock(const struct control *control, const struct swim_member *m
 {
     const struct view_clock clock = control_clock_of(control, member->record.id);
     char sentence[CONDITION_LEN];
-    if (clock_say(member->record.name, &clock, sentence, sizeof sentence))
+    if (control_clock_sentence(member->record.name, &clock, sentence, sizeof sentence))
         memcpy(condition->says, sentence, sizeof sentence);
 }
 

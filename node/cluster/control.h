@@ -128,8 +128,8 @@ struct view *control_view(struct control *control);
 /* This node's wall clock minus its cluster time: call it ten times a second. */
 void control_wall(struct control *control, int64_t wall_ns);
 /* What the shards saw of peers' clocks. */
-void control_clock_heard(struct control *control, int64_t now_ns, const struct shard_clock *clocks,
-                         uint32_t count);
+void control_clock_heard(struct control *control, int64_t now_ns,
+                         const struct cluster_time_sample *clocks, uint32_t count);
 /* By how much the cluster time of this node is to be slewed. */
 int64_t control_clock_target_ns(const struct control *control);
 /* Of this node itself. CLOCK_PASSES: it is to pass its vnodes on, stop, and start again with
@@ -137,7 +137,8 @@ int64_t control_clock_target_ns(const struct control *control);
 enum clock_verdict control_clock_verdict(const struct control *control);
 /* One sentence on a clock that is off; false: it is not. */
 enum { CLOCK_SENTENCE_LEN = 240 };
-bool clock_say(const char *name, const struct view_clock *clock, char *out, size_t capacity);
+bool control_clock_sentence(const char *name, const struct view_clock *clock, char *out,
+                            size_t capacity);
 
 /* ---- a disk without room (control_disk.c) ---- */
 

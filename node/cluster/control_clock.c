@@ -23,12 +23,11 @@ void control_wall(struct control *control, int64_t wall_ns)
     cluster_time_wall(control->time, wall_ns);
 }
 
-void control_clock_heard(struct control *control, int64_t now_ns, const struct shard_clock *clocks,
-                         uint32_t count)
+void control_clock_heard(struct control *control, int64_t now_ns,
+                         const struct cluster_time_sample *clocks, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        cluster_time_heard(control->time, now_ns, clocks[i].node, clocks[i].low_ns,
-                           clocks[i].high_ns, clocks[i].wall_ns);
+        cluster_time_heard(control->time, now_ns, &clocks[i]);
 }
 
 /* What gossip measured since the last time. */
@@ -36,18 +35,26 @@ static void take_gossip(struct control *control)
 {
     size_t cursor = 0;
     const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL)
+    while ((member = swim_next(control->swim, &cursor)) != NULL) {
+        const struct cluster_time_sample sample = {.id = member->record.id,
+                                                   .low_ns = member->clock.low_ns,
+                                                   .high_ns = member->clock.high_ns,
+                                                   .wall_ns = member->clock.wall_ns,
+                                                   .count = 1};
         if (member->clock.at_ns > control->clocks_ns && member->state == SWIM_ALIVE &&
             !control_abroad(control, member))
-            cluster_time_heard(control->time, control->now_ns, member->record.id,
-                               member->clock.low_ns, member->clock.high_ns, member->clock.wall_ns);
+            cluster_time_heard(control->time, control->now_ns, &sample);
+    }
 }
 
 void control_clock_judge(struct control *control)
 {
     uint64_t ids[RING_MEMBERS_MAX];
-    if (control->now_ns - control->clocks_ns < JUDGE_EVERY_NS)
+    const int64_t gap_ns = control->now_ns - control->clocks_ns;
+    if (gap_ns < JUDGE_EVERY_NS)
         return;
+    if (gap_ns >= CLUSTER_TIME_REFUSED_NS)
+        cluster_time_forget(control->time);
     take_gossip(control);
     control->clocks_ns = control->now_ns;
     for (uint32_t i = 0; i < control->config->to_count; i++)
@@ -72,6 +79,7 @@ struct view_clock control_clock_of(const struct control *control, uint64_t id)
     if (member == NULL)
         return (struct view_clock){.verdict = CLOCK_UNKNOWN};
     return (struct view_clock){.verdict = member->verdict,
+                               .process = member->process,
                                .held = member->held,
                                .skew_ns = member->skew_ns,
                                .wall_skew_ns = member->wall_skew_ns};
@@ -88,7 +96,8 @@ static const char *skew_text(int64_t skew_ns, char out[SKEW_LEN])
     return out;
 }
 
-bool clock_say(const char *name, const struct view_clock *clock, char *out, size_t capacity)
+bool control_clock_sentence(const char *name, const struct view_clock *clock, char *out,
+                            size_t capacity)
 {
     char text[SKEW_LEN];
     const char *does = NULL;
@@ -131,7 +140,7 @@ static void put_member(const struct control *control, const struct cluster_time_
     mp_put_map(writer, MEMBER_FIELDS);
     put_field_hex(writer, "node_id", member->id);
     put_field_str(writer, "node", known != NULL ? known->record.name : "");
-    put_field_str(writer, "verdict", clock_verdict_name(member->verdict));
+    put_field_str(writer, "verdict", cluster_time_verdict_name(member->verdict));
     put_field_bool(writer, "held", member->held);
     put_field_int(writer, "time_ns", member->skew_ns);
     put_field_int(writer, "wall_ns", member->wall_skew_ns);

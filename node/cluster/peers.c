@@ -252,8 +252,8 @@ static int64_t silence_at(const struct shard *shard, uint16_t at)
 bool peers_silent(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
-    return !peer->in_view || peer->refused || peer->clock.off ||
-           (peer->deaf && peer->heard_ns != 0) || shard->now_ns >= silence_at(shard, at);
+    return !peer->in_view || peer->refused || (peer->deaf && peer->heard_ns != 0) ||
+           shard->now_ns >= silence_at(shard, at);
 }
 
 /* Whether this node will find the peer silent soon; the peer is told in time (P6). */
@@ -275,7 +275,7 @@ bool peers_lag(const struct shard *shard, uint16_t at)
 
 bool peers_deaf(const struct shard *shard, uint16_t at)
 {
-    return shard->peers[at]->deaf || shard->peers[at]->clock.off;
+    return shard->peers[at]->deaf;
 }
 
 bool peers_silent_node(const struct shard *shard, uint64_t node, uint32_t vnode)
@@ -415,7 +415,7 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
         peer->echo_seen_ns = 0;
         peer->met_ns = shard->now_ns;
     }
-    if (!peer->deaf && !peer->clock.off && (peer->silent || peer->heard_ns == 0))
+    if (!peer->deaf && (peer->silent || peer->heard_ns == 0))
         revive(shard, peer);
     if (!restarted)
         watch_gap(shard, peer);
@@ -462,7 +462,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     peer->versions = ping->versions;
     fall_into_step(shard);
     measure(shard, peer, ping);
-    clock_watch_ping(shard, at, ping);
+    skew_ping(shard, at, ping);
     take_deafness(shard, at, ping);
     peer->announce_due = peer->announce_due || ping->asks;
     peer->opened = ping->opened;

@@ -220,7 +220,7 @@ void shard_enter(struct shard *shard, int64_t now_ns)
     shard->floor_ns = now_ns;
     shard->keepalive.next_ping_ns = now_ns;
     shard->stats.stalls++;
-    clock_watch_gap(shard, gap_ns);
+    skew_gap(shard, gap_ns);
 }
 
 void shard_settle(struct shard *shard, struct effects *effects)
@@ -499,13 +499,14 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         shard->stats.forged_frames++;
         return;
     }
+    if (skew_frame(shard, at, &envelope))
+        return;
     in.bulk = envelope.bulk;
     if (!in.bulk && peers_heard(shard, at, envelope.boot))
         vnodes_peer_restarted(shard, at, effects);
     if (shard->peers[at]->boot != envelope.boot)
         return; /* a copy, sent by a process that is gone or not known yet: no sign of life (P5) */
     shard->peers[at]->reads = envelope.reads;
-    shard->peers[at]->clock.wall_ns = envelope.wall_ns;
     shard->handoff.received += in.bulk ? len : 0;
     bytes_reader_init(&reader, envelope.records, envelope.len);
     merge_frame_begin(shard);
@@ -515,10 +516,8 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         result = peer_next(&reader, 2 * shard->options.vnodes, &record);
         if (result <= 0)
             break;
-        if (record.type != PEER_PING && peers_deaf(shard, at)) {
-            shard->stats.clock_refused += shard->peers[at]->clock.off;
+        if (record.type != PEER_PING && (peers_deaf(shard, at) || !skew_stands(shard)))
             continue;
-        }
         if (record.type != PEER_PING)
             shard->keepalive.busy_ns = shard->now_ns;
         const bool quorum = vnodes_quorum(shard, vnode_of(&record));
@@ -571,7 +570,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
     const bool reconfigured = shard->view == NULL || shard->view->epoch != view->epoch;
     shard->view = view;
     peers_follow_view(shard);
-    clock_watch_view(shard);
+    skew_view(shard);
     abroad_follow_view(shard);
     const uint64_t peers = digest_peers(shard);
     if (reconfigured || peers != shard->peers_followed)
@@ -705,7 +704,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     shard_enter(shard, now_ns);
     if (shard->view == NULL)
         return;
-    clock_watch_tick(shard);
+    skew_tick(shard);
     unfinished_tick(shard, effects);
     if (shard->quorum.wanted)
         vnodes_use_quorum(shard, effects);
@@ -716,7 +715,8 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         handoff_tick(shard);
         bound_tick(shard);
         stand_in_tick(shard);
-        (void)table_step(shard->table, shard->now_ns);
+        if (skew_stands(shard))
+            (void)table_step(shard->table, shard->now_ns);
         journal_tick(shard);
         refresh_tick(shard, effects);
         merge_tick(shard, effects);

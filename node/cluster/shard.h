@@ -143,16 +143,9 @@ void shard_unread(struct shard *shard, int64_t now_ns);
 
 /* This node's wall clock minus its cluster time, to be told to others. */
 void shard_wall(struct shard *shard, int64_t wall_ns);
-/* What a peer's keep-alives say of its clock: bounds of its cluster time minus ours, and its wall
- * clock minus its cluster time. */
-struct shard_clock {
-    uint64_t node;
-    int64_t low_ns;
-    int64_t high_ns;
-    int64_t wall_ns;
-};
-/* What was heard since the last look, at most `capacity`; returns how many. */
-uint32_t shard_clocks(struct shard *shard, struct shard_clock *out, uint32_t capacity);
+/* What peers' keep-alives have said of their clocks since the last look, at most `capacity`;
+ * returns how many. */
+uint32_t shard_clocks(struct shard *shard, struct cluster_time_sample *out, uint32_t capacity);
 /* When shard_tick is due next. */
 int64_t shard_next_deadline(const struct shard *shard);
 

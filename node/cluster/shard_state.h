@@ -34,7 +34,6 @@
 #include "node/cluster/batch.h"
 #include "node/cluster/bound.h"
 #include "node/cluster/channel.h"
-#include "node/cluster/clock_watch.h"
 #include "node/cluster/copy.h"
 #include "node/cluster/explain.h"
 #include "node/cluster/firsts.h"
@@ -48,6 +47,7 @@
 #include "node/cluster/retry.h"
 #include "node/cluster/shard.h"
 #include "node/cluster/shares.h"
+#include "node/cluster/skew.h"
 #include "node/cluster/stage.h"
 #include "node/cluster/stand_in.h"
 #include "node/cluster/stream.h"
@@ -588,7 +588,7 @@ struct shard {
     struct abroad abroad;
     struct pools pools;
     struct keepalive keepalive;
-    struct clock_watch watch;
+    struct skew_watch watch;
     struct journaling journaling;
     struct policy_slot policies[SHARD_POLICIES_MAX];
     uint32_t policy;                      /* index of the one in force */
@@ -645,7 +645,7 @@ int64_t peers_patience_ns(const struct shard *shard, uint16_t peer);
 int64_t peers_detour_ns(const struct shard *shard, uint16_t peer);
 /* Whether what is sent to the peer waits long until it is taken, or its answers here (P10). */
 bool peers_lag(const struct shard *shard, uint16_t peer);
-/* Whether nothing but keep-alives may be listened to (P6; W2 of clock_watch.h). */
+/* Whether nothing but keep-alives may be listened to (P6). */
 bool peers_deaf(const struct shard *shard, uint16_t peer);
 void peers_ping(struct shard *shard, uint16_t peer, const struct peer_ping *ping);
 /* An OPENED came from the peer: `ordinal` of an opening, 0 for a part of an announcement. */
@@ -762,7 +762,7 @@ static inline bool vnodes_here(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->role != ROLE_DECIDING || shard->watch.doubt_ns != 0 || shard->watch.refused)
-        return false; /* S1, W3 of clock_watch.h */
+        return false; /* S1, W3 of skew.h */
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (vnode->links[i].peer != PEER_NONE && !peers_lease_holds(shard, vnode->links[i].peer))
             return false;

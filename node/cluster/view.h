@@ -43,6 +43,7 @@ struct view_regions {
 /* What this node makes of a member's clock (cluster_time.h). */
 struct view_clock {
     enum clock_verdict verdict;
+    uint64_t process;     /* of which that is said: a later one is not judged yet */
     bool held;            /* it is kept out of the ring for its wall clock */
     int64_t skew_ns;      /* its cluster time minus the majority's */
     int64_t wall_skew_ns; /* its wall clock minus the majority's */

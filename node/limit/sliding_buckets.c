@@ -18,9 +18,9 @@
  * I1  Never more than the limit is admitted in any interval (t - W, t].
  * I2  total is the sum of the ring, which holds sub-windows newest - cut .. newest.
  * I3  A time that goes back counts in the newest sub-window: nothing leaves early. A newest one
- * that is further ahead than clocks differ is none (O9). I4  Where counts move to another grid,
- * because the rule has changed, each goes to the sub-window of its latest possible moment: none
- * leaves early.
+ *     that is further ahead than clocks differ is none (O9).
+ * I4  Where counts move to another grid, because the rule has changed, each goes to the sub-window
+ *     of its latest possible moment: none leaves early.
  */
 #include <string.h>
 

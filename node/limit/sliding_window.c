@@ -12,8 +12,8 @@
  * I2  As time goes on and nothing is taken, used never rises; so the first moment at which a cost
  *     fits can be computed, and is what retry_after says.
  * I3  After a window without an event previous is 0.
- * I4  A window that lies ahead goes on counting, unless it is further ahead than clocks differ
- * (O9).
+ * I4  A window that lies ahead goes on counting, unless it is further ahead than clocks
+ *     differ (O9).
  */
 #include <string.h>
 

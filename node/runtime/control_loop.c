@@ -568,9 +568,25 @@ static void look_at_own_clock(struct daemon *daemon)
         daemon->done = true;
 }
 
+/* A boot time that is set back would make time stand still until it is where it was, and leases
+ * with it. */
+static void look_for_setback(struct daemon *daemon)
+{
+    const int64_t now_ns = now_of(daemon);
+    if (now_ns > daemon->latest_ns)
+        daemon->latest_ns = now_ns;
+    if (daemon->latest_ns - now_ns < CLUSTER_TIME_REFUSED_NS || daemon->stopping)
+        return;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "the machine's boot time was set back by %lld ms: this node starts again",
+               (long long)((daemon->latest_ns - now_ns) / 1000000));
+    daemon->again = true;
+    daemon->done = true;
+}
+
 static void look_at_clocks(struct daemon *daemon, int64_t now_ns)
 {
-    struct shard_clock clocks[SHARD_LOOP_CLOCKS_MAX];
+    struct cluster_time_sample clocks[SHARD_LOOP_CLOCKS_MAX];
     daemon->clocks_ns = now_ns;
     clock_look(&daemon->clock);
     control_wall(daemon->control, clock_wall_ns(&daemon->clock));
@@ -648,7 +664,9 @@ static void turn(struct daemon *daemon)
 void control_loop_run(struct daemon *daemon)
 {
     while (!daemon->done) {
-        turn(daemon);
+        look_for_setback(daemon);
+        if (!daemon->done)
+            turn(daemon);
         if (!daemon->done)
             (void)uv_run(&daemon->loop, UV_RUN_ONCE);
         const int64_t now_ns = (int64_t)uv_hrtime();

@@ -135,6 +135,7 @@ struct daemon {
     bool troubled;       /* and whether something was */
     int64_t adjusted_ns; /* when the clock's rate was set last, */
     int64_t clocks_ns;   /* and when clocks were looked at */
+    int64_t latest_ns;   /* of time, as it was seen */
     bool again;          /* stops to start again, with another offset of its clock */
     int64_t wake_ns;     /* when the loop wanted to wake, as uv_hrtime tells */
     int exit_code;

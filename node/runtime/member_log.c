@@ -61,7 +61,7 @@ static void tell_clock(const struct log *log, const struct view_member *before,
 {
     char sentence[CLOCK_SENTENCE_LEN];
     const bool was = before != NULL && (before->clock.verdict >= CLOCK_ALARM || before->clock.held);
-    const bool is = clock_say(now->name, &now->clock, sentence, sizeof sentence);
+    const bool is = control_clock_sentence(now->name, &now->clock, sentence, sizeof sentence);
     const bool changed = before == NULL || before->clock.verdict != now->clock.verdict ||
                          before->clock.held != now->clock.held;
     if (is && changed)

@@ -114,7 +114,7 @@ struct shard_loop {
     struct shard_stats stats;
     struct resp_stats redis_stats;
     int64_t stats_asked_ns;
-    struct shard_clock clocks[SHARD_LOOP_CLOCKS_MAX];
+    struct cluster_time_sample clocks[SHARD_LOOP_CLOCKS_MAX];
     uint32_t clocks_count;
     int64_t clocks_ns; /* when they were left there; the loop's own */
 };
@@ -469,7 +469,8 @@ static void tell_clocks(struct shard_loop *loop)
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
-uint32_t shard_loop_clocks(struct shard_loop *loop, struct shard_clock out[SHARD_LOOP_CLOCKS_MAX])
+uint32_t shard_loop_clocks(struct shard_loop *loop,
+                           struct cluster_time_sample out[SHARD_LOOP_CLOCKS_MAX])
 {
     (void)pthread_mutex_lock(&loop->stats_lock);
     const uint32_t count = loop->clocks_count;

@@ -58,7 +58,8 @@ void shard_loop_redis_stats(struct shard_loop *loop, struct resp_stats *out);
 uint64_t shard_loop_policies(const struct shard_loop *loop);
 /* What the shard saw of its peers' clocks since the last call; returns how many. Any thread. */
 enum { SHARD_LOOP_CLOCKS_MAX = 256 };
-uint32_t shard_loop_clocks(struct shard_loop *loop, struct shard_clock out[SHARD_LOOP_CLOCKS_MAX]);
+uint32_t shard_loop_clocks(struct shard_loop *loop,
+                           struct cluster_time_sample out[SHARD_LOOP_CLOCKS_MAX]);
 /* Waits for the thread to end (after LETTER_STOP). */
 void shard_loop_join(struct shard_loop *loop);
 /* After the join: a tally of people and API keys that control has not got yet, the caller's; NULL

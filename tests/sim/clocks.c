@@ -43,6 +43,7 @@ void clocks_start(struct sim *sim, struct node *node)
     (void)cluster_time_first(answers, count, 1, &offset_ns);
     node->course = clock_course_start(mono_ns(sim, node), wall_ns(sim, node) + offset_ns);
     node->next_adjust_ns = sim->now_ns;
+    node->latest_ns = 0;
     node->again = false;
 }
 
@@ -54,7 +55,7 @@ int64_t shell_clock(const struct sim *sim, const struct node *node)
 /* Before each tick of control, as often as node/runtime looks at clocks. */
 void clocks_look(struct sim *sim, struct node *node)
 {
-    struct shard_clock clocks[SHARD_CLOCKS];
+    struct cluster_time_sample clocks[SHARD_CLOCKS];
     const int64_t now_ns = shell_clock(sim, node);
     const int64_t wall = wall_ns(sim, node) - now_ns;
     if (sim->now_ns < node->next_adjust_ns)
@@ -72,6 +73,20 @@ void clocks_look(struct sim *sim, struct node *node)
                                        control_clock_target_ns(node->control));
 }
 
+/* Before each event: whether boot time was set back, so that time would stand still. */
+bool clocks_set_back(struct sim *sim, struct node *node)
+{
+    const int64_t now_ns = shell_clock(sim, node);
+    if (now_ns > node->latest_ns)
+        node->latest_ns = now_ns;
+    if (node->latest_ns - now_ns < CLUSTER_TIME_REFUSED_NS || node->stopping)
+        return false;
+    sim_tell(sim, 1, "the boot time of n%u was set back", node->index);
+    sim->coverage.clock_restarts++;
+    node->again = true;
+    return true;
+}
+
 /* After each event of control: a node whose time is off starts again. True: it is to end at once.
  */
 bool clocks_judge(struct sim *sim, struct node *node)
@@ -79,7 +94,7 @@ bool clocks_judge(struct sim *sim, struct node *node)
     const enum clock_verdict verdict = control_clock_verdict(node->control);
     if (verdict < CLOCK_PASSES || node->stopping)
         return false;
-    sim_tell(sim, 1, "the time of n%u is off: %s", node->index, clock_verdict_name(verdict));
+    sim_tell(sim, 1, "the time of n%u is off: %s", node->index, cluster_time_verdict_name(verdict));
     sim->coverage.clock_restarts++;
     node->again = true;
     if (verdict == CLOCK_REFUSED)

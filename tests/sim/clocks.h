@@ -8,6 +8,8 @@
 void clocks_start(struct sim *sim, struct node *node);
 /* Before a tick of control. */
 void clocks_look(struct sim *sim, struct node *node);
+/* Before an event: true if the process is to end at once. */
+bool clocks_set_back(struct sim *sim, struct node *node);
 /* After an event of control: true if the process is to end at once. */
 bool clocks_judge(struct sim *sim, struct node *node);
 /* The process has ended: one whose time was off starts again. */

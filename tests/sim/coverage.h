@@ -42,7 +42,8 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(pauses, "pauses", true)                                                                      \
     X(starved, "nodes without a processor for a while", true)                                      \
     X(clock_steps, "clock steps", true)                                                            \
-    X(clock_restarts, "nodes that start again, for their time was off", false)                     \
+    X(wrong_clocks, "clocks that are wrong", true)                                                 \
+    X(clock_restarts, "nodes that start again, for their time was off", true)                      \
     X(full_disks, "full disks", true)                                                              \
     X(brims, "all disks full at once", true)                                                       \
     X(refused_values, "values that a full disk refused", true)                                     \

@@ -673,6 +673,10 @@ bool node_event(struct sim *sim, const struct event *event)
     if ((frame && !net_arrived(sim, event)) || stale(node, event))
         return false;
     sim->acting = node->index;
+    if (clocks_set_back(sim, node)) {
+        node_crash(sim, node, true);
+        return true;
+    }
     carry_out(sim, node, event);
     if (node->up)
         check_event(sim, node); /* of one that ends now too: it has answered some of its step */

@@ -48,6 +48,7 @@ static const struct phase phases[] = {
     {"press", 0, true, NULL, phase_press},
     {"global", 0, false, phase_abroad_fits, phase_global},
     {"wild", 0, true, NULL, phase_wild},
+    {"clocks", 0, false, NULL, phase_clocks}, /* whose clock has no say is deposed while it lives */
 };
 
 const struct phase *phase_at(uint32_t index)

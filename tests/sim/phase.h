@@ -113,6 +113,7 @@ extern const struct phase_step phase_hold[];
 extern const struct phase_step phase_abroad[];
 extern const struct phase_step phase_global[];
 extern const struct phase_step phase_wild[];
+extern const struct phase_step phase_clocks[];
 bool phase_abroad_fits(const struct sim *sim);
 bool phase_join_fits(const struct sim *sim);
 

@@ -254,7 +254,8 @@ struct node {
     int64_t wall_offset_ns;     /* its wall clock minus the true time */
     struct clock_course course; /* the shipped clock */
     int64_t next_adjust_ns;
-    bool again; /* it stops to start again with another time */
+    int64_t latest_ns; /* of its time, as it was seen */
+    bool again;        /* it stops to start again with another time */
     int64_t paused_until_ns;
     uint64_t boots;
     struct control *control;

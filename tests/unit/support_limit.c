@@ -236,7 +236,8 @@ static void one_operation(struct random *random, struct table *table, struct tab
     const struct limit_decision before = limit_do(table, KEY, limit, OPERATION_PEEK, 0, 0, now_ns);
     const struct limit_decision peeked =
         limit_do(table, KEY, limit, OPERATION_PEEK, cost, flags, now_ns);
-    if (!peeked.allowed && charge > 0 && !ahead) { /* what a counted denial would add is not there yet */
+    if (!peeked.allowed && charge > 0 &&
+        !ahead) { /* what a counted denial would add is not there yet */
         limit_carry(table, copy, KEY, now_ns);
         assert_retry_exact(copy, limit, cost, flags, now_ns, &peeked);
     }

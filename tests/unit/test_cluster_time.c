@@ -24,6 +24,7 @@ struct fixture {
     int64_t time_ns[NODES + 1]; /* of member i + 1, to ours; [0] is us */
     int64_t wall_ns[NODES + 1]; /* minus its cluster time */
     int64_t late_ns;            /* what an answer takes */
+    uint64_t process[NODES + 1];
 };
 
 static void begin(struct fixture *at, uint32_t ring)
@@ -34,16 +35,27 @@ static void begin(struct fixture *at, uint32_t ring)
     assert_int_equal(cluster_time_new(alloc_heap(), 1, &at->time), 0);
 }
 
+static void heard(struct fixture *at, uint64_t id, int64_t low_ns, int64_t high_ns, int64_t wall_ns)
+{
+    const struct cluster_time_sample sample = {.id = id,
+                                               .process = at->process[id - 1],
+                                               .low_ns = low_ns,
+                                               .high_ns = high_ns,
+                                               .wall_ns = wall_ns,
+                                               .count = 1};
+    cluster_time_heard(at->time, at->now_ns, &sample);
+}
+
 /* All tell their clocks `times` times, 10 ms apart. */
-static bool turn(struct fixture *at, uint32_t heard, uint32_t times)
+static bool turn(struct fixture *at, uint32_t nodes, uint32_t times)
 {
     bool changed = false;
     for (uint32_t k = 0; k < times; k++) {
         at->now_ns += 10 * MS;
         cluster_time_wall(at->time, at->wall_ns[0]);
-        for (uint32_t i = 1; i < heard; i++)
-            cluster_time_heard(at->time, at->now_ns, i + 1, at->time_ns[i] - at->late_ns / 2,
-                               at->time_ns[i] + at->late_ns / 2, at->wall_ns[i]);
+        for (uint32_t i = 1; i < nodes; i++)
+            heard(at, i + 1, at->time_ns[i] - at->late_ns / 2, at->time_ns[i] + at->late_ns / 2,
+                  at->wall_ns[i]);
         changed = cluster_time_judge(at->time, at->now_ns, at->ids, at->ring) || changed;
     }
     return changed;
@@ -233,7 +245,7 @@ static void a_late_frame_is_no_skew(void **state)
         for (uint64_t id = 2; id <= 3; id++) {
             const int64_t there_ns = (int64_t)random_below(&random, (uint64_t)(3 * S));
             const int64_t back_ns = (int64_t)random_below(&random, (uint64_t)(3 * S));
-            cluster_time_heard(at.time, at.now_ns, id, -back_ns, there_ns, 0);
+            heard(&at, id, -back_ns, there_ns, 0);
         }
         (void)cluster_time_judge(at.time, at.now_ns, at.ids, at.ring);
         for (uint64_t id = 1; id <= 3; id++)
@@ -273,6 +285,50 @@ static void a_silent_member_has_no_value(void **state)
     at.now_ns += 31 * S;
     (void)turn(&at, 2, 3);
     assert_int_equal(verdict(&at, 3), CLOCK_UNKNOWN);
+    cluster_time_free(&at.time);
+}
+
+/* After a jump of our own nobody is judged by what was measured before. */
+static void what_was_measured_before_a_jump_is_forgotten(void **state)
+{
+    (void)state;
+    struct fixture at;
+    begin(&at, 3);
+    (void)turn(&at, 3, 10);
+    cluster_time_forget(at.time);
+    at.now_ns += 5 * S;
+    at.time_ns[1] = at.time_ns[2] = -5 * S;
+    for (int i = 0; i < 3; i++) { /* one is heard before the other */
+        heard(&at, 2, -5 * S, -5 * S, 0);
+        (void)cluster_time_judge(at.time, at.now_ns, at.ids, 3);
+    }
+    assert_true(verdict(&at, 2) < CLOCK_REFUSED);
+    (void)turn(&at, 3, 3);
+    assert_int_equal(verdict(&at, 1), CLOCK_REFUSED);
+    assert_int_equal(verdict(&at, 2), CLOCK_FINE);
+    cluster_time_free(&at.time);
+}
+
+/* What is said of a process holds for no later one, and no earlier one speaks for it. */
+static void the_next_process_is_judged_anew(void **state)
+{
+    (void)state;
+    struct fixture at;
+    begin(&at, 3);
+    at.process[2] = 7;
+    at.time_ns[2] = 5 * S;
+    (void)turn(&at, 3, 3);
+    assert_int_equal(verdict(&at, 3), CLOCK_REFUSED);
+    at.process[2] = 8;
+    at.time_ns[2] = 0;
+    (void)turn(&at, 3, 1);
+    assert_int_equal(verdict(&at, 3), CLOCK_UNKNOWN);
+    (void)turn(&at, 3, 2);
+    assert_int_equal(verdict(&at, 3), CLOCK_FINE);
+    at.process[2] = 7;
+    at.time_ns[2] = 5 * S;
+    (void)turn(&at, 3, 10);
+    assert_int_equal(verdict(&at, 3), CLOCK_FINE);
     cluster_time_free(&at.time);
 }
 
@@ -330,6 +386,8 @@ int main(void)
         cmocka_unit_test(a_late_frame_is_no_skew),
         cmocka_unit_test(one_member_moves_nothing),
         cmocka_unit_test(a_silent_member_has_no_value),
+        cmocka_unit_test(what_was_measured_before_a_jump_is_forgotten),
+        cmocka_unit_test(the_next_process_is_judged_anew),
         cmocka_unit_test(the_first_time_is_that_which_runs),
         cmocka_unit_test(the_first_time_of_all_is_the_median_of_their_wall_clocks),
     };
