@@ -60,6 +60,14 @@ void answer_error(struct answer_context *context, int code, const char *text)
     mp_put_str(context->writer, text);
 }
 
+void answer_waiting(struct answer_context *context)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    if (!control_waiting(context->control, sentence, sizeof sentence))
+        (void)snprintf(sentence, sizeof sentence, "out of memory for the answer");
+    answer_error(context, TG_EUNAVAILABLE, sentence);
+}
+
 void answer_begin(struct answer_context *context)
 {
     wire_begin_admin_reply(context->writer, context->admin->session, context->admin->seq, 0);
@@ -216,7 +224,7 @@ static void answer_members(struct answer_context *context)
         return;
     struct view *view = owners(context);
     if (view == NULL) {
-        answer_error(context, TG_EUNAVAILABLE, "this node has not joined a cluster yet");
+        answer_waiting(context);
         return;
     }
     const uint32_t count = sort_members(context->control, view, all, order);
@@ -233,7 +241,7 @@ static void answer_ring(struct answer_context *context)
     struct mp_writer *writer = context->writer;
     struct view *view = owners(context);
     if (view == NULL) {
-        answer_error(context, TG_EUNAVAILABLE, "this node has not joined a cluster yet");
+        answer_waiting(context);
         return;
     }
     answer_begin(context);

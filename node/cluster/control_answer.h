@@ -53,6 +53,9 @@ void answer_begin(struct answer_context *context);
 /* The whole answer is a TG_E* code and a sentence. */
 void answer_error(struct answer_context *context, int code, const char *text);
 
+/* The whole answer is what this node waits for, which cannot answer before. */
+void answer_waiting(struct answer_context *context);
+
 /* Whether a member is nothing that anybody waits for any more: it has left, or it is dead and not
  * in the ring of its region, which is known of the own one alone. */
 bool control_gone(const struct control *control, enum view_state state, const char *region,

@@ -115,7 +115,7 @@ static bool joined(struct answer_context *context)
 {
     if (context->control->joined && context->control->config->epoch > 0)
         return true;
-    answer_error(context, TG_EUNAVAILABLE, "this node has not joined a cluster yet");
+    answer_waiting(context);
     return false;
 }
 
@@ -566,7 +566,7 @@ void answer_remove(struct answer_context *context)
         return;
     }
     if (!control->joined) {
-        answer_error(context, TG_EUNAVAILABLE, "this node has not joined a cluster yet");
+        answer_waiting(context);
         return;
     }
     int error = find_member(control, &meaning, sentence);

@@ -392,8 +392,8 @@ static void tell_waiting(struct daemon *daemon)
     say_waiting(daemon, sentence);
     log_printf(daemon->log, LOG_LEVEL_WARN, "not serving: %s%s", sentence,
                control_identity(daemon->control) == NULL
-                   ? ". Trying on; start one node without --seed, or with --bootstrap, to create a "
-                     "cluster"
+                   ? "; trying on (start one node without --seed, or with --bootstrap, to create a "
+                     "cluster)"
                    : "");
 }
 
