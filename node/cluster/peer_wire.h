@@ -4,8 +4,8 @@
  * `records` is a bin that holds fixed-layout little-endian records, one after the other, in the
  * order in which they were put. Order matters within a channel: a MARK follows the last SLOT that
  * it stands for. The channel is 1 for bulk copies, 0 for everything else (channel.c). Behind it a
- * frame says what its sender reads (enum peer_reads); of one of release 0.1.0, which does not say,
- * that is nothing.
+ * frame says what its sender reads (enum peer_reads), and by how much its wall clock is ahead of
+ * its cluster time; of one of release 0.1.0, which says neither, both are nothing.
  *
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *

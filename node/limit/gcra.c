@@ -33,8 +33,8 @@
  *     noted: undoing all of them, in any order, takes nothing of what others were granted. And all
  *     undos together leave no more than the time since the first of their charges, in which the
  *     debt has drained by as much: as long as it lasts, no more tokens are used than were kept.
- * I7  A debt of the bucket's own rate that reaches further than the limit can owe, by more than
- *     clocks differ, came with a wrong clock (O9); of another rate, that is what O8 drops.
+ * I7  What a debt that came with a wrong clock says beyond what the limit can owe is dropped with
+ *     the rest of that (O8): a lower burst at the same rate leaves the same state.
  * I6  A request by older rules converts for itself alone: what it is charged is added to the debt
  *     at the rate that this has.
  *
@@ -315,9 +315,6 @@ static int gcra_apply(struct limit_memory *memory, struct limit_cell *cell,
     const bool older = (request->flags & LIMIT_OLDER) != 0;
     const unsigned __int128 kept = gcra_debt(memory, cell, plan, request->now_ns);
     const unsigned __int128 most = (unsigned __int128)plan->owes_max * plan->p;
-    if (kept > most && !gcra_other_rate(cell, plan) &&
-        limit_ahead(plan, request, sat_sub(gcra_expires(memory, cell), debt_ns(plan, most))))
-        return limit_apply_exhausted(memory, cell, plan, request, out);
     const unsigned __int128 before = kept > most && !older ? most : kept;
     const unsigned __int128 used_wide = divide_up(before, plan->p);
     const uint64_t used = used_wide > TOKENS_MAX ? TOKENS_MAX : (uint64_t)used_wide;
