@@ -377,6 +377,12 @@ int64_t swim_next_deadline(const struct swim *swim)
 
 /* ---- what this node does of its own accord ---- */
 
+void swim_wall(struct swim *swim, int64_t wall_ns, bool timeless)
+{
+    swim->wall_ns = wall_ns;
+    swim->timeless = timeless;
+}
+
 /* Two records say the same if their bytes are the same. */
 static bool record_same(const struct swim_record *a, const struct swim_record *b)
 {
@@ -433,10 +439,14 @@ void swim_leave(struct swim *swim, int64_t now_ns, struct swim_effects *out)
     leave(swim);
 }
 
+bool swim_told(const struct swim *swim)
+{
+    return !swim->slots[SWIM_SELF].rumour || swim_others_anywhere(swim) == 0;
+}
+
 bool swim_leave_done(const struct swim *swim)
 {
-    const struct swim_slot *self = &swim->slots[SWIM_SELF];
-    return self->member.state == SWIM_LEFT && (!self->rumour || swim_others_anywhere(swim) == 0);
+    return swim->slots[SWIM_SELF].member.state == SWIM_LEFT && swim_told(swim);
 }
 
 void swim_probe_now(struct swim *swim, uint64_t id)

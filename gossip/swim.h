@@ -13,7 +13,7 @@
  * cut off stays as it was last heard of, with an age: swim_region_next.
  *
  * Nothing here reads a clock, opens a socket or allocates after swim_new. `now_ns` is the
- * node's Unix time that never goes back; all calls of one instance come from one thread.
+ * node's cluster time, which never goes back; all calls of one instance come from one thread.
  * A pointer to a member lives until the next call that takes a non-const swim.
  *
  * What the caller owes:
@@ -89,6 +89,14 @@ struct swim_record {
     char software[SWIM_VERSION_LEN];
 };
 
+/* What a member's last answer says of its clock. */
+struct swim_clock {
+    int64_t low_ns; /* bounds of its cluster time minus ours */
+    int64_t high_ns;
+    int64_t wall_ns; /* its wall clock minus its cluster time; 0 of older releases */
+    int64_t at_ns;   /* when it came, 0 = never */
+};
+
 /* A member as this node sees it. */
 struct swim_member {
     struct swim_record record;
@@ -97,6 +105,7 @@ struct swim_member {
     int64_t since_ns;     /* when `state` began, as far as this node knows */
     int64_t rtt_ns;       /* smoothed; 0 = not measured yet */
     int64_t skew_ns;      /* smoothed: its clock minus ours; valid if rtt_ns > 0 */
+    struct swim_clock clock;
 };
 
 /* A region as this node sees it. Times are this node's, 0 = never. Of its own region only the
@@ -159,6 +168,9 @@ struct swim_send {
 struct swim_met {
     uint8_t cluster_id[SWIM_CLUSTER_ID_LEN];
     char seed[SWIM_ADDRESS_LEN]; /* "" in the first case */
+    int64_t time_ns;             /* its cluster time when it spoke */
+    bool timeless;               /* it has none yet: that is its wall clock */
+    bool answers;                /* it was greeted */
     struct swim_record record;
 };
 
@@ -236,6 +248,10 @@ MUST_USE int swim_add_seed(struct swim *swim, const char *address);
 /* Gives a node without a cluster its cluster. 0, or TG_ECONFLICT if it has another one. */
 MUST_USE int swim_set_cluster(struct swim *swim, const uint8_t *cluster_id);
 
+/* Tells this node's wall clock minus the time that it is called with. `timeless`: that time is no
+ * cluster time, there is none yet. */
+void swim_wall(struct swim *swim, int64_t wall_ns, bool timeless);
+
 /* Who is in the ring, as the register says, ascending; none: it is not known. No rumour makes a
  * member of it leave, and of others in this region at most SWIM_STRANGERS_MAX are kept. */
 void swim_ring(struct swim *swim, const uint64_t *ids, uint32_t count);
@@ -260,6 +276,8 @@ void swim_retell_self(struct swim *swim);
 void swim_leave(struct swim *swim, int64_t now_ns, struct swim_effects *out);
 /* Whether the good-bye has been sent often enough (or there is nobody to tell). */
 bool swim_leave_done(const struct swim *swim);
+/* Whether what this node says of itself has been sent often enough, or there is nobody to tell. */
+bool swim_told(const struct swim *swim);
 /* Evidence from the data plane (a closed connection): the next tick, due at once, probes this
  * member. Unknown, dead or own ids, and members of other regions, are ignored. */
 void swim_probe_now(struct swim *swim, uint64_t id);

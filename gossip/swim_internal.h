@@ -56,7 +56,8 @@ enum {
     SWIM_SEEDS_PER_ROUND_MAX = 8,
     SWIM_AGE_LEN = 6,   /* hash of a region's name, age of what is known of it */
     SWIM_AGES_MAX = 3,  /* told with one message */
-    SWIM_TAIL_MAX = 32, /* bytes of a frame behind its items */
+    SWIM_WALL_LEN = 9,  /* bytes of the wall clock behind the ages */
+    SWIM_TAIL_MAX = 40, /* bytes of a frame behind its items */
     SWIM_SELF = 0,
     SWIM_HOME = 0 /* this node's own region; the others are abroad */
 };
@@ -69,7 +70,8 @@ enum {
 
 static_assert(SWIM_SUMMARY_LEN + SWIM_HEAD_MAX + 2 * SWIM_ITEM_MAX < SWIM_MESSAGE_MAX,
               "a summary with this node's own item fits one message");
-static_assert(SWIM_AGES_MAX * SWIM_AGE_LEN + 2 <= SWIM_TAIL_MAX, "ages fit behind the items");
+static_assert(SWIM_AGES_MAX * SWIM_AGE_LEN + 2 + SWIM_WALL_LEN <= SWIM_TAIL_MAX,
+              "ages and wall clock fit behind the items");
 static_assert(SWIM_HELPERS_MAX + SWIM_REGIONS_MAX < SWIM_SENDS_MAX, "one turn of gossip fits");
 static_assert(SWIM_MEMBERS_MAX % 64 == 0, "job bitmaps are whole words");
 static_assert(SWIM_SEEDS_PER_ROUND_MAX < SWIM_SENDS_MAX / 4, "seeds leave room for probes");
@@ -185,7 +187,9 @@ struct swim_message {
     uint64_t sender;
     uint64_t incarnation;
     uint64_t target; /* 0 = whoever lives at the address */
-    int64_t wall_ns;
+    int64_t time_ns; /* its cluster time; of one that has none, its wall clock */
+    int64_t wall_ns; /* its wall clock minus that */
+    bool timeless;   /* it has no cluster time yet */
     char address[SWIM_ADDRESS_LEN];
     /* body, by kind */
     uint64_t number;                /* subject (ack, ping-req), salt (sync), mask (digest) */
@@ -195,7 +199,7 @@ struct swim_message {
     struct swim_record record; /* hello, welcome */
     struct mp_cursor items;    /* stands on the first item */
     uint32_t items_count;
-    const uint8_t *ages; /* of regions; NULL if the sender knows of one region only */
+    const uint8_t *ages; /* of regions; NULL or empty if the sender knows of one region only */
     size_t ages_len;
 };
 
@@ -214,6 +218,8 @@ struct swim {
     bool started; /* timers are set */
     bool at_once; /* something waits that no timer stands for */
     int64_t now_ns;
+    int64_t wall_ns;          /* this node's wall clock minus now_ns */
+    bool timeless;            /* now_ns is no cluster time */
     int64_t deadline_ns;      /* earliest timer, as computed at the end of the last call */
     struct swim_effects *out; /* of the call in progress, else NULL */
 
@@ -362,7 +368,8 @@ int64_t swim_probe_deadline(const struct swim *swim);
 void swim_probe_receive(struct swim *swim, const struct swim_message *message);
 void swim_health_add(struct swim *swim, int delta);
 /* Takes round trip and skew from the answer to what was sent to the member at `sent_ns`. */
-void swim_measure(struct swim *swim, uint32_t slot, int64_t sent_ns, int64_t wall_ns);
+void swim_measure(struct swim *swim, uint32_t slot, int64_t sent_ns,
+                  const struct swim_message *message);
 /* Moves all waits for answers by `by_ns`: this node, not the others, was late. */
 void swim_probe_delay(struct swim *swim, int64_t by_ns);
 

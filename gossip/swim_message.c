@@ -4,9 +4,12 @@
  * the frame, to a body or to an item, are stepped over; an unknown kind still delivers its items.
  *
  *   [format, cluster_id (BIN 16), kind, seq, sender_id, sender_incarnation, sender_address,
- *    wall_ns, target_id, body, items, ages (BIN n x 6), ...]
+ *    time_ns, target_id, body, items, ages (BIN n x 6), wall, ...]
  *
- * ages come from a node that knows of several regions; without them the frame ends at the items.
+ * time_ns is the sender's cluster time, and wall its wall clock minus that; it is nil of a node
+ * that has no cluster time yet, whose time_ns is its wall clock. Older releases end at the items,
+ * or at the ages if they know of several regions (else these are empty): their time is their wall
+ * clock.
  *
  *   kind      body                          kind       body
  *   PING      []                            SYNC       [salt, hashes (BIN 64 x u32)]
@@ -27,9 +30,10 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/sat.h"
 #include "gossip/swim_internal.h"
 
-enum { FRAME_FIELDS = 11, FRAME_FIELDS_AGES = 12, FORMAT = 1 };
+enum { FRAME_FIELDS = 11, FRAME_FIELDS_AGES = 12, FRAME_FIELDS_WALL = 13, FORMAT = 1 };
 
 bool swim_room(const struct swim *swim)
 {
@@ -44,10 +48,9 @@ bool swim_message_begin(struct swim *swim, struct mp_writer *writer, enum swim_k
     const struct swim_member *self = &swim->slots[SWIM_SELF].member;
     if (!swim_room(swim))
         return false;
-    const bool ages = swim->regions_abroad > 0;
     mp_writer_init(writer, swim->out->bytes + swim->out->bytes_len,
-                   ages ? SWIM_MESSAGE_MAX - SWIM_TAIL_MAX : SWIM_MESSAGE_MAX);
-    mp_put_array(writer, ages ? FRAME_FIELDS_AGES : FRAME_FIELDS);
+                   SWIM_MESSAGE_MAX - SWIM_TAIL_MAX);
+    mp_put_array(writer, FRAME_FIELDS_WALL);
     mp_put_uint(writer, FORMAT);
     /* Who is greeted shall tell its cluster, and not join the greeter's. */
     mp_put_bin(writer, kind == SWIM_HELLO ? none : swim->cluster_id, SWIM_CLUSTER_ID_LEN);
@@ -56,7 +59,7 @@ bool swim_message_begin(struct swim *swim, struct mp_writer *writer, enum swim_k
     mp_put_uint(writer, self->record.id);
     mp_put_uint(writer, self->incarnation);
     mp_put_str(writer, self->record.gossip);
-    mp_put_int(writer, swim->now_ns);
+    mp_put_int(writer, swim->timeless ? sat_add(swim->now_ns, swim->wall_ns) : swim->now_ns);
     mp_put_uint(writer, target);
     swim->abroad = swim_slot_abroad(swim, swim_lookup(swim, target));
     return true;
@@ -66,10 +69,12 @@ void swim_message_end(struct swim *swim, struct mp_writer *writer, const char *a
 {
     struct swim_effects *out = swim->out;
     struct swim_send *send = &out->sends[out->sends_count++];
-    if (swim->regions_abroad > 0) {
-        writer->capacity = SWIM_MESSAGE_MAX;
-        swim_ages_put(swim, writer);
-    }
+    writer->capacity = SWIM_MESSAGE_MAX;
+    swim_ages_put(swim, writer);
+    if (swim->timeless)
+        mp_put_nil(writer);
+    else
+        mp_put_int(writer, swim->wall_ns);
     ASSERT(!writer->failed); /* M2 */
     memcpy(send->address, address, SWIM_ADDRESS_LEN);
     send->offset = (uint32_t)out->bytes_len;
@@ -172,6 +177,16 @@ static void parse_ages(struct mp_cursor *cursor, struct swim_message *message)
         cursor->failed = true;
 }
 
+static void parse_wall(struct mp_cursor *cursor, struct swim_message *message)
+{
+    if (mp_peek_type(cursor) == MP_NIL) {
+        mp_skip(cursor);
+        message->timeless = true;
+    } else {
+        message->wall_ns = mp_get_int(cursor);
+    }
+}
+
 int swim_message_parse(struct swim *swim, const void *bytes, size_t len,
                        struct swim_message *message)
 {
@@ -197,12 +212,14 @@ int swim_message_parse(struct swim *swim, const void *bytes, size_t len,
     message->sender = mp_get_uint(&cursor);
     message->incarnation = mp_get_uint(&cursor);
     get_address(&cursor, message->address);
-    message->wall_ns = mp_get_int(&cursor);
+    message->time_ns = mp_get_int(&cursor);
     message->target = mp_get_uint(&cursor);
     parse_body(&cursor, message);
     parse_items(&cursor, message);
     if (fields >= FRAME_FIELDS_AGES)
         parse_ages(&cursor, message);
+    if (fields >= FRAME_FIELDS_WALL)
+        parse_wall(&cursor, message);
     if (cursor.failed || message->sender == 0)
         return TG_EPROTOCOL;
     return 0;

@@ -284,14 +284,16 @@ static int64_t smooth(int64_t old_ns, int64_t sample_ns, bool first)
     return first ? sample_ns : old_ns + (sample_ns - old_ns) / SMOOTHING;
 }
 
-/* The answer was written, we suppose, half a round trip ago. */
-void swim_measure(struct swim *swim, uint32_t at, int64_t sent_ns, int64_t wall_ns)
+/* The answer was written, we suppose, half a round trip ago; certainly neither before the question
+ * nor after it came. */
+void swim_measure(struct swim *swim, uint32_t at, int64_t sent_ns,
+                  const struct swim_message *message)
 {
     struct swim_member *member = &swim->slots[at].member;
     struct swim_region *region = &swim->regions[swim->slots[at].region];
     const bool first = member->rtt_ns == 0;
     const int64_t rtt_ns = swim->now_ns > sent_ns ? sat_sub(swim->now_ns, sent_ns) : 1;
-    int64_t skew_ns = sat_sub(wall_ns, sat_add(sent_ns, rtt_ns / 2));
+    int64_t skew_ns = sat_sub(message->time_ns, sat_add(sent_ns, rtt_ns / 2));
 
     if (skew_ns > SKEW_MAX_NS)
         skew_ns = SKEW_MAX_NS;
@@ -302,6 +304,12 @@ void swim_measure(struct swim *swim, uint32_t at, int64_t sent_ns, int64_t wall_
         member->rtt_ns = 1; /* 0 means not measured */
     member->skew_ns = smooth(member->skew_ns, skew_ns, first);
     region->rtt_ns = smooth(region->rtt_ns, rtt_ns, region->rtt_ns == 0);
+    if (message->timeless)
+        return;
+    member->clock = (struct swim_clock){.low_ns = sat_sub(message->time_ns, swim->now_ns),
+                                        .high_ns = sat_sub(message->time_ns, sent_ns),
+                                        .wall_ns = message->wall_ns,
+                                        .at_ns = swim->now_ns};
 }
 
 static struct swim_probe *probe_of(struct swim *swim, const struct swim_message *message)
@@ -325,7 +333,7 @@ static void receive_ack(struct swim *swim, const struct swim_message *message)
     }
     const struct swim_slot *slot = &swim->slots[probe->slot];
     if (direct && slot->used && slot->member.record.id == probe->id)
-        swim_measure(swim, probe->slot, probe->sent_ns, message->wall_ns); /* P3 */
+        swim_measure(swim, probe->slot, probe->sent_ns, message); /* P3 */
     probe->used = false;
     swim_health_add(swim, -1);
 }

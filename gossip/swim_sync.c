@@ -318,7 +318,7 @@ static void contact_answered(struct swim *swim, const struct swim_message *messa
         return;
     swim->contact.seq = 0;
     if (swim_slot_abroad(swim, at))
-        swim_measure(swim, at, swim->contact.sent_ns, message->wall_ns);
+        swim_measure(swim, at, swim->contact.sent_ns, message);
 }
 
 void swim_sync_tick(struct swim *swim)
@@ -648,6 +648,9 @@ static void meet(struct swim *swim, const struct swim_message *message)
         out->met_count++;
     memcpy(out->met[place].cluster_id, message->cluster_id, SWIM_CLUSTER_ID_LEN);
     out->met[place].record = message->record;
+    out->met[place].time_ns = message->time_ns;
+    out->met[place].timeless = message->timeless;
+    out->met[place].answers = message->kind == SWIM_WELCOME;
     memset(out->met[place].seed, 0, sizeof out->met[place].seed);
     if (seed != NULL)
         memcpy(out->met[place].seed, seed->address, sizeof seed->address);

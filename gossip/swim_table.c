@@ -377,6 +377,7 @@ static void apply_alive(struct swim *swim, uint32_t at, uint64_t incarnation)
     member->incarnation = incarnation;
     member->rtt_ns = 0; /* perhaps another machine, or another clock */
     member->skew_ns = 0;
+    member->clock.at_ns = 0;
     swim_rumour_start(swim, at, true, 0);
     event_raise(swim, at, SWIM_EVENT_ALIVE);
 }
@@ -562,6 +563,7 @@ void swim_owner_said(struct swim *swim, uint32_t at, const struct swim_record *r
     slot->member.incarnation = record->incarnation;
     slot->member.rtt_ns = 0;
     slot->member.skew_ns = 0;
+    slot->member.clock.at_ns = 0;
     swim_region_enter(swim, at);
     swim_rumour_start(swim, at, true, 0);
     event_raise(swim, at, SWIM_EVENT_ALIVE);

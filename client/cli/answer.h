@@ -39,6 +39,8 @@ MUST_USE int cli_answer_fail(struct cli *cli, int code, const struct cli_answer 
 /* Prints it as the command and --output want it. Returns the exit status. */
 MUST_USE int cli_answer_show(struct cli *cli, const struct cli_answer *answer);
 
+/* The same for an answer to `status` (status.c), whose exit status says whether all is well. */
+MUST_USE int cli_status_show(struct cli *cli, const struct cli_answer *answer);
 /* The same for an answer to `regions` (regions.c). Returns the exit status. */
 MUST_USE int cli_regions_show(struct cli *cli, const struct cli_answer *answer);
 
@@ -64,5 +66,9 @@ void cli_put_token(struct mp_writer *writer, const struct mp_token *token);
 /* Monotonic time, and waiting. */
 int64_t cli_now_ms(void);
 void cli_pause_ms(int64_t span_ms);
+
+/* Says all that a node, or this program, has against a text of rules, a line an error. Returns the
+ * exit status. judge.c. */
+int cli_refuse_answer(const char *path, const struct cli_answer *answer);
 
 #endif

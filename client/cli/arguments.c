@@ -16,7 +16,9 @@
 #include <string.h>
 
 #include "base/limit.h"
+#include "base/nearest.h"
 #include "base/quantity.h"
+#include "client/cli/commands.h"
 #include "client/cli/pool_flags.h"
 #include "client/replay/log_time.h"
 #include "node/policy/api_keys.h"
@@ -31,52 +33,6 @@ static_assert(WORDS_MAX > CLI_LOGS_MAX + 2, "and so are too many files");
 static_assert(REPEATED_MAX > 2 * LOG_PAIRS_MAX, "and too many pairs of a flag");
 
 /* ---- tables ---------------------------------------------------------------------------------- */
-
-static const char *const command_names[CLI_COMMAND_COUNT] = {
-    [CLI_CHECK] = "check",
-    [CLI_PEEK] = "peek",
-    [CLI_HIT] = "hit",
-    [CLI_REFUND] = "refund",
-    [CLI_RESET] = "reset",
-    [CLI_LEASE] = "lease",
-    [CLI_RELEASE] = "release",
-    [CLI_RENEW] = "renew",
-    [CLI_STATUS] = "status",
-    [CLI_MEMBERS] = "members",
-    [CLI_RING] = "ring",
-    [CLI_OWNER] = "owner",
-    [CLI_RULES_LIST] = "rules list",
-    [CLI_RULES_VALIDATE] = "rules validate",
-    [CLI_RULES_EXPLAIN] = "rules explain",
-    [CLI_RULES_SHOW] = "rules show",
-    [CLI_RULES_DIFF] = "rules diff",
-    [CLI_RULES_APPLY] = "rules apply",
-    [CLI_RULES_DELETE] = "rules delete",
-    [CLI_RULES_HISTORY] = "rules history",
-    [CLI_RULES_ROLLBACK] = "rules rollback",
-    [CLI_BLOCK] = "block",
-    [CLI_UNBLOCK] = "unblock",
-    [CLI_BLOCKS] = "blocks",
-    [CLI_APIKEY_CREATE] = "apikey create",
-    [CLI_APIKEY_LIST] = "apikey list",
-    [CLI_APIKEY_SHOW] = "apikey show",
-    [CLI_APIKEY_REVOKE] = "apikey revoke",
-    [CLI_APIKEY_DELETE] = "apikey delete",
-    [CLI_QUOTA_SET] = "quota set",
-    [CLI_QUOTA_SHOW] = "quota show",
-    [CLI_QUOTA_LIST] = "quota list",
-    [CLI_QUOTA_DELETE] = "quota delete",
-    [CLI_QUOTA_RESET] = "quota reset",
-    [CLI_POOLS_LIST] = "pools list",
-    [CLI_POOLS_SET] = "pools set",
-    [CLI_POOLS_REPORT] = "pools report",
-    [CLI_DRAIN] = "drain",
-    [CLI_LEAVE] = "leave",
-    [CLI_REMOVE] = "remove",
-    [CLI_REPLAY] = "replay",
-    [CLI_VERSION] = "version",
-    [CLI_HELP] = "help",
-};
 
 #define BIT(command) (UINT64_C(1) << (command))
 #define ASKING                                                                                     \
@@ -111,6 +67,8 @@ enum flag {
     FLAG_WAIT,
     FLAG_MEMBERS,
     FLAG_REGIONS,
+    FLAG_ALL,
+    FLAG_NODE,
     FLAG_KEY,
     FLAG_RATE,
     FLAG_BURST,
@@ -175,6 +133,8 @@ static const struct {
     [FLAG_WAIT] = {"wait", 0, true, BIT(CLI_STATUS)},
     [FLAG_MEMBERS] = {"members", 0, true, BIT(CLI_STATUS)},
     [FLAG_REGIONS] = {"regions", 0, false, BIT(CLI_STATUS)},
+    [FLAG_ALL] = {"all", 0, false, BIT(CLI_MEMBERS) | BIT(CLI_STATUS)},
+    [FLAG_NODE] = {"node", 0, true, BIT(CLI_STATUS)},
     [FLAG_KEY] = {"key", 0, true, KEYED | BLOCKING},
     [FLAG_RATE] = {"rate", 0, true, KEYED | BIT(CLI_POOLS_SET)},
     [FLAG_BURST] = {"burst", 0, true, KEYED | LIMITING},
@@ -229,11 +189,6 @@ static bool repeats(enum flag flag)
     return flag == FLAG_MAP || flag == FLAG_SET || flag == FLAG_LIMIT;
 }
 
-const char *cli_command_name(enum cli_command command)
-{
-    return command < CLI_COMMAND_COUNT ? command_names[command] : "";
-}
-
 bool cli_waits(const struct cli_arguments *arguments)
 {
     return arguments->wait_healthy ||
@@ -283,13 +238,29 @@ static enum flag find_flag(const char *text, const char **value)
     return FLAG_COUNT;
 }
 
+/* Says that there is no such flag, and which was probably meant. */
+static int refuse_flag(const struct raw *raw, const char *text)
+{
+    char name[NEAREST_LEN_MAX + 2] = "";
+    struct nearest nearest;
+    if (strncmp(text, "--", 2) == 0)
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2, "="), text + 2);
+    nearest_init(&nearest, name);
+    for (enum flag i = 0; i < FLAG_COUNT; i++)
+        nearest_try(&nearest, flags[i].name);
+    if (nearest.found == NULL)
+        return refuse(raw, CLI_EXIT_USAGE, "unknown flag '%.64s'", text);
+    return refuse(raw, CLI_EXIT_USAGE, "unknown flag '%.64s'; did you mean --%s?", text,
+                  nearest.found);
+}
+
 static int take_flag(struct raw *raw, int argc, const char *const *argv, int *at)
 {
     const char *value;
     const char *text = argv[*at];
     const enum flag flag = find_flag(text, &value);
     if (flag == FLAG_COUNT)
-        return refuse(raw, CLI_EXIT_USAGE, "unknown flag '%.64s'", text);
+        return refuse_flag(raw, text);
     if (raw->values[flag] != NULL && !repeats(flag))
         return refuse(raw, CLI_EXIT_USAGE, "--%s is given twice", flags[flag].name);
     if (repeats(flag) && raw->repeated_count == REPEATED_MAX)
@@ -334,84 +305,31 @@ static int split(struct raw *raw, int argc, const char *const *argv)
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-/* The command that the first words name, and how many they are; 0 if none. */
-static size_t match_command(const char *const *words, size_t word_count, enum cli_command *out)
+/* --members all: of a status, a line for each of them. */
+static bool wants_all_members(const struct raw *raw)
 {
-    for (enum cli_command i = 0; i < CLI_COMMAND_COUNT; i++) {
-        const char *name = command_names[i];
-        const size_t first = strcspn(name, " ");
-        if (word_count < 1 || strlen(words[0]) != first || memcmp(words[0], name, first) != 0)
-            continue;
-        if (name[first] == '\0') {
-            *out = i;
-            return 1;
-        }
-        if (word_count >= 2 && strcmp(words[1], name + first + 1) == 0) {
-            *out = i;
-            return 2;
-        }
-    }
-    return 0;
-}
-
-/* First words that need a second one. */
-static const struct {
-    const char *word;
-    enum cli_command first; /* what help on the word alone is about */
-    const char *behind;
-} groups[] = {
-    {"rules", CLI_RULES_LIST,
-     "list, show, validate, explain, diff, apply, delete, history or rollback"},
-    {"pools", CLI_POOLS_LIST, "list, set or report"},
-    {"apikey", CLI_APIKEY_CREATE, "create, list, show, revoke or delete"},
-    {"quota", CLI_QUOTA_SET, "set, show, list, delete or reset"},
-};
-
-enum { GROUPS = sizeof groups / sizeof *groups };
-
-/* The place of the word in groups; GROUPS: it is none. */
-static size_t find_group(const char *word)
-{
-    size_t at = 0;
-    while (at < GROUPS && strcmp(word, groups[at].word) != 0)
-        at++;
-    return at;
-}
-
-/* What help on words that name no command is about. */
-static enum cli_command topic_of_group(const char *const *words, size_t count)
-{
-    const size_t group = count == 1 ? find_group(words[0]) : (size_t)GROUPS;
-    return group < GROUPS ? groups[group].first : CLI_COMMAND_NONE;
-}
-
-/* Says why the words name no command. */
-static int refuse_command(const struct raw *raw, const char *const *words, size_t count)
-{
-    if (count == 0)
-        return refuse(raw, CLI_EXIT_USAGE, "a command is missing");
-    const size_t group = find_group(words[0]);
-    if (group == GROUPS)
-        return refuse(raw, CLI_EXIT_USAGE, "unknown command '%.64s'", words[0]);
-    if (count == 1)
-        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs %s behind it", groups[group].word,
-                      groups[group].behind);
-    return refuse(raw, CLI_EXIT_USAGE, "unknown command '%s %.64s'; expected %s",
-                  groups[group].word, words[1], groups[group].behind);
+    return raw->values[FLAG_MEMBERS] != NULL && raw->values[FLAG_WAIT] == NULL &&
+           strcmp(raw->values[FLAG_MEMBERS], "all") == 0;
 }
 
 static int check_flags(const struct raw *raw, enum cli_command command)
 {
     for (enum flag i = 0; i < FLAG_COUNT; i++)
         if (raw->values[i] != NULL && (flags[i].commands & BIT(command)) == 0)
-            return refuse(raw, CLI_EXIT_USAGE, "'%s' does not take --%s", command_names[command],
+            return refuse(raw, CLI_EXIT_USAGE, "'%s' does not take --%s", cli_command_name(command),
                           flags[i].name);
     if (raw->values[FLAG_WAIT] != NULL && raw->values[FLAG_WATCH] != NULL)
         return refuse(raw, CLI_EXIT_USAGE, "--wait and --watch exclude each other");
     if (raw->values[FLAG_WAIT] != NULL && raw->values[FLAG_REGIONS] != NULL)
         return refuse(raw, CLI_EXIT_USAGE, "--wait and --regions exclude each other");
-    if (raw->values[FLAG_MEMBERS] != NULL && raw->values[FLAG_WAIT] == NULL)
-        return refuse(raw, CLI_EXIT_USAGE, "--members needs --wait healthy");
+    if (raw->values[FLAG_MEMBERS] != NULL && !wants_all_members(raw) &&
+        raw->values[FLAG_WAIT] == NULL)
+        return refuse(raw, CLI_EXIT_USAGE,
+                      "--members N needs --wait healthy; expected a number "
+                      "with it, or --members all");
+    if (raw->values[FLAG_NODE] != NULL &&
+        (raw->values[FLAG_WAIT] != NULL || raw->values[FLAG_REGIONS] != NULL))
+        return refuse(raw, CLI_EXIT_USAGE, "--node excludes --wait and --regions");
     return CLI_EXIT_OK;
 }
 
@@ -574,7 +492,7 @@ static int take_target(struct cli_arguments *out, const struct raw *raw, const c
         return refuse(raw, CLI_EXIT_USAGE, "--rate, --burst and --algorithm need --key");
     if (count == 0)
         return refuse(raw, CLI_EXIT_USAGE, "'%s' needs attributes (name=value)%s",
-                      command_names[out->command],
+                      cli_command_name(out->command),
                       out->command == CLI_RULES_EXPLAIN ? "" : " or --key");
     if (count > TG_ATTRIBUTES_MAX)
         return refuse(raw, CLI_EXIT_INVALID, "%zu attributes; expected at most %d", count,
@@ -593,14 +511,17 @@ static int take_topic(struct cli_arguments *out, const struct raw *raw, const ch
     out->topic = CLI_COMMAND_NONE;
     if (count == 0)
         return CLI_EXIT_OK;
-    const size_t used = match_command(words, count, &out->topic);
+    const size_t used = cli_command_match(words, count, &out->topic);
     if (used == 0) {
-        out->topic = topic_of_group(words, count);
-        return out->topic != CLI_COMMAND_NONE ? CLI_EXIT_OK : refuse_command(raw, words, count);
+        out->topic = cli_command_group(words, count);
+        if (out->topic != CLI_COMMAND_NONE)
+            return CLI_EXIT_OK;
+        cli_command_refuse(words, count, raw->sentence);
+        return CLI_EXIT_USAGE;
     }
     if (used < count)
         return refuse(raw, CLI_EXIT_USAGE, "unexpected '%.64s' behind 'help %s'", words[used],
-                      command_names[out->topic]);
+                      cli_command_name(out->topic));
     return CLI_EXIT_OK;
 }
 
@@ -701,7 +622,7 @@ static int take_blocked(struct cli_arguments *out, const struct raw *raw, const 
     out->key = raw->values[FLAG_KEY];
     if (out->key == NULL && count == 0)
         return refuse(raw, CLI_EXIT_USAGE, "'%s' needs attr=value, a CIDR or --key",
-                      command_names[out->command]);
+                      cli_command_name(out->command));
     if (out->key != NULL && strlen(out->key) > TG_VALUE_MAX)
         return refuse(raw, CLI_EXIT_INVALID, "--key has %zu bytes; expected at most %d",
                       strlen(out->key), (int)TG_VALUE_MAX);
@@ -761,7 +682,7 @@ static int take_api_key(struct cli_arguments *out, const struct raw *raw, const 
         return status;
     if (count == 0)
         return refuse(raw, CLI_EXIT_USAGE, "'%s' needs a KEY: its id or its name",
-                      command_names[out->command]);
+                      cli_command_name(out->command));
     if (words[0][0] == '\0' || strlen(words[0]) > API_KEY_NAME_LEN_MAX)
         return refuse(raw, CLI_EXIT_INVALID,
                       "KEY has %zu bytes; expected an id or a name of 1 to %d", strlen(words[0]),
@@ -801,7 +722,7 @@ static int take_quota(struct cli_arguments *out, const struct raw *raw, const ch
     if (out->command == CLI_QUOTA_LIST)
         return take_text(raw, FLAG_AFTER, TG_VALUE_MAX, &out->after);
     if (count == 0)
-        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs a USER", command_names[out->command]);
+        return refuse(raw, CLI_EXIT_USAGE, "'%s' needs a USER", cli_command_name(out->command));
     if (words[0][0] == '\0' || strlen(words[0]) > TG_VALUE_MAX)
         return refuse(raw, CLI_EXIT_INVALID, "USER has %zu bytes; expected 1 to %d",
                       strlen(words[0]), (int)TG_VALUE_MAX);
@@ -817,7 +738,7 @@ static int take_pool_name(const struct cli_arguments *out, const struct raw *raw
 {
     if (count == 0)
         return refuse(raw, CLI_EXIT_USAGE, "'%s' needs a NAME, that of a pool",
-                      command_names[out->command]);
+                      cli_command_name(out->command));
     if (words[0][0] == '\0' || strlen(words[0]) >= CLI_POOL_LEN)
         return refuse(raw, CLI_EXIT_INVALID,
                       "the pool '%.64s' has %zu bytes; expected a name of 1 to %d", words[0],
@@ -877,7 +798,7 @@ static int take_operands(struct cli_arguments *out, const struct raw *raw, const
     size_t wanted = 0;
     if ((FILED & BIT(out->command)) != 0) {
         if (count == 0)
-            return refuse(raw, CLI_EXIT_USAGE, "'%s' needs a FILE", command_names[out->command]);
+            return refuse(raw, CLI_EXIT_USAGE, "'%s' needs a FILE", cli_command_name(out->command));
         out->file = words[0];
         wanted = 1;
     } else if (out->command == CLI_REMOVE) {
@@ -904,7 +825,7 @@ static int take_operands(struct cli_arguments *out, const struct raw *raw, const
         return status;
     if (count > wanted)
         return refuse(raw, CLI_EXIT_USAGE, "unexpected '%.64s' behind '%s'", words[wanted],
-                      command_names[out->command]);
+                      cli_command_name(out->command));
     return CLI_EXIT_OK;
 }
 
@@ -916,7 +837,7 @@ static int take_lease(struct cli_arguments *out, const struct raw *raw)
         return CLI_EXIT_OK;
     if (value == NULL)
         return refuse(raw, CLI_EXIT_USAGE, "'%s' needs --lease ID, as the admission gave it",
-                      command_names[out->command]);
+                      cli_command_name(out->command));
     if (strlen(value) != LEASE_LEN || strspn(value, "0123456789abcdef") != LEASE_LEN)
         return refuse(raw, CLI_EXIT_INVALID, "--lease is '%.64s'; expected %d hexadecimal digits",
                       value, LEASE_LEN);
@@ -939,11 +860,14 @@ static int take_values(struct cli_arguments *out, const struct raw *raw)
         strcmp(raw->values[FLAG_WAIT], "healthy") != 0)
         return refuse(raw, CLI_EXIT_INVALID, "--wait is '%.64s'; expected healthy",
                       raw->values[FLAG_WAIT]);
-    if (status == CLI_EXIT_OK)
+    out->all_members = wants_all_members(raw);
+    if (status == CLI_EXIT_OK && !out->all_members)
         status = take_number(raw, FLAG_MEMBERS, 1, UINT16_MAX, &out->members);
+    out->node = raw->values[FLAG_NODE];
     out->endpoints = raw->values[FLAG_ENDPOINT];
     out->watch = raw->values[FLAG_WATCH] != NULL;
     out->regions = raw->values[FLAG_REGIONS] != NULL;
+    out->all = raw->values[FLAG_ALL] != NULL;
     out->wait_healthy = raw->values[FLAG_WAIT] != NULL;
     out->force = raw->values[FLAG_FORCE] != NULL;
     out->no_wait = raw->values[FLAG_NO_WAIT] != NULL;
@@ -968,11 +892,11 @@ int cli_arguments_parse(struct cli_arguments *out, int argc, const char *const *
     *out = (struct cli_arguments){
         .command = CLI_COMMAND_NONE, .topic = CLI_COMMAND_NONE, .cost = 1, .repeat = 1};
     int status = split(&raw, argc, argv);
-    const size_t used = match_command(raw.words, raw.word_count, &out->command);
+    const size_t used = cli_command_match(raw.words, raw.word_count, &out->command);
     if (status != CLI_EXIT_OK)
         return status;
     if (raw.values[FLAG_HELP] != NULL) {
-        out->topic = used == 0                  ? topic_of_group(raw.words, raw.word_count)
+        out->topic = used == 0                  ? cli_command_group(raw.words, raw.word_count)
                      : out->command == CLI_HELP ? CLI_COMMAND_NONE
                                                 : out->command;
         out->command = CLI_HELP;
@@ -982,8 +906,10 @@ int cli_arguments_parse(struct cli_arguments *out, int argc, const char *const *
         out->command = CLI_VERSION;
         return take_output(out, &raw);
     }
-    if (used == 0)
-        return refuse_command(&raw, raw.words, raw.word_count);
+    if (used == 0) {
+        cli_command_refuse(raw.words, raw.word_count, sentence);
+        return CLI_EXIT_USAGE;
+    }
     status = check_flags(&raw, out->command);
     if (status == CLI_EXIT_OK)
         status = take_values(out, &raw);

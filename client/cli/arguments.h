@@ -101,7 +101,10 @@ struct cli_arguments {
     enum cli_output output;
     int timeout_ms; /* 0: not given */
     bool watch;
-    bool regions; /* status: of each region */
+    bool regions;     /* status: of each region */
+    bool all;         /* members: those that are gone, too; status: all counters */
+    bool all_members; /* status: a line for each node */
+    const char *node; /* status: of this one alone; NULL: of all */
     bool wait_healthy;
     uint64_t members; /* the same: so many at least; 0: not given */
     tg_attribute_t attributes[TG_ATTRIBUTES_MAX];

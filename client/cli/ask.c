@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/mp.h"
+#include "client/cli/answer.h"
 #include "client/cli/cli.h"
 #include "client/cli/document.h"
 #include "client/cli/grid.h"
@@ -24,11 +25,15 @@ enum {
     POOL_FIELDS = 4, /* more of an elastic limit */
     HOME_FIELDS = 2, /* and if its pool is of all regions */
     ROW_FIELDS = EXPLAIN_FIELDS + POOL_FIELDS + HOME_FIELDS,
-    DECISION_TOKENS = 2 * (DECISION_FIELDS + 4) + 1 + TG_EXPLAIN_MAX * (2 * ROW_FIELDS + 1),
+    BLOCKED_TOKENS = 64, /* of what blocks, as a node tells it, */
+    BLOCKED_LEN = 4096,  /* and its bytes */
+    DECISION_TOKENS =
+        2 * (DECISION_FIELDS + 4) + 1 + BLOCKED_TOKENS + TG_EXPLAIN_MAX * (2 * ROW_FIELDS + 1),
     /* names and numbers need less than two thirds of it */
     EXPLAIN_LEN = 384 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_NAME_MAX,
-    DECISION_LEN = 1024 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX + WIRE_NAME_MAX +
-                   TG_EXPLAIN_MAX * EXPLAIN_LEN
+    QUESTION_LEN = TG_ATTRIBUTES_MAX * (TG_ATTRIBUTE_NAME_MAX + TG_VALUE_MAX + 16) + 64,
+    DECISION_LEN = BLOCKED_LEN + 1024 + 2 * WIRE_RULE_MAX + WIRE_WINDOW_MAX + WIRE_TEXT_MAX +
+                   WIRE_NAME_MAX + TG_EXPLAIN_MAX * EXPLAIN_LEN
 };
 
 /* ---- one decision ---------------------------------------------------------------------------- */
@@ -123,12 +128,25 @@ static bool has_shadow(const tg_decision_t *decision)
     return tg_shadow_rule(decision)[0] != '\0';
 }
 
-static void put_decision(struct mp_writer *writer, const tg_decision_t *decision,
-                         const tg_explain_t *explain)
+/* The value of "blocked" in a node's explanation; NULL: there is none. */
+static const struct mp_token *blocked_of(const struct cli_answer *answer, size_t *at)
 {
+    struct mp_cursor cursor;
+    if (answer == NULL || !cli_answer_find(answer, "blocked", &cursor) ||
+        mp_peek_type(&cursor) != MP_MAP)
+        return NULL;
+    *at = cursor.at;
+    return &answer->tokens[cursor.at];
+}
+
+static void put_decision(struct mp_writer *writer, const tg_decision_t *decision,
+                         const tg_explain_t *explain, const struct cli_answer *explained)
+{
+    size_t at = 0;
+    const bool blocked = blocked_of(explained, &at) != NULL;
     mp_put_map(writer, DECISION_FIELDS + (size_t)has_shadow(decision) +
                            (size_t)(decision->lease_id != 0) + (size_t)(decision->lease_ms != 0) +
-                           (size_t)(explain != NULL));
+                           (size_t)(explain != NULL) + (size_t)blocked);
     put_bool(writer, "allowed", decision->allowed != 0);
     put_text(writer, "outcome", tg_outcome_name(decision->outcome));
     put_text(writer, "rule", decision->rule);
@@ -155,19 +173,27 @@ static void put_decision(struct mp_writer *writer, const tg_decision_t *decision
         put_int(writer, "lease_ms", decision->lease_ms);
     if (explain != NULL)
         put_explain(writer, explain, decision->explain_count);
+    if (blocked) {
+        const size_t end = cli_token_next(explained, at);
+        mp_put_str(writer, "blocked");
+        for (; at < end; at++)
+            cli_put_token(writer, &explained->tokens[at]);
+    }
 }
 
 static void add_document(struct cli_text *text, const tg_decision_t *decision,
-                         const tg_explain_t *explain, bool yaml)
+                         const tg_explain_t *explain, const struct cli_answer *explained, bool yaml)
 {
     uint8_t bytes[DECISION_LEN];
     struct mp_token tokens[DECISION_TOKENS];
     struct mp_writer writer;
     mp_writer_init(&writer, bytes, sizeof bytes);
-    put_decision(&writer, decision, explain);
+    put_decision(&writer, decision, explain, explained);
     const int count =
         writer.failed ? TG_ETOOBIG : mp_parse(bytes, writer.len, tokens, DECISION_TOKENS);
-    if (count < 0)
+    if (count < 0 && explained != NULL) /* more than any node of this release tells */
+        add_document(text, decision, explain, NULL, yaml);
+    else if (count < 0)
         text->failed = true; /* the library bounds its texts, so this would be its mistake */
     else if (yaml)
         cli_yaml(text, tokens, (size_t)count, true);
@@ -178,13 +204,13 @@ static void add_document(struct cli_text *text, const tg_decision_t *decision,
 void cli_decision_json(struct cli_text *text, const tg_decision_t *decision,
                        const tg_explain_t *explain)
 {
-    add_document(text, decision, explain, false);
+    add_document(text, decision, explain, NULL, false);
 }
 
 void cli_decision_yaml(struct cli_text *text, const tg_decision_t *decision,
                        const tg_explain_t *explain)
 {
-    add_document(text, decision, explain, true);
+    add_document(text, decision, explain, NULL, true);
 }
 
 /* ---- as a table ------------------------------------------------------------------------------ */
@@ -388,20 +414,75 @@ static tg_request_t make_request(const struct cli_arguments *arguments, tg_expla
     return request;
 }
 
+/* Asks the node what blocks the request: a decision has the reason alone. Nothing is counted. */
+static void ask_blocked(struct cli *cli, struct cli_answer *answer)
+{
+    uint8_t bytes[QUESTION_LEN];
+    struct mp_writer question;
+    mp_writer_init(&question, bytes, sizeof bytes);
+    mp_put_map(&question, 1);
+    if (cli->arguments->key != NULL) {
+        mp_put_str(&question, "key");
+        mp_put_str(&question, cli->arguments->key);
+    } else {
+        cli_put_attributes(&question, cli->arguments);
+    }
+    ASSERT(!question.failed); /* arguments.c bounds what goes in */
+    if (cli_answer_ask(cli, "rules.explain", &question, cli->timeout_ms, answer) != 0)
+        cli_answer_fini(answer); /* an older node, or one that does not answer any more */
+}
+
+static void add_said(struct cli_text *text, const struct cli_answer *answer, size_t at,
+                     const char *before, const char *name)
+{
+    const struct mp_token *value = cli_answer_value(answer, at, name);
+    if (value == NULL || value->type != MP_STR || value->count == 0)
+        return;
+    cli_text_str(text, before);
+    cli_text_shown(text, (const char *)value->data, value->count);
+}
+
+/* "  blocked: user=joe, by root@vm, until 2026-11-26T12:00:00Z: abuse", below its line. */
+static void add_blocked(struct cli_text *text, const struct cli_answer *answer)
+{
+    size_t at;
+    if (blocked_of(answer, &at) == NULL) {
+        cli_text_str(text, "  it is blocked; the node does not tell by what\n");
+        return;
+    }
+    const struct mp_token *by = cli_answer_value(answer, at, "by");
+    const bool quota = by != NULL && cli_token_is(by, "quota");
+    const struct mp_token *until = cli_answer_value(answer, at, "until");
+    const bool ends = until != NULL && until->type == MP_STR && until->count > 0;
+    cli_text_str(text, "  blocked");
+    add_said(text, answer, at, quota ? ": what is set for user " : ": ", "what");
+    add_said(text, answer, at, ", by ", "author");
+    add_said(text, answer, at, ", until ", "until");
+    cli_text_str(text, ends ? "" : ", without an end");
+    add_said(text, answer, at, ": ", "reason");
+    cli_text_str(text, "\n");
+}
+
 static int show(struct cli *cli, struct cli_grid *grid, const tg_decision_t *decision,
                 const tg_explain_t *explain)
 {
-    if (cli->arguments->output == CLI_JSON) {
-        cli_decision_json(&cli->text, decision, explain);
-        cli_text_str(&cli->text, "\n");
-    } else if (cli->arguments->output == CLI_YAML) {
-        cli_decision_yaml(&cli->text, decision, explain);
+    const bool blocked = explain != NULL && decision->outcome == TG_BLOCKED;
+    struct cli_answer answer = {.count = 0};
+    if (blocked)
+        ask_blocked(cli, &answer);
+    const bool yaml = cli->arguments->output == CLI_YAML;
+    if (cli->arguments->output != CLI_TABLE) {
+        add_document(&cli->text, decision, explain, &answer, yaml);
+        cli_text_str(&cli->text, yaml ? "" : "\n");
     } else {
         add_row(grid, cli->arguments->command == CLI_LEASE, decision);
         cli_grid_write(grid, &cli->text);
-        if (explain != NULL)
+        if (blocked)
+            add_blocked(&cli->text, &answer);
+        else if (explain != NULL)
             add_explain(cli, decision, explain);
     }
+    cli_answer_fini(&answer);
     return cli_flush(cli);
 }
 

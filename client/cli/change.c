@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "client/cli/answer.h"
+#include "client/cli/edit.h"
 
 enum {
     QUESTION_LEN = 512,
@@ -29,10 +30,12 @@ struct change {
     int64_t deadline_ms;
     int span_ms;
     bool started;       /* the node has taken the wish */
+    bool waited;        /* and was not done at once */
     tg_client_t *there; /* of another region; NULL: the node that was named is asked */
     char region[NAME_LEN];
     char node[NAME_LEN];
     char id[NAME_LEN];
+    char author[CLI_AUTHOR_LEN];
     char told[CLI_SENTENCE_LEN]; /* what was told last */
     int64_t told_ms;
     int64_t heard_ms;
@@ -53,7 +56,7 @@ static int ask(struct cli *cli, struct change *change)
     mp_writer_init(&question, bytes, sizeof bytes);
     if (removes(cli)) {
         const bool region = cli->arguments->region != NULL;
-        mp_put_map(&question, 2);
+        mp_put_map(&question, 3);
         mp_put_str(&question, region ? "region" : "node");
         mp_put_str(&question, region                  ? cli->arguments->region
                               : change->there != NULL ? change->id
@@ -61,12 +64,14 @@ static int ask(struct cli *cli, struct change *change)
         mp_put_str(&question, "force");
         mp_put_bool(&question, cli->arguments->force);
     } else {
-        mp_put_map(&question, change->id[0] != '\0');
+        mp_put_map(&question, 1U + (change->id[0] != '\0'));
         if (change->id[0] != '\0') {
             mp_put_str(&question, "id");
             mp_put_str(&question, change->id);
         }
     }
+    mp_put_str(&question, "author");
+    mp_put_str(&question, change->author);
     ASSERT(!question.failed); /* arguments.c bounds what goes in */
     cli_answer_fini(&change->answer);
     struct cli asked = *cli;
@@ -133,15 +138,16 @@ static void tell_progress(const struct cli *cli, struct change *change)
 {
     char said[CLI_SENTENCE_LEN];
     const struct cli_answer *answer = &change->answer;
+    char waits_for[CLI_SENTENCE_LEN / 2];
+    cli_answer_text(answer, "waits_for", waits_for, sizeof waits_for);
     if (removes(cli)) {
-        char waits_for[CLI_SENTENCE_LEN / 2];
-        cli_answer_text(answer, "waits_for", waits_for, sizeof waits_for);
         if (waits_for[0] == '\0')
             return;
         (void)snprintf(said, sizeof said, "%s: %s", change->node, waits_for);
     } else {
-        (void)snprintf(said, sizeof said, "%s: %llu vnodes left", change->node,
-                       (unsigned long long)cli_answer_uint(answer, "vnodes_left"));
+        (void)snprintf(said, sizeof said, "%s: %llu vnodes left%s%s", change->node,
+                       (unsigned long long)cli_answer_uint(answer, "vnodes_left"),
+                       waits_for[0] != '\0' ? ": " : "", waits_for);
     }
     if (strcmp(said, change->told) == 0 || cli_now_ms() - change->told_ms < PROGRESS_MS)
         return;
@@ -164,8 +170,15 @@ static void take_note(struct change *change)
 static int show(struct cli *cli, const struct change *change, bool done)
 {
     struct cli_text *text = &cli->text;
+    char message[CLI_SENTENCE_LEN];
     if (cli->arguments->output != CLI_TABLE)
         return cli_answer_show(cli, &change->answer);
+    cli_answer_text(&change->answer, "message", message, sizeof message);
+    if (done && message[0] != '\0' && !change->waited) { /* there was nothing to do */
+        cli_text_shown(text, message, strlen(message));
+        cli_text_str(text, "\n");
+        return cli_flush(cli);
+    }
     cli_text_shown(text, change->node, strlen(change->node));
     if (!done)
         cli_text_str(text, removes(cli) ? " is being removed\n" : " is on its way out\n");
@@ -218,6 +231,7 @@ static bool go_on(struct cli *cli, struct change *change, int *status)
             *status = show(cli, change, done);
             return true;
         }
+        change->waited = true;
         tell_progress(cli, change);
     } else if (!may_recover(change, code)) {
         *status = cli_answer_fail(cli, code, &change->answer);
@@ -228,8 +242,10 @@ static bool go_on(struct cli *cli, struct change *change, int *status)
     }
     if (cli_now_ms() < change->deadline_ms)
         return false;
-    cli_complain("%s is not done after %d ms; it goes on, ask again to wait on", change->command,
-                 change->span_ms);
+    char waits_for[CLI_SENTENCE_LEN / 2];
+    cli_answer_text(&change->answer, "waits_for", waits_for, sizeof waits_for);
+    cli_complain("%s is not done after %d ms%s%s; it goes on, ask again to wait on",
+                 change->command, change->span_ms, waits_for[0] != '\0' ? ": " : "", waits_for);
     *status = CLI_EXIT_DENIED;
     return true;
 }
@@ -244,6 +260,7 @@ int cli_change(struct cli *cli)
                      cli->endpoints);
         return CLI_EXIT_INVALID;
     }
+    cli_author(NULL, change.author);
     if (arguments->force && (status = warn(cli)) != CLI_EXIT_OK)
         return status;
     change.span_ms = arguments->timeout_ms > 0 ? arguments->timeout_ms

@@ -55,6 +55,11 @@ struct mp_writer;
 /* One field of a question's map: `attributes`. */
 void cli_put_attributes(struct mp_writer *writer, const struct cli_arguments *arguments);
 
+/* ---- status.c ---- */
+
+/* status, but for --wait and --regions. Returns the exit status. */
+MUST_USE int cli_status(struct cli *cli);
+
 /* ---- judge.c ---- */
 
 /* Whether the command needs no node. Pure. */
@@ -63,10 +68,9 @@ bool cli_judges_offline(const struct cli_arguments *arguments);
 MUST_USE int cli_judge(struct cli *cli);
 /* Says, as warnings, what good rules probably do not mean; of others nothing. */
 void cli_warn_rules(const char *path, const char *text, size_t len);
-/* Says what a refused file needs, as compilers do, so that editors jump there. Returns the exit
- * status. */
-MUST_USE int cli_refuse_rules(const char *path, uint64_t line, uint64_t column, const char *message,
-                              size_t len);
+/* Says what a refused text needs, a line an error, as compilers do, so that editors jump there.
+ * Returns the exit status. */
+int cli_refuse_text(const char *path, const char *text, size_t len);
 
 /* ---- rules.c ---- */
 

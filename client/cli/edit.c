@@ -16,7 +16,6 @@
 
 enum {
     ID_LEN = 33,
-    AUTHOR_LEN = 128,
     NOTE_LEN = 256,
     ROOM_BESIDE = 4096,
     PAUSE_MIN_MS = 5,
@@ -27,7 +26,7 @@ enum {
 struct edit_run {
     const struct cli_edit *edit;
     char id[ID_LEN];
-    char author[AUTHOR_LEN];
+    char author[CLI_AUTHOR_LEN];
     uint8_t *bytes;
     size_t room;
     struct cli_answer answer;
@@ -42,15 +41,16 @@ static void make_id(char out[ID_LEN])
 }
 
 /* user@host, without what would not be taken. */
-static void make_author(const char *given, char out[AUTHOR_LEN])
+void cli_author(const char *given, char out[CLI_AUTHOR_LEN])
 {
     char host[64] = "";
     const struct passwd *user = getpwuid(geteuid());
     (void)gethostname(host, sizeof host - 1);
     if (given != NULL)
-        (void)snprintf(out, AUTHOR_LEN, "%s", given);
+        (void)snprintf(out, CLI_AUTHOR_LEN, "%s", given);
     else
-        (void)snprintf(out, AUTHOR_LEN, "%.60s@%.60s", user != NULL ? user->pw_name : "?", host);
+        (void)snprintf(out, CLI_AUTHOR_LEN, "%.60s@%.60s", user != NULL ? user->pw_name : "?",
+                       host);
     for (char *c = out; *c != '\0'; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
@@ -121,6 +121,10 @@ static int show(struct cli *cli, const struct cli_edit *edit, const struct cli_a
         return status;
     if (cli->arguments->output != CLI_TABLE) {
         status = cli_answer_show(cli, answer);
+    } else if (done && message[0] != '\0') { /* there was nothing to do */
+        cli_text_shown(&cli->text, message, strlen(message));
+        cli_text_str(&cli->text, "\n");
+        status = cli_flush(cli);
     } else if (done) {
         cli_text_format(&cli->text,
                         cli_answer_true(answer, "changed") ? "done: version %llu\n"
@@ -170,7 +174,7 @@ int cli_edit(struct cli *cli, const struct cli_edit *edit)
     if (run.bytes == NULL)
         return cli_fail(cli, TG_ENOMEM, "out of memory");
     make_id(run.id);
-    make_author(cli->arguments->author, run.author);
+    cli_author(cli->arguments->author, run.author);
     const int status = wait_for(cli, &run);
     cli_answer_fini(&run.answer);
     alloc_put(alloc_heap(), run.bytes, run.room);

@@ -8,7 +8,7 @@
 
 #include "client/cli/cli.h"
 
-enum { CLI_EDIT_FIELDS_MAX = 12 };
+enum { CLI_EDIT_FIELDS_MAX = 12, CLI_AUTHOR_LEN = 128 };
 
 /* A text, or a number where `text` is NULL. */
 struct cli_edit_field {
@@ -31,6 +31,8 @@ struct cli_edit {
     const struct packed *document; /* a document of rules that is sent along, or NULL */
 };
 
+/* Who makes a change: `given`, or if that is NULL the user and the host of this process. */
+void cli_author(const char *given, char out[CLI_AUTHOR_LEN]);
 /* Asks, waits, prints what became of it. Returns the exit status: 3 where somebody else was first,
  * 2 where it cannot be decided. */
 MUST_USE int cli_edit(struct cli *cli, const struct cli_edit *edit);

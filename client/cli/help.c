@@ -123,21 +123,32 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                    "Denied, with exit status 1, when the lease is over.\n",
                    "  tidegate renew --lease 9f86d081884c7d65 --key exports --rate 3/30s\n"},
     [CLI_STATUS] =
-        {"[--wait healthy [--members N] [--timeout DURATION] | --regions] [--watch]",
-         "how the node that is asked, and its cluster, are doing",
-         "--wait healthy waits until the cluster is healthy, at most --timeout (here 30s by\n"
+        {"[--node NAME | --all | --regions | --wait healthy] [--members N|all] [--watch]",
+         "how the cluster is doing, as the node that is asked sees it",
+         "Says first whether all is well, and if not why, what it leads to and what to do. Then\n"
+         "a line a node: decisions a second, the share of them that denied, how soon replicas\n"
+         "acknowledge them (99 of 100), keys in memory, how far the disk is behind, and its clock\n"
+         "against that of the node that is asked. Exit status 0 healthy, 1 not, 2 no answer.\n"
+         "  --node NAME     all that is known of one node; REGION/NAME where two are called so\n"
+         "  --all           and every counter of the node that is asked\n"
+         "  --members all   a line for each node; else those that are well stand in one of many\n"
+         "  --watch         again each second, until Ctrl-C\n"
+         "  --wait healthy  waits until the cluster is healthy, at most --timeout (here 30s by\n"
          "default). Exit status 1 if it is not by then, 2 if no node answered. A first node\n"
          "is a healthy cluster of one until the others have joined it: a script that starts\n"
          "several says how many. With --members N, at least so many live, of all regions.\n"
-         "--regions tells what the node knows of each region: its members, how old that is,\n"
+         "  --regions tells what the node knows of each region: its members, how old that is,\n"
          "when one of them last spoke to it, and the round trip there; since when it is out\n"
          "of reach; and, added up over the members in reach, the tokens of its keys that\n"
          "this region HELD on lease just now, and those of this one that were LENT to it.\n",
          "  tidegate status\n"
+         "  tidegate status --node n2\n"
          "  tidegate status --wait healthy --members 3 --timeout 1m\n"
          "  tidegate status --regions\n"
          "  tidegate status --watch\n"},
-    [CLI_MEMBERS] = {"[--watch]", "the nodes of the cluster and what is known of them",
+    [CLI_MEMBERS] = {"[--all] [--watch]", "the nodes of the cluster and what is known of them",
+                     "Sorted by name. Members that have left or were removed are shown by --all,\n"
+                     "for a day.\n"
                      "RING tells where a node stands in the ring: member; draining, asked to go;\n"
                      "drained, gone and alive; outside, not in it yet or not any more; abroad,\n"
                      "of another region, which has a ring of its own.\n",
@@ -147,7 +158,8 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                   "  tidegate ring\n"
                   "  tidegate -e tcp://10.0.0.2:7600 ring -o yaml\n"},
     [CLI_OWNER] = {"attr=value... | --key K", "which node decides for a key, one row a limit",
-                   "With -o json one object a limit, one a line.\n",
+                   "DEAD: those of the replicas that do not answer. With -o json one object a\n"
+                   "limit, one a line.\n",
                    "  tidegate owner --key ada\n"
                    "  tidegate owner api=/signup phone=+15550100 -o json\n"},
     [CLI_RULES_LIST] = {"", "the rules in force", "",
@@ -155,7 +167,7 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
                         "  tidegate rules list -o yaml\n"},
     [CLI_RULES_VALIDATE] =
         {"FILE", "whether a rules file is good; nothing is changed",
-         "FILE may be - for standard input. What is wrong is said as\n"
+         "FILE may be - for standard input. All that is wrong is said, a line each, as\n"
          "FILE:LINE:COLUMN: message, with exit status 3. No node is asked, unless one is named\n"
          "by --endpoint: a node of another version may judge otherwise.\n"
          "Of a good file it is told, as a warning, what it probably does not mean: more than\n"
@@ -166,7 +178,8 @@ static const struct topic topics[CLI_COMMAND_COUNT] = {
     [CLI_RULES_EXPLAIN] =
         {"attr=value... [--rules FILE]", "which rules act on a request, and why others do not",
          "Nothing is counted. With --rules the rules of FILE (- for standard input) are meant,\n"
-         "and no node is asked; without it, those in force at the node that is asked. What the\n"
+         "and no node is asked; without it, those in force at the node that is asked. BLOCKED is\n"
+         "what denies the request before any rule: by whom, until when and why. What the\n"
          "limits say is told by `tidegate peek --explain`.\n",
          "  tidegate rules explain api=/signup phone=+15550100 --rules rules.yaml\n"
          "  tidegate rules explain api=/signup phone=+15550100 -o json\n"},

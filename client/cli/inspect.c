@@ -1,7 +1,7 @@
-/* inspect.c - status, members, ring, owner, rules list: asks a node and prints what it says.
+/* inspect.c - members, ring, owner, rules list, status --wait: asks a node and prints what it says.
  *
- * A node's answer is printed as it is (answer.h); what this file knows of it is only `healthy`,
- * `reasons` and the living of `members` of a status.
+ * A node's answer is printed as it is (answer.h), but for a status (status.c); what this file knows
+ * of that is only `healthy`, `reasons` and the living of `members`.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +15,7 @@ enum {
     QUESTION_LEN = TG_ATTRIBUTES_MAX * (TG_ATTRIBUTE_NAME_MAX + TG_VALUE_MAX + 16) + 64,
     WAIT_MS_DEFAULT = 30000,
     WORDS_LEN = 48,
+    ALL_LEN = 16,
     PAUSE_MIN_MS = 50,
     PAUSE_MAX_MS = 200,
     WATCH_PAUSE_MS = 1000
@@ -36,10 +37,10 @@ static int ask_and_show(struct cli *cli, const char *command, const struct mp_wr
 }
 
 /* Goes on when a node does not answer: people watch to see it come back. */
-static int watch(struct cli *cli, const char *command)
+static int watch(struct cli *cli, const char *command, const struct mp_writer *question)
 {
     for (;;) {
-        const int status = ask_and_show(cli, command, NULL);
+        const int status = ask_and_show(cli, command, question);
         if (status != CLI_EXIT_OK && status != CLI_EXIT_UNREACHABLE)
             return status;
         cli_pause_ms(WATCH_PAUSE_MS);
@@ -147,7 +148,7 @@ static int end_waiting(struct cli *cli, const struct waiting *waiting, int code)
             complain_in_vain(cli, NULL, waiting->span_ms);
         return failed;
     }
-    const int status = cli_answer_show(cli, last);
+    const int status = cli_status_show(cli, last);
     if (is_awaited(cli, last))
         return status;
     complain_in_vain(cli, last, waiting->span_ms);
@@ -209,6 +210,16 @@ static int owner(struct cli *cli)
 int cli_inspect(struct cli *cli)
 {
     const struct cli_arguments *arguments = cli->arguments;
+    uint8_t bytes[ALL_LEN];
+    struct mp_writer question;
+    const struct mp_writer *asked = NULL; /* about everything that there is by default */
+    if (arguments->all) {
+        mp_writer_init(&question, bytes, sizeof bytes);
+        mp_put_map(&question, 1);
+        mp_put_str(&question, "all");
+        mp_put_bool(&question, true);
+        asked = &question;
+    }
     switch (arguments->command) {
     case CLI_OWNER:
         return owner(cli);
@@ -219,6 +230,8 @@ int cli_inspect(struct cli *cli)
     }
     if (arguments->wait_healthy)
         return wait_healthy(cli);
+    if (arguments->command == CLI_STATUS && !arguments->regions)
+        return cli_status(cli);
     const char *command = arguments->regions ? "regions" : cli_command_name(arguments->command);
-    return arguments->watch ? watch(cli, command) : ask_and_show(cli, command, NULL);
+    return arguments->watch ? watch(cli, command, asked) : ask_and_show(cli, command, asked);
 }

@@ -16,12 +16,13 @@
 #include "client/cli/rules_file.h"
 #include "client/protocol/wire.h"
 #include "node/policy/policy.h"
+#include "node/policy/policy_errors.h"
 #include "node/policy/policy_report.h"
 #include "node/policy/policy_warnings.h"
 #include "node/zones/zones.h"
 
 enum {
-    VERDICT_LEN = 1024 + POLICY_WARNINGS_MAX * (POLICY_WARNING_LEN + 32),
+    VERDICT_LEN = 1024 + POLICY_ERRORS_PUT_MAX + POLICY_WARNINGS_MAX * (POLICY_WARNING_LEN + 32),
     QUESTION_LEN = TG_ATTRIBUTES_MAX * (TG_ATTRIBUTE_NAME_MAX + TG_VALUE_MAX + 16) + 64,
     REPORT_LEN = 16 * 1024, /* and so much for every rule */
     REPORT_RULE_LEN = 1024
@@ -34,18 +35,60 @@ bool cli_judges_offline(const struct cli_arguments *arguments)
     return arguments->command == CLI_RULES_EXPLAIN && arguments->file != NULL;
 }
 
-int cli_refuse_rules(const char *path, uint64_t line, uint64_t column, const char *message,
-                     size_t len)
+static void refuse_place(const char *path, uint64_t line, uint64_t column, const char *message)
 {
     struct cli_text text;
     cli_text_init(&text);
     cli_text_shown(&text, path, strlen(path));
     cli_text_format(&text, ":%llu:%llu: ", (unsigned long long)line, (unsigned long long)column);
-    cli_text_shown(&text, message, len);
+    cli_text_shown(&text, message, strlen(message));
     cli_text_str(&text, "\n");
     if (!text.failed)
         (void)fwrite(text.data, 1, text.len, stderr);
     cli_text_fini(&text);
+}
+
+int cli_refuse_answer(const char *path, const struct cli_answer *answer)
+{
+    struct mp_cursor cursor = {.at = 0};
+    char message[POLICY_WARNING_LEN];
+    const uint32_t count = cli_answer_find(answer, "errors", &cursor) ? mp_get_array(&cursor) : 0;
+    const uint64_t more = cli_answer_uint(answer, "more");
+    size_t row = cursor.at;
+    if (count == 0) { /* a node of a release that tells the first one */
+        cli_answer_text(answer, "message", message, sizeof message);
+        refuse_place(path, cli_answer_uint(answer, "line"), cli_answer_uint(answer, "column"),
+                     message);
+        return CLI_EXIT_INVALID;
+    }
+    for (uint32_t i = 0; i < count && row < answer->count; i++) {
+        if (answer->tokens[row].type != MP_MAP)
+            break;
+        const struct mp_token *line = cli_answer_value(answer, row, "line");
+        const struct mp_token *column = cli_answer_value(answer, row, "column");
+        cli_token_text(cli_answer_value(answer, row, "message"), message, sizeof message);
+        refuse_place(path, line != NULL && line->type == MP_UINT ? line->uint : 0,
+                     column != NULL && column->type == MP_UINT ? column->uint : 0, message);
+        row = cli_token_next(answer, row);
+    }
+    if (more > 0)
+        cli_complain("%s: and %llu errors more", path, (unsigned long long)more);
+    return CLI_EXIT_INVALID;
+}
+
+int cli_refuse_text(const char *path, const char *text, size_t len)
+{
+    struct policy_errors *errors = alloc_get(alloc_heap(), sizeof *errors);
+    if (errors == NULL) {
+        cli_complain("out of memory to judge %s", path);
+        return CLI_EXIT_INVALID;
+    }
+    policy_errors_find(text, len, alloc_heap(), zones_system(), errors);
+    for (uint32_t i = 0; i < errors->count; i++)
+        refuse_place(path, errors->list[i].line, errors->list[i].column, errors->list[i].message);
+    if (errors->more > 0)
+        cli_complain("%s: and %u errors more", path, errors->more);
+    alloc_put(alloc_heap(), errors, sizeof *errors);
     return CLI_EXIT_INVALID;
 }
 
@@ -109,8 +152,6 @@ static int judge_rules(struct cli *cli, const struct cli_answer *answer)
 {
     const char *path = cli->arguments->file;
     const bool ok = cli_answer_true(answer, "ok");
-    struct mp_cursor cursor;
-    size_t len = 0;
     int status = CLI_EXIT_OK;
     if (cli->arguments->output != CLI_TABLE) {
         status = cli_answer_show(cli, answer);
@@ -125,10 +166,7 @@ static int judge_rules(struct cli *cli, const struct cli_answer *answer)
         tell_warnings(path, answer);
         return status;
     }
-    const char *message =
-        cli_answer_find(answer, "message", &cursor) ? mp_get_str(&cursor, &len) : NULL;
-    return cli_refuse_rules(path, cli_answer_uint(answer, "line"),
-                            cli_answer_uint(answer, "column"), message, message != NULL ? len : 0);
+    return cli_refuse_answer(path, answer);
 }
 
 /* The verdict on a file, as a node would give it. */
@@ -139,7 +177,7 @@ static void put_verdict(struct mp_writer *writer, const struct cli_rules_file *f
     char digest[24];
     const int result =
         policy_compile_zoned(file->text, file->len, alloc_heap(), zones_system(), &policy, &error);
-    mp_put_map(writer, 4);
+    mp_put_map(writer, result == 0 ? 4 : 6);
     mp_put_str(writer, "ok");
     mp_put_bool(writer, result == 0);
     if (result == 0) {
@@ -158,6 +196,11 @@ static void put_verdict(struct mp_writer *writer, const struct cli_rules_file *f
     mp_put_uint(writer, error.column);
     mp_put_str(writer, "message");
     mp_put_str(writer, error.message);
+    struct policy_errors *errors = alloc_get(alloc_heap(), sizeof *errors);
+    if (errors != NULL)
+        policy_errors_find(file->text, file->len, alloc_heap(), zones_system(), errors);
+    policy_errors_put(writer, errors);
+    alloc_put(alloc_heap(), errors, sizeof *errors);
 }
 
 static int validate_here(struct cli *cli)
@@ -223,7 +266,8 @@ static int show_report(struct cli *cli, const struct policy *policy,
     struct mp_writer writer;
     int status = CLI_EXIT_INVALID;
     mp_writer_init(&writer, bytes, room);
-    policy_report_put(&writer, policy, result, reasons);
+    policy_report_put(&writer, policy, result, reasons, false);
+    mp_put_nil(&writer); /* what is blocked, only a node knows */
     if (cli_answer_from(&writer, &answer))
         status = cli_answer_show(cli, &answer);
     cli_answer_fini(&answer);
@@ -278,10 +322,11 @@ static int explain_here(struct cli *cli)
         return CLI_EXIT_INVALID;
     const int result =
         policy_compile_zoned(file.text, file.len, alloc_heap(), zones_system(), &policy, &error);
+    if (result != 0)
+        (void)cli_refuse_text(path, file.text, file.len);
     cli_rules_fini(&file);
     if (result != 0)
-        return cli_refuse_rules(path, error.line, error.column, error.message,
-                                strlen(error.message));
+        return CLI_EXIT_INVALID;
     const int status = explain_by(cli, policy);
     policy_free(&policy);
     return status;

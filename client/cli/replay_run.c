@@ -42,31 +42,17 @@ struct merge {
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* Says what a refused file needs, as compilers do, so that editors jump there. */
-static void refuse_rules(const char *path, const struct policy_error *error)
-{
-    struct cli_text text;
-    cli_text_init(&text);
-    cli_text_shown(&text, path, strlen(path));
-    cli_text_format(&text, ":%u:%u: ", (unsigned)error->line, (unsigned)error->column);
-    cli_text_shown(&text, error->message, strlen(error->message));
-    cli_text_str(&text, "\n");
-    if (!text.failed)
-        (void)fwrite(text.data, 1, text.len, stderr);
-    cli_text_fini(&text);
-}
-
 /* The compiled rules, or NULL after complaining. */
 static struct policy *load_rules(const char *path)
 {
-    struct policy_error error;
+    struct policy_error first;
     struct policy *policy = NULL;
     struct cli_rules_file file;
     if (!cli_rules_read(path, POLICY_FILE_LEN_MAX, &file))
         return NULL;
-    if (policy_compile_zoned(file.text, file.len, alloc_heap(), zones_system(), &policy, &error) !=
+    if (policy_compile_zoned(file.text, file.len, alloc_heap(), zones_system(), &policy, &first) !=
         0)
-        refuse_rules(path, &error);
+        (void)cli_refuse_text(path, file.text, file.len);
     cli_rules_fini(&file);
     return policy;
 }

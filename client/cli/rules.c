@@ -266,10 +266,7 @@ static int compare(struct cli *cli, const struct document *document, struct cli_
         return cli_answer_fail(cli, code, answer);
     if (cli_answer_true(answer, "ok"))
         return CLI_EXIT_OK;
-    char message[CLI_SENTENCE_LEN];
-    cli_answer_text(answer, "message", message, sizeof message);
-    return cli_refuse_rules(document->path, cli_answer_uint(answer, "line"),
-                            cli_answer_uint(answer, "column"), message, strlen(message));
+    return cli_refuse_answer(document->path, answer);
 }
 
 /* Prints, a line each, which counts of rules that change stay, begin anew or end. */

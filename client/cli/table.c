@@ -18,11 +18,13 @@ enum {
     SIDEWAYS_FIELDS = 14 /* from so many fields on a row becomes a column */
 };
 
-const char *const cli_member_columns[] = {
-    "name",   "state", "unreachable_since", "ring",    "vnodes", "region", "zone", "client", "peer",
-    "gossip", "id",    "incarnation",       "version", NULL};
-const char *const cli_owner_columns[] = {"rule",  "window", "vnode",    "owner", "decider",
-                                         "epoch", "term",   "replicas", "home",  NULL};
+const char *const cli_member_columns[] = {"name",        "state",   "unreachable_since",
+                                          "ring",        "health",  "vnodes",
+                                          "region",      "zone",    "client",
+                                          "peer",        "gossip",  "id",
+                                          "incarnation", "version", NULL};
+const char *const cli_owner_columns[] = {"rule", "window",   "vnode", "owner", "decider", "epoch",
+                                         "term", "replicas", "dead",  "home",  NULL};
 const char *const cli_rule_columns[] = {"priority", "name",   "action", "enabled",
                                         "key",      "limits", "match",  NULL};
 const char *const cli_version_columns[] = {"version", "time",     "author", "note",

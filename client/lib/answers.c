@@ -206,6 +206,16 @@ static void take_reply(struct tg_client *client, uint16_t number, struct client_
     client_message_free(client, message);
 }
 
+/* Whether each node that there is has said that it does not serve yet: to ask again within one call
+ * is of no use then, and whoever asks is told at once. */
+static bool nobody_serves(const struct tg_client *client)
+{
+    for (uint16_t i = 0; i < client->link_count; i++)
+        if (client->links[i].endpoint[0] != '\0' && !client->links[i].waits)
+            return false;
+    return true;
+}
+
 static void take_error(struct tg_client *client, uint16_t number, const void *frame, size_t len)
 {
     struct client_message *message;
@@ -223,10 +233,12 @@ static void take_error(struct tg_client *client, uint16_t number, const void *fr
         client_messages_move(client, number);
         return;
     }
+    if (refusal.code == TG_EUNAVAILABLE && !client->links[number].welcomed)
+        client->links[number].waits = true;
     message = client_pending_find(&client->pending, refusal.seq);
     if (message == NULL)
         return;
-    if (refusal.code == TG_EUNAVAILABLE && message->admin == NULL) {
+    if (refusal.code == TG_EUNAVAILABLE && message->admin == NULL && !nobody_serves(client)) {
         client_message_answered(client, message);
         message->link = CLIENT_LINK_NONE; /* not this link's fault */
         message->try_ns = client->now_ns + (int64_t)CLIENT_BACKOFF_MS * 1000000;
@@ -258,6 +270,10 @@ void client_answer(struct tg_client *client, uint16_t link, const void *frame, s
     }
     if (envelope.session != client->session)
         return;
+    if (client->links[link].waits && envelope.type == WIRE_DECISIONS) { /* it serves by now */
+        client->links[link].waits = false;
+        client_hello(client, link);
+    }
     client->links[link].stalled_ns = 0;
     if (envelope.type == WIRE_WELCOME) {
         take_welcome(client, link, frame, len);

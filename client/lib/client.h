@@ -90,6 +90,7 @@ struct client_call {
     size_t failed_at; /* index of the first request without a decision that counts as one */
     int code;         /* 0, or its error */
     bool sent;        /* a message with one of its requests left this host */
+    bool crowded;     /* one of them waits for a window that is full */
     bool done;
     struct client_hold *hold; /* asked for here, about its lease (leases.c); nobody waits */
     tg_callback_t callback;   /* asynchronous calls */

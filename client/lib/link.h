@@ -48,6 +48,7 @@ struct client_link {
     bool configured;       /* given to tg_open: never dropped */
     bool in_ring;          /* named by the present ring */
     bool welcomed;         /* WELCOME came since it came up */
+    bool waits;            /* instead, the node has said that it does not serve yet */
     int refused;           /* 0, or why this node is of no use (TG_EVERSION ...) */
     int64_t stalled_ns;    /* it let a message time out: avoided until then */
     uint64_t view_version; /* of the ring it was last asked for; its own count */

@@ -118,6 +118,7 @@ static void watch_links(struct tg_client *client)
         event = client_link_watch(&client->links[number]);
         if (event == CLIENT_LINK_ROSE) {
             client->links[number].refused = 0; /* it may be another release by now */
+            client->links[number].waits = false;
             client_hello(client, number);
         }
         if (event != CLIENT_LINK_QUIET)

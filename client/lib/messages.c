@@ -438,6 +438,8 @@ static void place_waiting(struct tg_client *client)
             continue;
         }
         link = &client->links[link_for(client, &item)];
+        if (client_window_room(&link->window) <= link->queue.count)
+            item.call->crowded = true;
         if (is_too_much(client, link, item.call) ||
             !client_items_push(&client->items, &link->queue, item))
             fail_item(client, item, TG_EBUSY);
@@ -553,9 +555,14 @@ static int expired_code(struct tg_client *client, const struct client_call *call
 {
     if (call->sent)
         return TG_ETIMEOUT;
-    if (link_any(client, CLIENT_LINK_NONE) != CLIENT_LINK_NONE) {
+    if (call->crowded) {
         client_detail(client, "more was asked than the nodes answered in time");
         return TG_EBUSY; /* it waited for a window */
+    }
+    if (link_any(client, CLIENT_LINK_NONE) != CLIENT_LINK_NONE) {
+        client_detail(client, "the time was over before the question could be sent; give it more, "
+                              "or this process more of the processor");
+        return TG_ETIMEOUT;
     }
     tell_unreachable(client);
     for (uint16_t i = 0; i < client->link_count; i++) {

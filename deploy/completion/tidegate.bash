@@ -15,8 +15,9 @@ _tidegate_flags() {
     "pools report") echo "$common --load" ;;
     "pools set") echo "$common --rate --load-max --reserve --scope --home --dry-run --yes --note --author" ;;
     owner) echo "$common $target" ;;
-    status) echo "$common --watch --wait --members --regions" ;;
-    members | ring) echo "$common --watch" ;;
+    status) echo "$common --watch --wait --members --regions --node --all" ;;
+    members) echo "$common --watch --all" ;;
+    ring) echo "$common --watch" ;;
     drain | leave) echo "$common --no-wait" ;;
     remove) echo "$common --force --region --no-wait" ;;
     replay)
@@ -49,7 +50,7 @@ _tidegate() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         word="${COMP_WORDS[i]}"
         case "$word" in
-        -e | --endpoint | -o | --output | --timeout | --wait | --members | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | --used | \
+        -e | --endpoint | -o | --output | --timeout | --wait | --members | --node | --key | --rate | --burst | --algorithm | --cost | --repeat | --lease | --used | \
             --rules | --format | --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
             --load | --load-max | --reserve | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier | --limit | --block | --notes | --after)
             ((i++))
@@ -94,7 +95,7 @@ _tidegate() {
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;
-    --timeout | --members | --key | --rate | --burst | --cost | --repeat | --lease | --used | \
+    --timeout | --members | --node | --key | --rate | --burst | --cost | --repeat | --lease | --used | \
         --map | --set | --time-field | --cost-field | --proxies | --reorder | --top | --suggest | \
         --load | --note | --author | --of-version | --for | --until | --reason | --name | --owner | --tier | --limit | --block | --notes | --after)
         return

@@ -176,6 +176,22 @@ static void put_name(const struct shard *shard, uint64_t id, struct mp_writer *w
     mp_put_str(writer, member != NULL ? member->name : "");
 }
 
+/* Those of the replicas that gossip holds for dead, or that have left. */
+static void put_dead(const struct shard *shard, const struct vnode *vnode, struct mp_writer *writer)
+{
+    uint64_t dead[VIEW_REPLICAS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < vnode->id_count; i++) {
+        const struct view_member *member = view_find(shard->view, vnode->ids[i]);
+        if (member == NULL || member->state == VIEW_DEAD || member->state == VIEW_LEFT)
+            dead[count++] = vnode->ids[i];
+    }
+    mp_put_str(writer, "dead");
+    mp_put_array(writer, count);
+    for (uint32_t i = 0; i < count; i++)
+        put_name(shard, dead[i], writer);
+}
+
 /* One row, about the vnode of the identity in shard->identity; in the plane of quorum, if this
  * shard has taken that up. What another region counts has no such plane here. */
 static void put_owner(struct shard *shard, const struct policy_rule *rule, const char *window,
@@ -188,7 +204,7 @@ static void put_owner(struct shard *shard, const struct policy_rule *rule, const
     const bool other_plane = quorum && !abroad && shard->vnode_end > shard->options.vnodes;
     const uint32_t number = ring_vnode + (other_plane ? shard->options.vnodes : 0);
     const struct vnode *vnode = &shard->vnodes[number];
-    mp_put_map(writer, 9);
+    mp_put_map(writer, 10);
     mp_put_str(writer, "rule");
     mp_put_str(writer, rule != NULL ? rule->name.data : "");
     mp_put_str(writer, "window");
@@ -207,6 +223,7 @@ static void put_owner(struct shard *shard, const struct policy_rule *rule, const
     mp_put_array(writer, vnode->id_count);
     for (uint32_t i = 0; i < vnode->id_count; i++)
         put_name(shard, vnode->ids[i], writer);
+    put_dead(shard, vnode, writer);
     mp_put_str(writer, "home");
     mp_put_str(writer, abroad_home_name(shard, rule, ring_vnode));
 }

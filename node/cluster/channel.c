@@ -57,6 +57,7 @@ void channel_flush(struct shard *shard, uint16_t at, enum channel_kind kind,
         .boot = shard->options.boot,
         .bulk = kind == CHANNEL_BULK,
         .reads = READS_ALL,
+        .wall_ns = shard->watch.wall_ns,
         .records = channel->outbox.data,
         .len = channel->outbox.len,
     };

@@ -92,8 +92,9 @@ static void describe(const struct control *control, struct swim_record *record)
     record->flags = (control->creating ? CONTROL_FLAG_BOOTSTRAP : 0U) |
                     (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U) |
                     (control->disk_full ? CONTROL_FLAG_FULL : 0U) |
+                    (control->stopping ? CONTROL_FLAG_STOPS : 0U) |
                     (control->settings->mixed ? CONTROL_FLAG_MIXED : 0U) | CONTROL_FLAG_REGIONS |
-                    CONTROL_FLAG_PROVES;
+                    CONTROL_FLAG_PROVES | CONTROL_FLAG_FIGURES | health_flags(control->health.told);
     memcpy(record->name, options->name, sizeof record->name);
     memcpy(record->region, options->region, sizeof record->region);
     memcpy(record->zone, options->zone, sizeof record->zone);
@@ -142,6 +143,7 @@ static void seek(struct control *control, struct effects *effects)
 {
     for (size_t i = 0; i < control->gossip.met_count; i++) {
         const struct swim_met *met = &control->gossip.met[i];
+        control_note_seed(control, met);
         if (has_cluster(met->cluster_id)) {
             if (control->now_ns - control->asked_ns < CONTROL_ASK_NS ||
                 !control_region_admits(control, &met->record))
@@ -193,6 +195,7 @@ static void receive_join(struct control *control, const void *frame, size_t len,
     struct join_message message;
     if (control_receive_register(control, frame, len, effects) ||
         control_receive_settings(control, frame, len, effects) ||
+        control_receive_figures(control, frame, len, effects) ||
         join_decode(frame, len, &message) != 0)
         return;
     const bool ours = control->joined && memcmp(message.cluster_id, control->identity.cluster_id,
@@ -336,6 +339,8 @@ int control_new(const struct allocator *allocator, const struct control_options 
         error = control_recall(control, &stored);
     if (error == 0)
         error = start_gossip(control);
+    if (error == 0)
+        error = cluster_time_new(allocator, options->node_id, &control->time);
     if (error != 0) {
         control_free(&control);
         return error;
@@ -358,6 +363,7 @@ void control_free(struct control **pointer)
     register_free(&control->ballots);
     settings_free(&control->settings);
     view_free(&control->known);
+    cluster_time_free(&control->time);
     alloc_put(allocator, control->config, sizeof *control->config);
     alloc_put(allocator, control->next, sizeof *control->next);
     alloc_put(allocator, control->tokens, RING_CONFIG_TOKENS_MAX * sizeof *control->tokens);
@@ -386,9 +392,13 @@ static void settle(struct control *control, struct effects *effects)
     else
         control_look_foreign(control);
     swim_effects_clear(&control->gossip);
+    control_move_health(control);
     if (!control->joined || control->leaving)
         return;
+    control_clock_judge(control);
     retell(control);
+    control_look_twin(control);
+    control_move_gather(control, effects);
     control_move_settings(control, effects);
     control_move_region(control, effects);
     control_move_config(control, effects);
@@ -433,8 +443,14 @@ int64_t control_next_deadline(const struct control *control)
 
 void control_add_seed(struct control *control, const char *address)
 {
+    struct control_options *options = &control->options;
     const int error = swim_add_seed(control->swim, address);
     ASSERT(error == 0 || error == TG_EFULL || error == TG_EINVALID);
+    for (uint32_t i = 0; i < options->seed_count; i++)
+        if (strcmp(options->seeds[i], address) == 0)
+            return;
+    if (error == 0 && options->seed_count < CONTROL_SEEDS_MAX)
+        (void)snprintf(options->seeds[options->seed_count++], VIEW_TEXT_LEN, "%s", address);
 }
 
 const struct ring_config *control_config(const struct control *control)
@@ -537,6 +553,20 @@ void control_kind_missed(struct control *control, uint32_t kind)
     control->settings->kind_told[kind]--; /* whatever it is now, it is another */
 }
 
+void control_spread(struct control *control, uint64_t rules)
+{
+    static const uint32_t kinds[] = {SETTINGS_BLOCK, SETTINGS_API_KEY, SETTINGS_QUOTA};
+    const struct settings *settings = control->settings;
+    struct settings_entry newest;
+    control->spreads = true;
+    if (control_rules_known(control, &newest) && newest.version != rules)
+        return;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (settings->kind_told[kinds[i]] != settings->kind_since[kinds[i]])
+            return;
+    control->spread_version = settings->version;
+}
+
 const struct settings_entry *control_setting_next(const struct control *control, uint32_t kind,
                                                   size_t *cursor)
 {
@@ -547,6 +577,15 @@ const struct settings_entry *control_setting_next(const struct control *control,
     return *cursor < table->count && table->records[*cursor]->entry.kind == kind
                ? &table->records[(*cursor)++]->entry
                : NULL;
+}
+
+bool control_stop(struct control *control)
+{
+    if (!control->stopping && control->joined) {
+        control->stopping = true;
+        control_tell_self(control);
+    }
+    return swim_told(control->swim);
 }
 
 void control_suspect(struct control *control, uint64_t node)

@@ -46,6 +46,7 @@
 
 enum {
     CONTROL_SEEDS_MAX = 64,
+    CONTROL_SEEDS_HEARD = 16,
     CONTROL_CONFIG_LEN_MAX = 256 << 10,
     CONTROL_CLUSTER_ID_LEN = 16,
     CONTROL_PATH_LEN = 256,
@@ -106,6 +107,8 @@ void control_receive(struct control *control, int64_t now_ns, const void *frame,
 void control_tick(struct control *control, int64_t now_ns, struct effects *effects);
 int64_t control_next_deadline(const struct control *control);
 
+/* What a node waits for that cannot serve yet; false: it can, as far as this core is concerned. */
+bool control_waiting(const struct control *control, char *out, size_t capacity);
 /* Adds a gossip address to be tried, as options.seeds are; one known or too many is ignored. */
 void control_add_seed(struct control *control, const char *address);
 /* Whether this node has a cluster, and which. */
@@ -119,6 +122,23 @@ bool control_misplaced(const struct control *control);
 bool control_view_due(struct control *control);
 /* A new view for the shards, the caller's to free; NULL before joining or out of memory. */
 struct view *control_view(struct control *control);
+
+/* ---- clocks (control_clock.c) ---- */
+
+/* This node's wall clock minus its cluster time: call it ten times a second. */
+void control_wall(struct control *control, int64_t wall_ns);
+/* What the shards saw of peers' clocks. */
+void control_clock_heard(struct control *control, int64_t now_ns,
+                         const struct cluster_time_sample *clocks, uint32_t count);
+/* By how much the cluster time of this node is to be slewed. */
+int64_t control_clock_target_ns(const struct control *control);
+/* Of this node itself. CLOCK_PASSES: it is to pass its vnodes on, stop, and start again with
+ * another offset; CLOCK_REFUSED: to stop at once, for nobody listens, and to start again. */
+enum clock_verdict control_clock_verdict(const struct control *control);
+/* One sentence on a clock that is off; false: it is not. */
+enum { CLOCK_SENTENCE_LEN = 240 };
+bool control_clock_sentence(const char *name, const struct view_clock *clock, char *out,
+                            size_t capacity);
 
 /* ---- a disk without room (control_disk.c) ---- */
 
@@ -148,6 +168,9 @@ bool control_disk_full(const struct control *control);
 MUST_USE int control_restore_settings(struct control *control, const char *key, const void *bytes,
                                       size_t len);
 MUST_USE int control_settings_restored(struct control *control);
+/* All shards have what was told of kinds and of rules; `rules`: version of the rules that were put
+ * in force or refused last. An edit is told as done when it is among that. */
+void control_spread(struct control *control, uint64_t rules);
 /* The newest rules that are known here; false if there are none. Lives until the next event. */
 bool control_rules_known(const struct control *control, struct settings_entry *out);
 /* Whether this node has the cluster's settings, as far as it knows. */
@@ -222,8 +245,14 @@ void control_settled(struct control *control, uint64_t epoch);
 void control_rules(struct control *control, uint64_t version, uint64_t digest);
 /* The rules of that version cannot be put in force here, and why; those before them stay. */
 void control_rules_refused(struct control *control, uint64_t version, const char *why);
+/* Tells the others that this process ends in order and is expected to start again: they are not to
+ * be alarmed. True when that was told often enough, or there is nobody to tell; ask again. */
+bool control_stop(struct control *control);
 /* A connection to `node` was closed: it is probed at once. */
 void control_suspect(struct control *control, uint64_t node);
+/* What is wrong with this node that others see, as HEALTH_BITs of health.h; from time to time. The
+ * core adds what it knows itself, and tells the others (control_health.c). */
+void control_trouble(struct control *control, int64_t now_ns, uint32_t troubles);
 
 /* Whether this node is on its way out of the ring, because an operator wants it so. */
 enum control_departure {
@@ -243,6 +272,19 @@ MUST_USE int control_depart(struct control *control, enum control_departure depa
  * when it is out already, or TG_ECONFLICT with a sentence that calls it `name`. */
 MUST_USE int control_remove(struct control *control, int64_t now_ns, uint64_t id, const char *name,
                             bool force, char sentence[CONTROL_SENTENCE_LEN]);
+/* Another living node that has this node's name, with a sentence on which of them is kept out of
+ * the ring; 0: there is none. */
+uint64_t control_twin_say(const struct control *control, char *out, size_t capacity);
+/* Whether it is this one, and the other is no ghost of what it was itself. */
+bool control_twin_ends(const struct control *control);
+/* Whoever asked this node last to go or to remove another, and which node that is about; NULL:
+ * nobody has. Lives until the next event. */
+const char *control_asked(const struct control *control, uint64_t *node);
+/* Names of the members of a ring, in the order of people, as many as fit sensibly. */
+void control_ring_names(const struct ring_config *config, char *out, size_t capacity);
+/* The next thing that has come about and that the log should have, as a sentence; false: nothing.
+ * After every event, until there is nothing. *warns: it is more than news. */
+bool control_news(struct control *control, char *out, size_t capacity, bool *warns);
 /* True once a node that is to leave has no part in the ring any more, and whoever asked could hear
  * of it: stop in order, then control_leave. */
 bool control_departed(struct control *control, int64_t now_ns);
@@ -255,6 +297,7 @@ struct control_compiled {
     int error; /* 0, or that of policy_compile_zoned; TG_EBUSY: nobody had the time */
     struct policy *policy;
     struct policy_error place;
+    const struct policy_errors *errors;    /* all places; NULL: they are not known */
     const struct policy_warning *warnings; /* what the policy probably does not mean */
     size_t warning_count;
 };
@@ -271,6 +314,8 @@ struct control_report {
     const struct policy *policy;
     const char *storage;            /* "lmdb", "ephemeral" */
     bool storage_ok;                /* false after a failed write, until one succeeds */
+    bool storage_full;              /* which failed for want of room */
+    uint64_t memory_max;            /* bytes, for keys */
     uint64_t storage_failed_writes; /* batches and drops since start that the disk refused */
     uint64_t storage_used;          /* bytes that the store holds, */
     uint64_t storage_most;    /* and may hold: a bound, or what there is room for; 0: unknown */
@@ -285,6 +330,10 @@ struct control_report {
     const struct control_figure *files; /* open files, and clients kept out for want of them */
     uint32_t files_count;
 };
+
+/* Looks at the node as a whole, a few times a second: what is wrong with it is told to others. True
+ * if newer figures are wanted than are left for nobody: something is wrong, or somebody looks. */
+bool control_look(struct control *control, int64_t now_ns, const struct control_report *report);
 
 /* Whether the answer to the ADMIN frame takes a text of rules compiled, which takes long where
  * there are many: the text, in the frame. The caller may then compile it, in a thread of its own,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/natural.h"
 #include "node/cluster/control_answer.h"
 
 enum { ROWS_MAX = 1000 }; /* of a list */
@@ -59,6 +60,14 @@ void answer_error(struct answer_context *context, int code, const char *text)
     mp_put_str(context->writer, text);
 }
 
+void answer_waiting(struct answer_context *context)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    if (!control_waiting(context->control, sentence, sizeof sentence))
+        (void)snprintf(sentence, sizeof sentence, "out of memory for the answer");
+    answer_error(context, TG_EUNAVAILABLE, sentence);
+}
+
 void answer_begin(struct answer_context *context)
 {
     wire_begin_admin_reply(context->writer, context->admin->session, context->admin->seq, 0);
@@ -95,15 +104,13 @@ static struct view *owners(struct answer_context *context)
     return control_view(context->control);
 }
 
-/* Where the member stands in this node's ring: who has drained still lives, but nothing is its own.
- */
-static const char *place_in_ring(const struct control *control, const struct view_member *member)
+const char *control_place_in_ring(const struct control *control, const char *region, uint64_t id)
 {
-    if (strcmp(member->region, control->options.region) != 0)
+    if (strcmp(region, control->options.region) != 0)
         return "abroad";
-    const bool inside = ring_config_find(control->config, member->id) != NULL;
-    const bool goes = control_alive(control, member->id) &&
-                      (control_flags(control, member->id) & CONTROL_FLAG_DRAINING) != 0;
+    const bool inside = ring_config_find(control->config, id) != NULL;
+    const bool goes =
+        control_alive(control, id) && (control_flags(control, id) & CONTROL_FLAG_DRAINING) != 0;
     if (inside)
         return goes ? "draining" : "member";
     return goes ? "drained" : "outside";
@@ -116,8 +123,7 @@ static uint32_t settings_version_of(const struct control *control, uint64_t id)
     return member != NULL ? settings_version_shown(member->record.settings_version) : 0;
 }
 
-/* Since when its region is out of reach, whatever that said of it last; 0: it is not. */
-static int64_t lost_since(const struct control *control, uint64_t id)
+int64_t control_lost_since(const struct control *control, uint64_t id)
 {
     const struct swim_member *member = swim_find(control->swim, id);
     if (member == NULL || member->state > SWIM_SUSPECT ||
@@ -126,17 +132,32 @@ static int64_t lost_since(const struct control *control, uint64_t id)
     return control_region_find(control, member->record.region)->heard_ns;
 }
 
-static void put_member(const struct control *control, const struct view *view,
-                       const struct view_member *member, struct mp_writer *writer)
+void control_put_health(const struct answer_context *context, uint64_t id)
 {
-    const int64_t lost_ns = lost_since(control, member->id);
-    mp_put_map(writer, lost_ns != 0 ? 16 : 15);
+    const struct swim_member *member = swim_find(context->control->swim, id);
+    const bool alive = member != NULL && member->state <= SWIM_SUSPECT;
+    const uint32_t troubles =
+        alive ? control_health_of(context->control, member, context->report) : 0;
+    mp_put_str(context->writer, "health");
+    mp_put_array(context->writer, (size_t)__builtin_popcount(troubles));
+    for (int i = 0; i < HEALTH_TROUBLES; i++)
+        if ((troubles & HEALTH_BIT(i)) != 0)
+            mp_put_str(context->writer, health_kind((enum health_trouble)i)->code);
+}
+
+static void put_member(const struct answer_context *context, const struct view *view,
+                       const struct view_member *member)
+{
+    const struct control *control = context->control;
+    struct mp_writer *writer = context->writer;
+    const int64_t lost_ns = control_lost_since(control, member->id);
+    mp_put_map(writer, lost_ns != 0 ? 17 : 16);
     put_field_str(writer, "name", member->name);
     put_field_hex(writer, "id", member->id);
     put_field_str(writer, "region", member->region);
     put_field_str(writer, "zone", member->zone);
     put_field_str(writer, "state", view_state_name(member->state));
-    put_field_str(writer, "ring", place_in_ring(control, member));
+    put_field_str(writer, "ring", control_place_in_ring(control, member->region, member->id));
     put_field_str(writer, "client", member->client);
     put_field_str(writer, "peer", member->peer);
     put_field_str(writer, "gossip", member->gossip);
@@ -146,21 +167,71 @@ static void put_member(const struct control *control, const struct view *view,
     put_field_hex(writer, "rules_digest", member->rules_digest);
     put_field_uint(writer, "settings_version", settings_version_of(control, member->id));
     put_field_str(writer, "version", member->version);
+    control_put_health(context, member->id);
     if (lost_ns != 0)
         control_put_time(writer, "unreachable_since", (uint64_t)(lost_ns / CONTROL_MS));
 }
 
+bool control_gone(const struct control *control, enum view_state state, const char *region,
+                  uint64_t id)
+{
+    const bool ours = strcmp(region, control->options.region) == 0;
+    return state == VIEW_LEFT || (state == VIEW_DEAD && ours && control->config->epoch > 0 &&
+                                  ring_config_find(control->config, id) == NULL);
+}
+
+uint32_t control_count_removed(const struct control *control)
+{
+    uint32_t count = 0;
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        count += member->state == SWIM_DEAD &&
+                 control_gone(control, VIEW_DEAD, member->record.region, member->record.id);
+    return count;
+}
+
+/* Names first, so that people find them; whoever has the same name elsewhere is beside. */
+static int compare_members(const struct view_member *a, const struct view_member *b)
+{
+    const int names = natural_compare(a->name, b->name);
+    const int regions = names != 0 ? names : natural_compare(a->region, b->region);
+    return regions != 0 ? regions : (a->id > b->id) - (a->id < b->id);
+}
+
+/* Puts the places of the members that are to be listed into `order`, sorted; returns how many. */
+static uint32_t sort_members(const struct control *control, const struct view *view, bool all,
+                             uint16_t order[VIEW_MEMBERS_MAX * 2])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const struct view_member *member = &view->members[i];
+        uint32_t at = count;
+        if (!all && control_gone(control, member->state, member->region, member->id))
+            continue;
+        for (count++; at > 0 && compare_members(member, &view->members[order[at - 1]]) < 0; at--)
+            order[at] = order[at - 1];
+        order[at] = (uint16_t)i;
+    }
+    return count;
+}
+
 static void answer_members(struct answer_context *context)
 {
+    uint16_t order[VIEW_MEMBERS_MAX * 2];
+    bool all;
+    if (!control_read_flag(context, "all", &all))
+        return;
     struct view *view = owners(context);
     if (view == NULL) {
-        answer_error(context, TG_EUNAVAILABLE, "this node has not joined a cluster yet");
+        answer_waiting(context);
         return;
     }
+    const uint32_t count = sort_members(context->control, view, all, order);
     answer_begin(context);
-    mp_put_array(context->writer, view->member_count);
-    for (uint32_t i = 0; i < view->member_count; i++)
-        put_member(context->control, view, &view->members[i], context->writer);
+    mp_put_array(context->writer, count);
+    for (uint32_t i = 0; i < count; i++)
+        put_member(context, view, &view->members[order[i]]);
     view_free(&view);
 }
 
@@ -170,7 +241,7 @@ static void answer_ring(struct answer_context *context)
     struct mp_writer *writer = context->writer;
     struct view *view = owners(context);
     if (view == NULL) {
-        answer_error(context, TG_EUNAVAILABLE, "this node has not joined a cluster yet");
+        answer_waiting(context);
         return;
     }
     answer_begin(context);

@@ -39,7 +39,11 @@ struct answer_context {
 void put_field_str(struct mp_writer *writer, const char *name, const char *value);
 /* What over-admission is possible now (control_bound.c). */
 void control_put_bound(const struct control_report *report, struct mp_writer *writer);
-void control_put_warnings(const struct answer_context *context, struct mp_writer *writer);
+struct conditions;
+/* What this node should be looked at for though nothing is wrong yet, or any more, and what others
+ * tell of themselves. */
+void control_put_warnings(const struct answer_context *context, const struct conditions *conditions,
+                          struct mp_writer *writer);
 void put_field_uint(struct mp_writer *writer, const char *name, uint64_t value);
 void put_field_bool(struct mp_writer *writer, const char *name, bool value);
 void put_field_hex(struct mp_writer *writer, const char *name, uint64_t value);
@@ -48,6 +52,29 @@ void put_field_hex(struct mp_writer *writer, const char *name, uint64_t value);
 void answer_begin(struct answer_context *context);
 /* The whole answer is a TG_E* code and a sentence. */
 void answer_error(struct answer_context *context, int code, const char *text);
+
+/* The whole answer is what this node waits for, which cannot answer before. */
+void answer_waiting(struct answer_context *context);
+
+/* Whether a member is nothing that anybody waits for any more: it has left, or it is dead and not
+ * in the ring of its region, which is known of the own one alone. */
+bool control_gone(const struct control *control, enum view_state state, const char *region,
+                  uint64_t id);
+
+/* How many of the dead of the own region that is: they were removed, or never in the ring. */
+uint32_t control_count_removed(const struct control *control);
+
+/* Where a member stands in this node's ring: who has drained still lives, but nothing is its own.
+ * Static storage. */
+const char *control_place_in_ring(const struct control *control, const char *region, uint64_t id);
+/* Since when its region is out of reach, whatever that said of it last; 0: it is not. */
+int64_t control_lost_since(const struct control *control, uint64_t id);
+/* Fields `nodes`, `nodes_more`, `figures_awaited`; `busiest`; `changes` (control_nodes.c). */
+void control_put_busiest(const struct answer_context *context);
+void control_put_nodes(const struct answer_context *context);
+void control_put_changes(const struct answer_context *context);
+/* A field `health`: what is wrong with that member, as an array of codes. */
+void control_put_health(const struct answer_context *context, uint64_t id);
 
 /* Begins an array of so many rows, of which as many are to follow as it returns. */
 uint32_t answer_rows(struct answer_context *context, size_t count);
@@ -58,6 +85,23 @@ size_t answer_rows_from(const struct answer_context *context, uint32_t kind, siz
 /* The cursor at the argument `name` of the command; false if it is not given. */
 bool answer_argument(const struct answer_context *context, const char *name,
                      struct mp_cursor *cursor);
+
+struct person;
+/* What may deny a request before any rule: NULL, or the rule that says so. */
+struct control_denial {
+    const struct policy_attribute *attributes; /* in their one spelling */
+    size_t count;
+    const struct settings_text *key;   /* an inline key instead, or NULL */
+    const struct policy_rule *refusal; /* of its API key */
+    const struct policy_rule *block;
+    const struct person *person; /* whose `denied` is what is set for the user; or NULL */
+};
+/* The block that denies these attributes, or the inline key. */
+const struct policy_rule *control_find_denial(const struct answer_context *context,
+                                              const struct policy_attribute *attributes,
+                                              size_t count, const struct settings_text *key);
+/* A value: a map on what denies, by whom, until when and why; nil if nothing does. */
+void control_put_denial(const struct answer_context *context, const struct control_denial *denial);
 
 /* Begins the edit that the command asks for by `id`, `author`, `note` and `base`, which are filled
  * in here, and answers how it stands. */

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/cluster/conditions.h"
 #include "node/cluster/control_answer.h"
 
 enum { WHY_LEN = 480, WARNINGS_MAX = 4 };
@@ -120,9 +121,18 @@ void control_put_bound(const struct control_report *report, struct mp_writer *wr
     put_field_uint(writer, "max_us", (uint64_t)lag_max_ns(&sum.lag) / 1000);
 }
 
-/* What an operator should look at though nothing is wrong yet, or any more. */
-void control_put_warnings(const struct answer_context *context, struct mp_writer *writer)
+/* A warning of another member: of this node itself there are figures. */
+static bool is_others(const struct answer_context *context, const struct condition *condition)
 {
+    const struct control_options *own = &context->control->options;
+    return !condition->grave &&
+           (strcmp(condition->node, own->name) != 0 || strcmp(condition->region, own->region) != 0);
+}
+
+void control_put_warnings(const struct answer_context *context, const struct conditions *conditions,
+                          struct mp_writer *writer)
+{
+    uint32_t others = 0;
     const struct control_report *report = context->report;
     const struct bound_sum sum = sum_up(report);
     char said[WARNINGS_MAX][WHY_LEN];
@@ -150,8 +160,13 @@ void control_put_warnings(const struct answer_context *context, struct mp_writer
     if (sum.forgotten > 0)
         (void)snprintf(said[count++], WHY_LEN, "%llu slots could not be read back from disk",
                        (unsigned long long)sum.forgotten);
+    for (uint32_t i = 0; i < conditions->count; i++)
+        others += is_others(context, &conditions->list[i]);
     mp_put_str(writer, "warnings");
-    mp_put_array(writer, count);
+    mp_put_array(writer, count + others);
     for (uint32_t i = 0; i < count; i++)
         mp_put_str(writer, said[i]);
+    for (uint32_t i = 0; i < conditions->count; i++)
+        if (is_others(context, &conditions->list[i]))
+            mp_put_str(writer, conditions->list[i].says);
 }

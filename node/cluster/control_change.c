@@ -16,9 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/natural.h"
 #include "node/cluster/control_answer.h"
 
-enum { ID_DIGITS = 16, ASKED_MAX = 8 };
+enum { ID_DIGITS = 16, ASKED_MAX = 8, NAMES_MAX = 12 };
 
 /* ---- how the register is doing --------------------------------------------------------------- */
 
@@ -87,6 +88,15 @@ static void read_text(const struct answer_context *context, const char *name, ch
         out[0] = '\0';
 }
 
+/* Who asks, for the log; older command lines do not say. */
+static void read_author(const struct answer_context *context, char out[SETTINGS_AUTHOR_LEN_MAX + 1])
+{
+    read_text(context, "author", out, SETTINGS_AUTHOR_LEN_MAX + 1);
+    const struct settings_text text = {.data = out, .len = strlen(out)};
+    if (text.len == 0 || !settings_text_ok(&text, SETTINGS_AUTHOR_LEN_MAX))
+        (void)snprintf(out, SETTINGS_AUTHOR_LEN_MAX + 1, "an operator");
+}
+
 static bool read_bool(const struct answer_context *context, const char *name)
 {
     struct mp_cursor cursor;
@@ -105,7 +115,7 @@ static bool joined(struct answer_context *context)
 {
     if (context->control->joined && context->control->config->epoch > 0)
         return true;
-    answer_error(context, TG_EUNAVAILABLE, "this node has not joined a cluster yet");
+    answer_waiting(context);
     return false;
 }
 
@@ -166,6 +176,61 @@ static bool must_stay(const struct control *control, char sentence[CONTROL_SENTE
     return false;
 }
 
+/* Who keeps the transition that runs from its end; false: nobody that this node knows of. */
+static bool say_who_lags(const struct control *control, char sentence[CONTROL_SENTENCE_LEN])
+{
+    const struct ring_config *config = control->config;
+    for (uint32_t i = 0; i < config->to_count; i++) {
+        const uint64_t id = config->to[i].id;
+        const struct swim_member *member = swim_find(control->swim, id);
+        if (id == control->options.node_id)
+            continue;
+        if (!control_alive(control, id))
+            (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
+                           "%s does not answer, and is to take over some of it: start it again, "
+                           "or `tidegate remove %s`",
+                           config->to[i].name, config->to[i].name);
+        else if ((member->record.flags & CONTROL_FLAG_FULL) != 0)
+            (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
+                           "the disk of %s has no room, so it cannot take over its part",
+                           config->to[i].name);
+        else if (member->record.settled_epoch < config->epoch)
+            (void)snprintf(sentence, CONTROL_SENTENCE_LEN, "%s has not taken over its part yet",
+                           config->to[i].name);
+        else
+            continue;
+        return true;
+    }
+    return false;
+}
+
+/* What the departure waits for; "" for nothing but time. */
+static void say_departure(const struct control *control, uint64_t held,
+                          char sentence[CONTROL_SENTENCE_LEN])
+{
+    const struct ring_config *config = control->config;
+    sentence[0] = '\0';
+    if (must_stay(control, sentence))
+        return;
+    if (!in_ring(control) && ring_config_is_stable(config)) {
+        if (held > 0)
+            (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
+                           "the others are still being given copies of what it holds");
+    } else if (control_voters_full(control, config->voters, config->voters_count)) {
+        control_say_voters_full(control, config->voters, config->voters_count, sentence,
+                                CONTROL_SENTENCE_LEN);
+    } else if (ring_config_is_stable(config)) {
+        (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
+                       "the voters have not decided yet that it goes");
+    } else if (!say_who_lags(control, sentence)) {
+        (void)snprintf(sentence, CONTROL_SENTENCE_LEN, "%s",
+                       propose_stands_still(control)
+                           ? "the ring configuration is changing, and that does not end: a vnode "
+                             "has too few living replicas (`tidegate status`)"
+                           : "the ring configuration is changing");
+    }
+}
+
 int control_depart(struct control *control, enum control_departure departure,
                    char sentence[CONTROL_SENTENCE_LEN])
 {
@@ -186,6 +251,8 @@ static void depart(struct answer_context *context, enum control_departure depart
     read_text(context, "id", meant, sizeof meant);
     if (!joined(context))
         return;
+    if (control->departure < departure)
+        read_author(context, control->departure_by);
     int error = TG_ECONFLICT;
     if (meant[0] != '\0' && !is_id(meant, control->options.node_id))
         (void)snprintf(sentence, sizeof sentence, "this is %s, not the node that was asked first",
@@ -197,8 +264,12 @@ static void depart(struct answer_context *context, enum control_departure depart
         return;
     }
     const bool done = !in_ring(control) && vnodes_held(context) == 0;
+    sentence[0] = '\0';
+    if (!done)
+        say_departure(control, vnodes_held(context), sentence);
     answer_begin(context);
-    mp_put_map(context->writer, 6);
+    mp_put_map(context->writer, 7);
+    put_field_str(context->writer, "waits_for", sentence);
     put_field_str(context->writer, "node", control->options.name);
     put_field_hex(context->writer, "id", control->options.node_id);
     put_field_str(context->writer, "state",
@@ -273,6 +344,43 @@ static void consider_members(const struct control *control, struct meaning *mean
     }
 }
 
+/* The member of the ring whose name comes next behind `after` (NULL: the first of all). */
+static const struct ring_member *next_by_name(const struct ring_config *config,
+                                              const struct ring_member *after)
+{
+    const struct ring_member *next = NULL;
+    for (uint32_t i = 0; i < config->to_count; i++) {
+        const struct ring_member *member = &config->to[i];
+        const int order = after == NULL ? 1 : natural_compare(member->name, after->name);
+        const bool behind = order > 0 || (order == 0 && member->id > after->id);
+        if (behind && (next == NULL || natural_compare(member->name, next->name) < 0))
+            next = member;
+    }
+    return next;
+}
+
+void control_ring_names(const struct ring_config *config, char *out, size_t capacity)
+{
+    const struct ring_member *member = NULL;
+    int len = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < NAMES_MAX && len >= 0 && (size_t)len < capacity &&
+                         (member = next_by_name(config, member)) != NULL;
+         i++)
+        len += snprintf(out + len, capacity - (size_t)len, "%s%s", i > 0 ? ", " : "", member->name);
+    if (config->to_count > NAMES_MAX && len >= 0 && (size_t)len < capacity)
+        (void)snprintf(out + len, capacity - (size_t)len, " and %u more",
+                       config->to_count - NAMES_MAX);
+}
+
+/* "NAME is not in the ring; in it are n1, n2, n3" */
+static void say_outside(const struct control *control, const char *name, char *out, size_t capacity)
+{
+    const int len = snprintf(out, capacity, "%s is not in the ring; in it are ", name);
+    if (len >= 0 && (size_t)len < capacity)
+        control_ring_names(control->config, out + len, capacity - (size_t)len);
+}
+
 /* Whom the text means: a member, or who was meant last, or a voter. 0, or an error with a sentence.
  */
 static int find_member(const struct control *control, struct meaning *meaning,
@@ -295,9 +403,9 @@ static int find_member(const struct control *control, struct meaning *meaning,
             consider(meaning, "", "a voter that is gone", voters->ids[i]);
     if (meaning->id != 0)
         return 0;
-    (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
-                   "no member is called '%s'; expected a name or an id of `tidegate members`",
-                   meaning->text);
+    char whom[VIEW_TEXT_LEN * 2];
+    (void)snprintf(whom, sizeof whom, "no member is called '%s': it", meaning->text);
+    say_outside(control, whom, sentence, CONTROL_SENTENCE_LEN);
     return TG_ENOTFOUND;
 }
 
@@ -324,6 +432,12 @@ static bool refuse_removal(const struct control *control, uint64_t id, const cha
         (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is of region %s: ask a node of that region to remove it", name,
                        member->record.region);
+    } else if (member != NULL && member->state == SWIM_ALIVE && id != control->options.node_id &&
+               ring_config_find(control->config, id) == NULL && !removal_due(control, id, force)) {
+        say_outside(control, name, sentence, CONTROL_SENTENCE_LEN / 2);
+        const size_t len = strlen(sentence);
+        (void)snprintf(sentence + len, CONTROL_SENTENCE_LEN - len,
+                       ". It is alive: to end it, ask itself by `tidegate leave`, or stop it");
     } else if (id == control->options.node_id ||
                (member != NULL && member->state == SWIM_ALIVE && control_alive(control, id))) {
         (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
@@ -452,7 +566,7 @@ void answer_remove(struct answer_context *context)
         return;
     }
     if (!control->joined) {
-        answer_error(context, TG_EUNAVAILABLE, "this node has not joined a cluster yet");
+        answer_waiting(context);
         return;
     }
     int error = find_member(control, &meaning, sentence);
@@ -462,14 +576,20 @@ void answer_remove(struct answer_context *context)
     }
     const uint64_t id = meaning.id;
     if (error == 0)
+        read_author(context, control->wished_by);
+    if (error == 0)
         error = control_remove(control, context->now_ns, id, meaning.name, force, sentence);
     if (error != 0) {
         answer_error(context, error, sentence);
         return;
     }
     const bool done = !removal_due(control, id, force);
+    sentence[0] = '\0';
+    if (done && control->wished != id) /* nobody asked this node to remove it while it was */
+        say_outside(control, meaning.name, sentence, sizeof sentence);
     answer_begin(context);
-    mp_put_map(context->writer, 7);
+    mp_put_map(context->writer, 8);
+    put_field_str(context->writer, "message", sentence);
     put_field_str(context->writer, "node", meaning.name);
     put_field_hex(context->writer, "id", id);
     put_field_str(context->writer, "state", done ? "removed" : "removing");

@@ -342,6 +342,18 @@ static bool say_last(const struct settings *settings, struct settings_edit *edit
     return last;
 }
 
+/* Says that there was nothing to remove: whoever wanted that has perhaps named something else. */
+static void say_nothing(struct settings_edit *edit)
+{
+    static const char *const sentences[SETTINGS_KINDS] = {
+        [SETTINGS_BLOCK] = "nothing was blocked by that name: `tidegate blocks` lists what is",
+        [SETTINGS_API_KEY] = "there was no such key: `tidegate apikey list` lists those there are",
+        [SETTINGS_QUOTA] = "nothing was set for that user: `tidegate quota list` lists for whom",
+    };
+    if (edit->kind < SETTINGS_KINDS && sentences[edit->kind] != NULL)
+        (void)snprintf(edit->sentence, sizeof edit->sentence, "%s", sentences[edit->kind]);
+}
+
 /* S4. True if the edit is still to be proposed. */
 static bool judge(struct control *control, struct settings_edit *edit)
 {
@@ -356,6 +368,8 @@ static bool judge(struct control *control, struct settings_edit *edit)
                           : current != NULL && settings_text_equal(&current->value, &value);
     edit->changed = made != 0;
     if (made != 0 || same) {
+        if (made == 0 && edit->removes)
+            say_nothing(edit);
         control_edit_end(control, edit, SETTINGS_EDIT_DONE, made != 0 ? made : have);
         return false;
     }

@@ -56,6 +56,7 @@ static void put_row(const struct control *control, const struct control_report *
 {
     const bool own = strcmp(region->name, control->options.region) == 0;
     const bool told = !own && region->heard_ns != 0;
+    const uint32_t removed = own ? control_count_removed(control) : 0;
     const bool reached = own || control_region_reached(now_ns, region);
     mp_put_map(writer, 14);
     put_field_str(writer, "name", region->name);
@@ -66,8 +67,8 @@ static void put_row(const struct control *control, const struct control_report *
                      reached || !told ? 0 : (uint64_t)(region->heard_ns / CONTROL_MS));
     put_field_uint(writer, "alive", region->members[SWIM_ALIVE]);
     put_field_uint(writer, "suspect", region->members[SWIM_SUSPECT]);
-    put_field_uint(writer, "dead", region->members[SWIM_DEAD]);
-    put_field_uint(writer, "left", region->members[SWIM_LEFT]);
+    put_field_uint(writer, "dead", region->members[SWIM_DEAD] - removed);
+    put_field_uint(writer, "left", region->members[SWIM_LEFT] + removed);
     put_age(writer, "heard_ms", now_ns, told ? region->heard_ns : 0);
     put_age(writer, "contact_ms", now_ns, own ? 0 : region->last_contact_ns);
     mp_put_str(writer, "rtt_ms");

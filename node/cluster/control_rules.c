@@ -6,8 +6,10 @@
 
 #include "node/cluster/control_answer.h"
 #include "node/policy/api_keys.h"
+#include "node/policy/attribute_kind.h"
 #include "node/policy/packed.h"
 #include "node/policy/people.h"
+#include "node/policy/policy_errors.h"
 #include "node/policy/policy_join.h"
 #include "node/policy/policy_report.h"
 #include "node/policy/policy_warnings.h"
@@ -60,6 +62,23 @@ static int compile(const struct answer_context *context, const struct settings_t
     return compiled->error;
 }
 
+/* All that is wrong with a text that was refused, found here or where it was compiled. */
+static void put_errors(struct answer_context *context, const struct settings_text *text)
+{
+    const struct control_compiled *compiled = context->report->compiled;
+    const struct allocator *allocator = context->control->allocator;
+    if (compiled != NULL) {
+        policy_errors_put(context->writer, compiled->errors);
+        return;
+    }
+    struct policy_errors *found = alloc_get(allocator, sizeof *found);
+    if (found != NULL)
+        packed_errors_find(text->data, text->len, allocator, context->control->options.zones,
+                           found);
+    policy_errors_put(context->writer, found);
+    alloc_put(allocator, found, sizeof *found);
+}
+
 struct policy *control_compile_argument(struct answer_context *context, const char *command,
                                         struct settings_text *text)
 {
@@ -82,11 +101,12 @@ struct policy *control_compile_argument(struct answer_context *context, const ch
         return NULL;
     }
     answer_begin(context);
-    mp_put_map(context->writer, 4);
+    mp_put_map(context->writer, 6);
     put_field_bool(context->writer, "ok", false);
     put_field_uint(context->writer, "line", error.line);
     put_field_uint(context->writer, "column", error.column);
     put_field_str(context->writer, "message", error.message);
+    put_errors(context, text);
     return NULL;
 }
 
@@ -138,33 +158,27 @@ static bool read_attributes(const struct answer_context *context,
     return !cursor.failed;
 }
 
-/* Puts what the request's API key and its user stand for in their place; what denies it at once. */
-static const struct policy_rule *resolve_people(const struct answer_context *context,
-                                                struct policy_attribute *attributes, size_t *count,
-                                                struct person *person)
+/* Puts what the request's API key and its user stand for in their place, and notes what denies it
+ * at once, in the order of the shards (resolve.c). */
+static void resolve_people(const struct answer_context *context,
+                           struct policy_attribute *attributes, struct control_denial *denial,
+                           struct person *person, struct policy_spelling *spelling)
 {
     const struct policy_joined *joined = policy_joined(context->report->policy);
     const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
     const struct api_key *key = NULL;
-    const struct policy_rule *refusal =
-        joined->api_keys != NULL
-            ? api_keys_resolve(joined->api_keys, NULL, attributes, count, now_ms, &key)
-            : NULL;
-    if (refusal != NULL)
-        return refusal;
-    people_begin(key, person);
-    people_find(joined->people, attributes, count, now_ms, person);
-    return person->denied;
-}
-
-static void answer_refusal(struct answer_context *context, const struct policy_rule *refusal)
-{
-    char sentence[SENTENCE_LEN];
-    (void)snprintf(sentence, sizeof sentence,
-                   "rules.explain: %s: the request is blocked, with status %u, before any rule is "
-                   "looked at",
-                   refusal->message.data, (unsigned)refusal->status);
-    answer_error(context, TG_EINVALID, sentence);
+    if (joined->api_keys != NULL)
+        denial->refusal =
+            api_keys_resolve(joined->api_keys, NULL, attributes, &denial->count, now_ms, &key);
+    people_begin(denial->refusal == NULL ? key : NULL, person);
+    if (denial->refusal != NULL)
+        return;
+    people_find(joined->people, attributes, &denial->count, now_ms, person);
+    policy_spelling_begin(spelling);
+    if (attribute_kinds_apply(policy_kinds(context->report->policy), attributes, denial->count,
+                              spelling) != 0)
+        return; /* policy_explain says what is too much */
+    denial->block = control_find_denial(context, attributes, denial->count, NULL);
 }
 
 static void answer_bounds(struct answer_context *context, const struct policy_attribute *attributes,
@@ -177,40 +191,69 @@ static void answer_bounds(struct answer_context *context, const struct policy_at
     answer_error(context, TG_EINVALID, sentence);
 }
 
+/* Of an inline key there is nothing to tell but whether it is blocked. */
+static void answer_key(struct answer_context *context, const struct settings_text *key)
+{
+    const struct control_denial denial = {.key = key,
+                                          .block = control_find_denial(context, NULL, 0, key)};
+    answer_begin(context);
+    mp_put_map(context->writer, 2);
+    mp_put_str(context->writer, "key");
+    mp_put_strn(context->writer, key->data, key->len);
+    mp_put_str(context->writer, "blocked");
+    control_put_denial(context, &denial);
+}
+
+/* Puts the report on attributes that were resolved, or why it cannot be had. */
+static void put_explained(struct answer_context *context, const struct control_denial *denial,
+                          struct person *person, struct policy_reason *reasons)
+{
+    const struct policy *policy = context->report->policy;
+    const struct mp_writer begin = *context->writer;
+    struct policy_result result;
+    if (policy_explain(policy, denial->attributes, denial->count, &result, reasons) != 0) {
+        answer_bounds(context, denial->attributes, denial->count);
+        return;
+    }
+    if (denial->refusal == NULL)
+        people_apply(person, denial->attributes, denial->count, &result);
+    answer_begin(context);
+    policy_report_put(context->writer, policy, &result, reasons,
+                      denial->refusal != NULL || denial->block != NULL || person->denied != NULL);
+    control_put_denial(context, denial);
+    if (!context->writer->failed)
+        return;
+    *context->writer = begin;
+    answer_error(context, TG_ETOOBIG,
+                 "rules.explain: these are more rules than fit into one message; expected "
+                 "their file to be explained: tidegate rules explain --rules FILE");
+}
+
 void answer_explain(struct answer_context *context)
 {
     const struct allocator *allocator = context->control->allocator;
-    const struct policy *policy = context->report->policy;
-    const size_t rules = policy_rule_count(policy) + 1;
+    const size_t rules = policy_rule_count(context->report->policy) + 1;
     struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
-    struct policy_result result;
+    struct policy_spelling spelling;
     struct person person = {.denied = NULL};
-    size_t count = 0;
-    struct policy_reason *reasons = alloc_array(allocator, rules, sizeof *reasons);
-    const bool read = read_attributes(context, attributes, &count);
-    const struct policy_rule *refusal =
-        read ? resolve_people(context, attributes, &count, &person) : NULL;
-    if (reasons == NULL)
-        answer_error(context, TG_ENOMEM, "rules.explain: out of memory");
-    else if (refusal != NULL)
-        answer_refusal(context, refusal);
-    else if (!read)
+    struct control_denial denial = {.attributes = attributes, .person = &person};
+    const struct settings_text key = control_read_text(context, "key");
+    if (key.data != NULL) {
+        answer_key(context, &key);
+        return;
+    }
+    if (!read_attributes(context, attributes, &denial.count)) {
         answer_error(context, TG_EINVALID,
                      "rules.explain: expected {\"attributes\": {name: value}} with at most 32 "
-                     "attributes, values of at most 1024 bytes");
-    else if (policy_explain(policy, attributes, count, &result, reasons) != 0)
-        answer_bounds(context, attributes, count);
-    else {
-        const struct mp_writer begin = *context->writer;
-        people_apply(&person, attributes, count, &result);
-        answer_begin(context);
-        policy_report_put(context->writer, policy, &result, reasons);
-        if (context->writer->failed) {
-            *context->writer = begin;
-            answer_error(context, TG_ETOOBIG,
-                         "rules.explain: these are more rules than fit into one message; expected "
-                         "their file to be explained: tidegate rules explain --rules FILE");
-        }
+                     "attributes, values of at most 1024 bytes, or {\"key\": an inline key}");
+        return;
     }
+    struct policy_reason *reasons = alloc_array(allocator, rules, sizeof *reasons);
+    if (reasons == NULL) {
+        answer_error(context, TG_ENOMEM, "rules.explain: out of memory");
+        return;
+    }
+    resolve_people(context, attributes, &denial, &person, &spelling);
+    put_explained(context, &denial, &person, reasons);
     alloc_put(allocator, reasons, rules * sizeof *reasons);
 }

@@ -25,6 +25,8 @@
 
 enum { RULE_TEXT_LEN = 8192, ID_DIGITS = 32, NAMES_MAX = 256, SHOW_SENTENCE_LEN = 160 };
 
+#define SPREAD_NS (1000 * CONTROL_MS)
+
 static_assert((int)SETTINGS_VALUE_LEN_MAX == (int)POLICY_DOCUMENT_LEN_MAX,
               "what is kept is what may be packed to");
 
@@ -365,13 +367,25 @@ static void put_edit(struct answer_context *context, struct hash128 id, const ch
     put_field_str(context->writer, "message", message);
 }
 
+/* Whether shards do not decide by the edit's version yet: to whoever has asked this node for it, it
+ * is not done before; others, and whoever has waited for a second, are told of the decision. */
+static bool is_spreading(const struct answer_context *context, const struct settings_edit *edit,
+                         uint64_t version)
+{
+    const struct control *control = context->control;
+    return control->spreads && edit != NULL && edit->state == SETTINGS_EDIT_DONE &&
+           version > control->spread_version && context->now_ns - edit->ended_ns < SPREAD_NS;
+}
+
 /* What became of the edit; false if this node does not know it. A doubt may have been resolved. */
 static bool put_state(struct answer_context *context, struct hash128 id)
 {
     const struct control *control = context->control;
     const struct settings_edit *edit = control_edit_find(control, id);
     const uint64_t made = settings_log_find(&control->settings->log, id);
-    if (made != 0)
+    if (is_spreading(context, edit, made))
+        put_edit(context, id, state_name(SETTINGS_EDIT_WAITS), made, true, "");
+    else if (made != 0)
         put_edit(context, id, "done", made, true, "");
     else if (edit != NULL)
         put_edit(context, id, state_name(edit->state), edit->version, edit->changed,

@@ -4,6 +4,8 @@
 
 #include "base/random.h"
 #include "node/cluster/control.h"
+#include "node/cluster/gather.h"
+#include "node/cluster/health.h"
 #include "node/cluster/join.h"
 #include "node/cluster/register.h"
 #include "node/cluster/register_wire.h"
@@ -86,6 +88,9 @@ struct control {
     struct control_identity identity;
     struct swim *swim;
     struct swim_effects gossip;
+    struct cluster_time *time;
+    int64_t clocks_ns; /* when clocks were judged last */
+    int64_t wall_ns;   /* own wall clock minus own cluster time */
     struct random random;
     struct register_core *ballots;
     struct register_out wants; /* of the register's last call */
@@ -93,7 +98,9 @@ struct control {
     struct control_wish wish;
     uint64_t wished; /* whose removal was asked for last, and its name: it may be forgotten since */
     char wished_name[RING_NAME_LEN];
+    char wished_by[SETTINGS_AUTHOR_LEN_MAX + 1];
     enum control_departure departure;
+    char departure_by[SETTINGS_AUTHOR_LEN_MAX + 1]; /* who asked for it */
     int64_t departed_ns; /* when this node had no part in the ring any more, 0 = not yet */
     struct control_foreign {
         int64_t first_ns; /* 0: no seed has answered for another cluster */
@@ -102,7 +109,32 @@ struct control {
         char name[VIEW_TEXT_LEN];
         uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
     } foreign;
+    struct control_seed {
+        char address[SWIM_ADDRESS_LEN];
+        char name[VIEW_TEXT_LEN];
+        int64_t heard_ns; /* 0: never */
+        bool has_cluster;
+    } seeds_heard[CONTROL_SEEDS_HEARD]; /* who answered a node without a cluster */
+    struct control_twin {
+        uint64_t id; /* 0: no other living node has this node's name */
+        int64_t since_ns;
+        int64_t looked_ns;
+        bool outside; /* it is this node that is kept out of the ring */
+    } twin;
     struct control_proof proof;
+    struct control_news {
+        enum control_departure departure; /* that was told, and whose removal, */
+        uint64_t wished;
+        struct control_news_state {
+            bool told;
+            int64_t since_ns; /* since when it is another, 0: it is not */
+        } ring, settings;     /* whether it is frozen; */
+        uint64_t version;     /* and up to which change, 0: none yet */
+        struct hash128 digest;
+        int64_t window_ns;
+        uint32_t lines; /* in it */
+        uint64_t untold;
+    } news;
     uint64_t join_asked;  /* who was asked for its cluster last */
     int64_t strangers_ns; /* since when the strangers answered are counted */
     uint32_t strangers;
@@ -113,11 +145,20 @@ struct control {
     bool peers_due; /* members came: their addresses are to be kept */
     bool disk_full; /* nothing is kept that is new (control_disk.c) */
     bool leaving;
+    struct health health;       /* what is wrong with this node, as others are told */
+    uint32_t troubles;          /* of these, what the core was told last */
+    int64_t health_ns;          /* when that was looked at last */
+    struct figures_meter meter; /* of this node */
+    int64_t figures_asked_ns;   /* when another node, or an operator, asked for them last */
+    struct gather gather;       /* and what others told */
+    bool stopping;              /* it was told to end, and stays a member */
     uint64_t view_version;
     uint64_t rules_digest;
     uint64_t rules_version; /* of the settings, whose rules are in force; 0: of a file, or none */
     char rules_error[SETTINGS_SENTENCE_LEN]; /* why newer ones are not; "" if there is no reason */
     uint64_t settled_epoch;
+    uint64_t spread_version; /* of the settings, by which all shards decide */
+    bool spreads;            /* somebody tells that */
     int64_t now_ns;
     int64_t started_ns;
     int64_t joined_ns;
@@ -144,15 +185,18 @@ struct control {
     struct view *known; /* of the newest configuration that a view was made of, or NULL */
 };
 
-/* Flags of a member record. */
+/* Flags of a member record; from HEALTH_SHIFT on those of health.h. */
 enum {
     CONTROL_FLAG_BOOTSTRAP = 1, /* may create a cluster */
     CONTROL_FLAG_DRAINING = 2,  /* wants out of the ring, and not in again */
     CONTROL_FLAG_FULL = 4,      /* its disk has no room: it cannot vote */
     CONTROL_FLAG_MIXED = 8,     /* its settings are of no version: it waits for a history to copy */
     CONTROL_FLAG_REGIONS = 16,  /* knows that a ring is of one region: older releases do not */
-    CONTROL_FLAG_PROVES = 32    /* repeats the number of a FETCH, of either kind, in its answer */
+    CONTROL_FLAG_FIGURES = 64,  /* answers who asks for its figures (gather.h) */
+    CONTROL_FLAG_PROVES = 32,   /* repeats the number of a FETCH, of either kind, in its answer */
+    CONTROL_FLAG_STOPS = 65536  /* its process ends in order, and is expected to start again */
 };
+static_assert((int)CONTROL_FLAG_STOPS < 1 << HEALTH_SHIFT, "no bit means two things");
 
 /* ---- control.c ---- */
 /* Takes the stored ring configuration, and what was promised for the one after it. 0 or
@@ -164,6 +208,14 @@ void control_tell_self(struct control *control);
 /* ---- control_foreign.c ---- */
 /* Takes what gossip met, and looks whether anybody of the own cluster is there. */
 void control_look_foreign(struct control *control);
+
+/* ---- control_waiting.c ---- */
+/* Notes who answered at a seed, while there is no cluster. */
+void control_note_seed(struct control *control, const struct swim_met *met);
+
+/* ---- control_twin.c ---- */
+/* Looks for another living node of this node's name, now and then. */
+void control_look_twin(struct control *control);
 
 /* ---- control_config.c ---- */
 void control_send_join(const struct join_message *message, const char *address,
@@ -190,6 +242,28 @@ void control_send_register(struct control *control, const struct register_send *
 /* After every event of a joined node: fetches, repeats, proposes. */
 void control_move_config(struct control *control, struct effects *effects);
 
+/* ---- control_health.c ---- */
+/* After every event: tells the others if this node's health has changed. */
+void control_move_health(struct control *control);
+/* What is wrong with the member as HEALTH_BITs: as it tells, and of this node as `report` says. */
+uint32_t control_health_of(const struct control *control, const struct swim_member *member,
+                           const struct control_report *report);
+/* What the report says is wrong with this node. */
+uint32_t control_troubles_of(const struct control_report *report, int64_t now_ns);
+
+/* ---- control_gather.c ---- */
+/* Somebody looks: figures of all members are wanted for a while. */
+void control_gather_look(struct control *control);
+/* After every event of a joined node: asks. */
+void control_move_gather(struct control *control, struct effects *effects);
+/* Takes a frame of figures.h; false if it is none. */
+bool control_receive_figures(struct control *control, const void *bytes, size_t len,
+                             struct effects *effects);
+/* What the node told lately; NULL: nothing. Of this node, what was taken last. */
+const struct figures *control_figures_of(const struct control *control, uint64_t id);
+/* How many members have yet to tell theirs. */
+uint32_t control_figures_awaited(const struct control *control);
+
 /* ---- control_proof.c ---- */
 /* Whether what is asked for may be sent to that address. */
 bool control_may_answer(struct control *control, uint64_t sender, const char *address);
@@ -203,6 +277,14 @@ void control_proof_testify(const struct control *control, struct join_message *m
 void control_proof_ask(struct control *control, struct effects *effects);
 /* Another configuration is in force: what was said is of no use any more. */
 void control_proof_end(struct control *control);
+
+/* ---- control_clock.c ---- */
+enum { CLOCKS_SHOWN_MAX = 256 };
+/* After every event: judges the members' clocks, ten times a second. */
+void control_clock_judge(struct control *control);
+struct view_clock control_clock_of(const struct control *control, uint64_t id);
+/* A field of `status`. */
+void control_put_clock(const struct control *control, struct mp_writer *writer);
 
 /* ---- control_region.c ---- */
 /* Whether the member is of another region. */

@@ -1,140 +1,26 @@
-/* control_status.c - status: whether the cluster is well as this node sees it, why not, and
- * figures.
- *
- * Healthy means that nothing waits to happen: every member of the ring lives, works by the same
- * configuration and has taken over its vnodes, and the disk takes what is written. Every reason
- * against it is a sentence that names the member.
+/* control_status.c - status: whether the cluster is well as this node sees it, why not
+ * (conditions.c), and figures. Every reason is a sentence that names the member.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "node/cluster/conditions.h"
 #include "node/cluster/control_answer.h"
 #include "node/cluster/usage_book.h"
 
-enum { REASON_LEN = 240, REASONS_MAX = 8, SHARD_POOL_FIELDS = 6 };
-
-struct health {
-    char reasons[REASONS_MAX][REASON_LEN];
-    uint32_t count;
-    bool rules_agree;
-};
-
-static void complain(struct health *health, const char *format, const char *name)
-{
-    if (health->count < REASONS_MAX)
-        (void)snprintf(health->reasons[health->count++], REASON_LEN, format, name);
-}
-
-static void look_at_member(const struct control *control, const struct ring_member *listed,
-                           struct health *health)
-{
-    const struct swim_member *member = swim_find(control->swim, listed->id);
-    if (member == NULL || member->state != SWIM_ALIVE) {
-        complain(health, "%s is not alive", listed->name);
-        return;
-    }
-    if (listed->id == control->options.node_id) {
-        if (control->settled_epoch < control->config->epoch)
-            complain(health, "%s has not taken over its vnodes yet", listed->name);
-        return;
-    }
-    if (member->record.ring_epoch != control->config->epoch)
-        complain(health, "%s works by another ring configuration", listed->name);
-    else if (member->record.settled_epoch < control->config->epoch)
-        complain(health, "%s has not taken over its vnodes yet", listed->name);
-    if (member->record.rules_digest != control->rules_digest)
-        health->rules_agree = false;
-}
-
-static bool name_taken(const struct control *control, const struct swim_member *member)
-{
-    for (uint32_t i = 0; i < control->config->to_count; i++) {
-        const struct ring_member *listed = &control->config->to[i];
-        const struct swim_member *holder = swim_find(control->swim, listed->id);
-        if (strcmp(listed->name, member->record.name) == 0 && holder != NULL &&
-            holder->state == SWIM_ALIVE)
-            return true;
-    }
-    return false;
-}
-
-/* Members that live but have no part in the ring, and do not want out: they are about to be taken
- * in. */
-static void look_for_newcomers(const struct control *control, struct health *health)
-{
-    size_t cursor = 0;
-    const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (member->state == SWIM_ALIVE && !control_abroad(control, member) &&
-            (member->record.flags & CONTROL_FLAG_DRAINING) == 0 &&
-            ring_config_find(control->config, member->record.id) == NULL)
-            complain(health,
-                     name_taken(control, member) ? "another living node is called %s too"
-                                                 : "%s is not in the ring yet",
-                     member->record.name);
-}
-
-static void look_at_health(const struct answer_context *context, struct health *health)
-{
-    const struct control *control = context->control;
-    char foreign[REASON_LEN];
-    health->count = 0;
-    health->rules_agree = true;
-    if (control_foreign_say(control, foreign, sizeof foreign))
-        complain(health, "%s", foreign);
-    if (!control->joined || control->config->epoch == 0) {
-        char waits[REASON_LEN] = "";
-        control_region_say(control, waits, sizeof waits);
-        if (control->joined)
-            complain(health, "%s", waits);
-        else
-            complain(health, "%s has not joined a cluster yet", control->options.name);
-        return;
-    }
-    if (voters_frozen(control)) {
-        char frozen[REASON_LEN];
-        control_say_frozen(control, frozen, sizeof frozen);
-        complain(health, "%s", frozen);
-    }
-    if (!ring_config_is_stable(control->config))
-        complain(health, "the ring configuration is changing%s", "");
-    for (uint32_t i = 0; i < control->config->to_count; i++)
-        look_at_member(control, &control->config->to[i], health);
-    look_for_newcomers(control, health);
-    for (uint32_t i = 0; i < context->report->shard_count; i++)
-        if (context->report->shards[i].vnodes_recovering > 0)
-            complain(health, "vnodes of %s are recovering", control->options.name);
-    for (uint32_t i = 0; i < context->report->shard_count; i++)
-        if (context->report->shards[i].quorum.vnodes_undecided > 0)
-            complain(health, "%s sees no majority for keys of consistency quorum",
-                     control->options.name);
-    for (uint32_t i = 0; i < context->report->shard_count; i++)
-        if (context->report->shards[i].vnodes_incomplete > 0)
-            complain(health, "%s decides vnodes that not every replica holds",
-                     control->options.name);
-    for (uint32_t i = 0; i < context->report->shard_count; i++)
-        if (context->report->shards[i].peers_left_out > 0)
-            complain(health, "%s has no room for all nodes that it has known: restart it",
-                     control->options.name);
-    if (control->rules_error[0] != '\0')
-        complain(health, "%s cannot put the newest rules in force", control->options.name);
-    if (context->report->storage_closed)
-        complain(health, "the store of %s has reached --store-max: new keys are refused",
-                 control->options.name);
-    if (!context->report->storage_ok)
-        complain(health, "%s cannot write to its disk", control->options.name);
-}
+enum { SHARD_POOL_FIELDS = 6, REASONS_MAX = 16 };
 
 static void put_members_count(const struct control *control, struct mp_writer *writer)
 {
     struct swim_stats stats;
+    const uint32_t removed = control_count_removed(control);
     swim_stats(control->swim, &stats);
     mp_put_str(writer, "members");
     mp_put_map(writer, 4);
     put_field_uint(writer, "alive", stats.alive);
     put_field_uint(writer, "suspect", stats.suspect);
-    put_field_uint(writer, "dead", stats.dead);
-    put_field_uint(writer, "left", stats.left);
+    put_field_uint(writer, "dead", stats.dead - removed);
+    put_field_uint(writer, "left", stats.left + removed);
     mp_put_str(writer, "gossip");
     mp_put_map(writer, 3);
     put_field_uint(writer, "malformed", stats.malformed);
@@ -246,6 +132,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"stalls", stats->stalls},
         {"bad_frames", stats->bad_frames},
         {"forged_frames", stats->forged_frames},
+        {"clock_refused", stats->clock_refused},
         {"frames_dropped", stats->frames_dropped},
         {"stand_ins", stats->stand_ins},
         {"explains_dropped", stats->explains_dropped},
@@ -351,25 +238,70 @@ static uint64_t figures_age_ms(const struct answer_context *context)
     return (uint64_t)age_ns / 1000000;
 }
 
+static void put_reasons(const struct conditions *conditions, struct mp_writer *writer)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < conditions->count; i++)
+        count += conditions->list[i].grave;
+    count = count < REASONS_MAX ? count : REASONS_MAX;
+    mp_put_str(writer, "reasons");
+    mp_put_array(writer, count);
+    for (uint32_t i = 0; count > 0; i++) {
+        if (!conditions->list[i].grave)
+            continue;
+        mp_put_str(writer, conditions->list[i].says);
+        count--;
+    }
+}
+
+static void put_conditions(const struct answer_context *context,
+                           const struct conditions *conditions)
+{
+    struct mp_writer *writer = context->writer;
+    mp_put_str(writer, "conditions");
+    mp_put_array(writer, conditions->count);
+    for (uint32_t i = 0; i < conditions->count; i++) {
+        const struct condition *condition = &conditions->list[i];
+        const int64_t age_ns = context->now_ns - condition->since_ns;
+        mp_put_map(writer, 9);
+        put_field_str(writer, "code", condition->code);
+        put_field_bool(writer, "grave", condition->grave);
+        put_field_str(writer, "node", condition->node);
+        put_field_str(writer, "region", condition->region);
+        put_field_str(writer, "says", condition->says);
+        put_field_str(writer, "short", condition->short_form);
+        put_field_str(writer, "means", condition->means);
+        put_field_str(writer, "advice", condition->advice);
+        put_field_uint(writer, "for_ms",
+                       condition->since_ns > 0 && age_ns > 0 ? (uint64_t)(age_ns / CONTROL_MS) : 0);
+    }
+}
+
 void answer_status(struct answer_context *context)
 {
     const struct control *control = context->control;
     const struct control_report *report = context->report;
     struct mp_writer *writer = context->writer;
-    struct health health;
-    look_at_health(context, &health);
+    struct conditions conditions;
+    bool figures;
+    if (!control_read_flag(context, "figures", &figures))
+        return;
+    if (figures)
+        control_gather_look(context->control);
+    conditions_look(control, report, &conditions);
     answer_begin(context);
-    mp_put_map(writer, 27);
+    mp_put_map(writer, 34);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
     put_field_str(writer, "version", control->options.version);
-    put_field_bool(writer, "healthy", health.count == 0);
-    mp_put_str(writer, "reasons");
-    mp_put_array(writer, health.count);
-    for (uint32_t i = 0; i < health.count; i++)
-        mp_put_str(writer, health.reasons[i]);
-    control_put_warnings(context, writer);
+    put_field_bool(writer, "healthy", !conditions.grave);
+    put_reasons(&conditions, writer);
+    control_put_warnings(context, &conditions, writer);
+    put_conditions(context, &conditions);
+    control_put_nodes(context);
+    control_put_busiest(context);
+    control_put_changes(context);
     put_field_uint(writer, "epoch", control->config->epoch);
     put_field_bool(writer, "stable", ring_config_is_stable(control->config));
     put_field_uint(writer, "vnodes_total", control->identity.vnodes);
@@ -377,6 +309,7 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "uptime_ms", (uint64_t)(context->now_ns - report->started_ns) / 1000000);
     put_field_uint(writer, "figures_age_ms", figures_age_ms(context));
     put_members_count(control, writer);
+    control_put_clock(control, writer);
     control_put_register(control, context->now_ns, writer);
     control_put_bound(report, writer);
     put_handoff(report, writer);
@@ -389,7 +322,7 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "used_bytes", report->storage_used);
     put_field_uint(writer, "most_bytes", report->storage_most);
     put_field_bool(writer, "closed", report->storage_closed);
-    put_rules(context, health.rules_agree);
+    put_rules(context, conditions.rules_agree);
     control_put_settings(control, writer);
     mp_put_str(writer, "pools");
     control_put_pools(report, writer);

@@ -15,7 +15,8 @@ static void copy_text(char *out, size_t capacity, const char *text)
     out[kept] = '\0';
 }
 
-static void member_of(const struct swim_member *member, struct view_member *out)
+static void member_of(const struct control *control, const struct swim_member *member,
+                      struct view_member *out)
 {
     const struct swim_record *record = &member->record;
     static const enum view_state states[] = {VIEW_ALIVE, VIEW_SUSPECT, VIEW_DEAD, VIEW_LEFT};
@@ -25,6 +26,9 @@ static void member_of(const struct swim_member *member, struct view_member *out)
     out->rules_digest = record->rules_digest;
     out->ring_epoch = record->ring_epoch;
     out->state = states[member->state];
+    out->clock = control_clock_of(control, record->id);
+    out->stops = (record->flags & CONTROL_FLAG_STOPS) != 0;
+    out->drains = (record->flags & CONTROL_FLAG_DRAINING) != 0;
     out->shards = record->shards <= VIEW_SHARDS_MAX ? record->shards : VIEW_SHARDS_MAX;
     copy_text(out->name, sizeof out->name, record->name);
     copy_text(out->region, sizeof out->region, record->region);
@@ -83,7 +87,7 @@ struct view *control_view(struct control *control)
     size_t cursor = 0;
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL && filled < VIEW_MEMBERS_MAX * 2)
-        member_of(member, &control->members[filled++]);
+        member_of(control, member, &control->members[filled++]);
     filled = add_unheard(control, control->config->to, control->config->to_count, filled);
     filled = add_unheard(control, control->config->from, control->config->from_count, filled);
     struct view *view;

@@ -412,7 +412,7 @@ int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity
 {
     struct mp_writer writer;
     mp_writer_init(&writer, out, capacity);
-    mp_put_array(&writer, 7);
+    mp_put_array(&writer, 8);
     mp_put_uint(&writer, PEER_VERSION);
     mp_put_uint(&writer, envelope->node);
     mp_put_uint(&writer, envelope->shard);
@@ -420,6 +420,7 @@ int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity
     mp_put_bin(&writer, envelope->records, envelope->len);
     mp_put_uint(&writer, envelope->bulk ? 1 : 0);
     mp_put_uint(&writer, envelope->reads);
+    mp_put_int(&writer, envelope->wall_ns);
     return writer.failed ? TG_ETOOBIG : (int)writer.len;
 }
 
@@ -444,6 +445,7 @@ int peer_decode(const void *frame, size_t len, struct peer_envelope *envelope)
     envelope->records = mp_get_bin(&cursor, &envelope->len);
     const uint64_t channel = fields > 5 ? mp_get_uint(&cursor) : 0;
     const uint64_t reads = fields > 6 ? mp_get_uint(&cursor) : 0;
+    envelope->wall_ns = fields > 7 ? mp_get_int(&cursor) : 0;
     envelope->shard = (uint16_t)shard;
     envelope->bulk = channel == 1;
     envelope->reads = (uint8_t)(reads & READS_ALL);

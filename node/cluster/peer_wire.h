@@ -1,11 +1,11 @@
 /* peer_wire.h - what shards of different nodes say to each other, byte by byte.
  *
- * One ZeroMQ frame is a msgpack envelope [1, node, shard, boot, records, channel, reads]; `records`
- * is a bin that holds fixed-layout little-endian records, one after the other, in the order in
- * which they were put. Order matters within a channel: a MARK follows the last SLOT that it stands
- * for. The channel is 1 for bulk copies, 0 for everything else (channel.c). Behind it a frame says
- * what its sender reads (enum peer_reads); of one of release 0.1.0, which does not say, that is
- * nothing.
+ * One ZeroMQ frame is a msgpack envelope [1, node, shard, boot, records, channel, reads, wall];
+ * `records` is a bin that holds fixed-layout little-endian records, one after the other, in the
+ * order in which they were put. Order matters within a channel: a MARK follows the last SLOT that
+ * it stands for. The channel is 1 for bulk copies, 0 for everything else (channel.c). Behind it a
+ * frame says what its sender reads (enum peer_reads), and by how much its wall clock is ahead of
+ * its cluster time; of one of release 0.1.0, which says neither, both are nothing.
  *
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *
@@ -156,8 +156,9 @@ struct peer_envelope {
     uint64_t node;
     uint16_t shard;
     uint64_t boot;
-    bool bulk;     /* on the channel of bulk copies */
-    uint8_t reads; /* enum peer_reads: what the sender does, beyond release 0.1.0 */
+    bool bulk;       /* on the channel of bulk copies */
+    uint8_t reads;   /* enum peer_reads: what the sender does, beyond release 0.1.0 */
+    int64_t wall_ns; /* its wall clock minus its cluster time; 0 of release 0.1.0 */
     const uint8_t *records;
     size_t len;
 };

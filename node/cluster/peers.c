@@ -462,6 +462,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     peer->versions = ping->versions;
     fall_into_step(shard);
     measure(shard, peer, ping);
+    skew_ping(shard, at, ping);
     take_deafness(shard, at, ping);
     peer->announce_due = peer->announce_due || ping->asks;
     peer->opened = ping->opened;

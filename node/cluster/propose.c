@@ -18,9 +18,10 @@
  *     end though the voters agree: where a vnode of consistency quorum has lost the majority of its
  *     old replicas for good, nobody may decide it before he says that they are lost (Q11 of
  *     quorum.c).
- * P6  A newcomer is taken in when it has answered the proposer itself, and weighs at most
- *     NEWCOMER_WEIGHTS times what the heaviest member does, or would by default: no rumour brings
- *     anybody into the ring, and nobody takes most of it at once by what it says of itself.
+ * P6  A newcomer is taken in when it has answered the proposer itself, its wall clock was measured
+ *     and is right (cluster_time.h), and weighs at most NEWCOMER_WEIGHTS times what the heaviest
+ *     member does, or would by default: no rumour brings anybody into the ring, and nobody takes
+ *     most of it at once by what it says of itself.
  */
 #include <string.h>
 
@@ -136,6 +137,12 @@ static bool has_answered(struct control *control, const struct swim_member *memb
     return member->rtt_ns > 0;
 }
 
+static bool clock_admits(const struct control *control, uint64_t id)
+{
+    const struct view_clock clock = control_clock_of(control, id);
+    return clock.verdict != CLOCK_UNKNOWN && clock.verdict != CLOCK_REFUSED && !clock.held;
+}
+
 /* Takes `member` into the ring. A dead member of the same name is what it was before it lost its
  * disk: that one goes first. */
 static bool add_member(struct control *control, const struct swim_member *member)
@@ -167,7 +174,8 @@ static bool add_newcomer(struct control *control)
             !in_ring(control->config, member->record.id) &&
             (member->record.flags & CONTROL_FLAG_DRAINING) == 0 &&
             control->now_ns - member->since_ns >= CONTROL_ADMIT_NS &&
-            has_answered(control, member) && add_member(control, member))
+            has_answered(control, member) && clock_admits(control, member->record.id) &&
+            add_member(control, member))
             return true;
     return false;
 }

@@ -430,7 +430,8 @@ void quorum_recover(struct shard *shard, uint32_t number, struct effects *effect
     struct vnode *vnode = &shard->vnodes[number];
     struct quorum *quorum = quorum_of(shard, number);
     if (!quorum->campaigning) {
-        if (quorum_may_move(shard) && may_campaign(shard, number)) /* B6 */
+        if (quorum_may_move(shard) && may_campaign(shard, number) && /* B6 */
+            skew_stands(shard))                                      /* W3 of skew.h */
             quorum_campaign(shard, number, false, false, effects);
         return;
     }

@@ -390,6 +390,15 @@ static void count_usage(struct shard *shard, const struct row *row, bool exceede
     count_one(shard, row->key_hash, row, exceeded);
 }
 
+/* A block has a rule of its own, and what waited for long one of the policy before: not counted. */
+static void count_rule(struct shard *shard, const struct policy_rule *rule, bool denied)
+{
+    const struct policy *policy = shard->policies[shard->policy].policy;
+    if (rule->rank < policy_rule_count(policy) && policy_rule_at(policy, rule->rank) == rule)
+        busiest_count(&shard->stats.busiest, policy_digest(policy), rule->rank, denied,
+                      shard->now_ns);
+}
+
 /* Whether a client may remember the denial until the time that it is told. Of whom totals are kept,
  * each one that exceeds is counted. */
 static bool is_steady(const struct row *row, uint8_t outcome)
@@ -416,6 +425,8 @@ static void fill_column(struct shard *shard, uint32_t at, struct row *row)
     const uint8_t outcome = outcome_of(row);
     if ((row->user_hash | row->key_hash) != 0 && !row->counted)
         count_usage(shard, row, outcome == OUTCOME_DENY && row->shown); /* by a limit */
+    if (row->rule != NULL && !row->counted && !row->looks)
+        count_rule(shard, row->rule, outcome == OUTCOME_DENY);
     row->counted = true;
     columns->outcomes[at] = outcome;
     columns->flags[at] =

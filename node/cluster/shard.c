@@ -220,6 +220,7 @@ void shard_enter(struct shard *shard, int64_t now_ns)
     shard->floor_ns = now_ns;
     shard->keepalive.next_ping_ns = now_ns;
     shard->stats.stalls++;
+    skew_gap(shard, gap_ns);
 }
 
 void shard_settle(struct shard *shard, struct effects *effects)
@@ -498,6 +499,8 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         shard->stats.forged_frames++;
         return;
     }
+    if (skew_frame(shard, at, &envelope))
+        return;
     in.bulk = envelope.bulk;
     if (!in.bulk && peers_heard(shard, at, envelope.boot))
         vnodes_peer_restarted(shard, at, effects);
@@ -513,7 +516,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         result = peer_next(&reader, 2 * shard->options.vnodes, &record);
         if (result <= 0)
             break;
-        if (record.type != PEER_PING && peers_deaf(shard, at))
+        if (record.type != PEER_PING && (peers_deaf(shard, at) || !skew_stands(shard)))
             continue;
         if (record.type != PEER_PING)
             shard->keepalive.busy_ns = shard->now_ns;
@@ -567,6 +570,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
     const bool reconfigured = shard->view == NULL || shard->view->epoch != view->epoch;
     shard->view = view;
     peers_follow_view(shard);
+    skew_view(shard);
     abroad_follow_view(shard);
     const uint64_t peers = digest_peers(shard);
     if (reconfigured || peers != shard->peers_followed)
@@ -700,6 +704,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     shard_enter(shard, now_ns);
     if (shard->view == NULL)
         return;
+    skew_tick(shard);
     unfinished_tick(shard, effects);
     if (shard->quorum.wanted)
         vnodes_use_quorum(shard, effects);
@@ -710,7 +715,8 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         handoff_tick(shard);
         bound_tick(shard);
         stand_in_tick(shard);
-        (void)table_step(shard->table, shard->now_ns);
+        if (skew_stands(shard))
+            (void)table_step(shard->table, shard->now_ns);
         journal_tick(shard);
         refresh_tick(shard, effects);
         merge_tick(shard, effects);

@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "node/cluster/busiest.h"
 #include "node/cluster/effects.h"
 #include "node/cluster/lag.h"
 #include "node/cluster/pools.h"
@@ -139,6 +140,12 @@ void shard_listed(struct shard *shard, int64_t now_ns, uint32_t vnode, const str
 void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects);
 /* Frames of peers have arrived that this shard was not given yet: nobody is silent meanwhile. */
 void shard_unread(struct shard *shard, int64_t now_ns);
+
+/* This node's wall clock minus its cluster time, to be told to others. */
+void shard_wall(struct shard *shard, int64_t wall_ns);
+/* What peers' keep-alives have said of their clocks since the last look, at most `capacity`;
+ * returns how many. */
+uint32_t shard_clocks(struct shard *shard, struct cluster_time_sample *out, uint32_t capacity);
 /* When shard_tick is due next. */
 int64_t shard_next_deadline(const struct shard *shard);
 
@@ -279,7 +286,8 @@ struct shard_holding {
 };
 
 struct shard_stats {
-    int64_t taken_ns; /* when these figures were true */
+    int64_t taken_ns;       /* when these figures were true */
+    struct busiest busiest; /* which rules answer most */
 
     /* ---- items, as they are decided */
     uint64_t checks; /* items decided here */
@@ -301,6 +309,7 @@ struct shard_stats {
     uint64_t explains_dropped; /* messages whose limits were not gathered for want of room */
     uint32_t parts_waiting;
     uint64_t bad_frames;
+    uint64_t clock_refused;  /* records of peers whose clock has no say */
     uint64_t forged_frames;  /* of a process that cannot be the peer's (P9 of peers.c), and records
                               * whose numbers cannot be what they say (credible.c) */
     uint64_t frames_dropped; /* did not fit in what one step may send */

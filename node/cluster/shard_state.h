@@ -17,7 +17,6 @@
  * S3  Every part in use is in `active`, and every request in use has pending > 0, or is in `news`.
  * S4  A replica's (state term, seq) rises only by a MARK of the decider it follows, so it never
  *     claims state that it does not hold.
- *
  * S5  What is decided in the plane of quorum is answered only when majorities hold it (quorum.c).
  *
  * Nothing outside node/cluster includes this header.
@@ -48,6 +47,7 @@
 #include "node/cluster/retry.h"
 #include "node/cluster/shard.h"
 #include "node/cluster/shares.h"
+#include "node/cluster/skew.h"
 #include "node/cluster/stage.h"
 #include "node/cluster/stand_in.h"
 #include "node/cluster/stream.h"
@@ -138,6 +138,7 @@ struct peer {
     int64_t kept_ns;         /* a longer one that it was told before, kept until kept_until_ns */
     int64_t kept_until_ns;
     int64_t promised_ns; /* the patience that it told */
+    struct peer_clock clock;
     struct channel channels[CHANNELS];
     struct pass pass;
 };
@@ -587,6 +588,7 @@ struct shard {
     struct abroad abroad;
     struct pools pools;
     struct keepalive keepalive;
+    struct skew_watch watch;
     struct journaling journaling;
     struct policy_slot policies[SHARD_POLICIES_MAX];
     uint32_t policy;                      /* index of the one in force */
@@ -641,8 +643,7 @@ void peers_closed(struct shard *shard, uint16_t peer, bool refused, struct effec
 int64_t peers_patience_ns(const struct shard *shard, uint16_t peer);
 /* How much longer than usual an answer of the peer may take because the way is long (P8). */
 int64_t peers_detour_ns(const struct shard *shard, uint16_t peer);
-/* Whether what is sent to the peer has to wait long until it is taken, or its answers here (P10).
- */
+/* Whether what is sent to the peer waits long until it is taken, or its answers here (P10). */
 bool peers_lag(const struct shard *shard, uint16_t peer);
 /* Whether nothing but keep-alives may be listened to (P6). */
 bool peers_deaf(const struct shard *shard, uint16_t peer);
@@ -760,8 +761,8 @@ enum route { ROUTE_HERE, ROUTE_PEER, ROUTE_WAIT, ROUTE_NONE };
 static inline bool vnodes_here(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    if (vnode->role != ROLE_DECIDING) /* S1 */
-        return false;
+    if (vnode->role != ROLE_DECIDING || shard->watch.doubt_ns != 0 || shard->watch.refused)
+        return false; /* S1, W3 of skew.h */
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (vnode->links[i].peer != PEER_NONE && !peers_lease_holds(shard, vnode->links[i].peer))
             return false;

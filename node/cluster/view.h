@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "node/cluster/cluster_time.h"
 #include "ring/config.h"
 #include "ring/ring.h"
 
@@ -39,6 +40,15 @@ struct view_regions {
     char names[VIEW_REGIONS_MAX][VIEW_TEXT_LEN];
 };
 
+/* What this node makes of a member's clock (cluster_time.h). */
+struct view_clock {
+    enum clock_verdict verdict;
+    uint64_t process;     /* of which that is said: a later one is not judged yet */
+    bool held;            /* it is kept out of the ring for its wall clock */
+    int64_t skew_ns;      /* its cluster time minus the majority's */
+    int64_t wall_skew_ns; /* its wall clock minus the majority's */
+};
+
 enum view_state { VIEW_ALIVE, VIEW_SUSPECT, VIEW_DEAD, VIEW_LEFT };
 
 struct view_member {
@@ -47,7 +57,10 @@ struct view_member {
     uint64_t rules_digest;
     uint64_t ring_epoch;
     enum view_state state;
+    bool stops;  /* its process ends, or has ended, in order: it is expected to come back */
+    bool drains; /* it wants out of the ring */
     uint16_t shards;
+    struct view_clock clock;
     char name[VIEW_TEXT_LEN];
     char region[VIEW_TEXT_LEN];
     char zone[VIEW_TEXT_LEN];

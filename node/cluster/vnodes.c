@@ -349,7 +349,8 @@ void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (!accounted(shard, vnode, i))
             return;
-    if (!vnodes_first_alive(shard, number) || vnodes_held_back(shard, number))
+    if (!vnodes_first_alive(shard, number) || vnodes_held_back(shard, number) ||
+        !skew_stands(shard)) /* W3 */
         return;
     if (vnode->best == PEER_NONE) {
         vnodes_open_term(shard, number, effects);

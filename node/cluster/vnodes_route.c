@@ -38,7 +38,7 @@ static enum route route_quorum(struct shard *shard, uint32_t number, uint16_t *p
                       (vnode->role == ROLE_DECIDING || vnode->role == ROLE_RECOVERING ||
                        vnode->role == ROLE_PASSING);
     if (here) {
-        if (vnode->role == ROLE_DECIDING && !quorum_of(shard, number)->sealed)
+        if (vnode->role == ROLE_DECIDING && !quorum_of(shard, number)->sealed && skew_stands(shard))
             route = ROUTE_HERE;
     } else {
         *peer = vnode->hint;

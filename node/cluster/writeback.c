@@ -75,7 +75,7 @@ bool writeback_clean(const struct shard *shard)
 
 bool shard_write_due(const struct shard *shard, int64_t now_ns)
 {
-    if (shard->options.ephemeral || shard->writeback.out)
+    if (shard->options.ephemeral || shard->writeback.out || !skew_stands(shard))
         return false;
     const struct writeback *writeback = &shard->writeback;
     const bool pressed = writeback->round_ok && table_pressed(shard->table);

@@ -15,7 +15,7 @@
 
 #include "node/gateway/throttle.h"
 
-enum { SHOWN_LEN = 64, OPTIONS_MAX = 6 };
+enum { SHOWN_LEN = 64, OPTIONS_MAX = 8 };
 
 bool resp_is_word(struct wire_text text, const char *word)
 {
@@ -58,6 +58,7 @@ struct options {
     uint32_t rest; /* words in front of them */
     uint32_t peeks;
     uint32_t messages;
+    uint32_t statuses;
     uint32_t costs;
     struct wire_text cost;
 };
@@ -69,7 +70,9 @@ static bool take_option(const struct wire_text *words, bool pairs, struct option
     const bool cost = options->rest >= 2 && resp_is_word(end[-2], "COST");
     const bool peek = options->rest >= 1 && resp_is_word(end[-1], "PEEK");
     const bool message = options->rest >= 1 && resp_is_word(end[-1], "MESSAGE");
-    if (cost && (pairs || !(peek || message))) {
+    const bool status = options->rest >= 1 && resp_is_word(end[-1], "STATUS");
+    const bool alone = peek || message || status;
+    if (cost && (pairs || !alone)) {
         options->costs++;
         options->cost = end[-1];
         options->rest -= 2;
@@ -77,8 +80,9 @@ static bool take_option(const struct wire_text *words, bool pairs, struct option
     }
     options->peeks += peek;
     options->messages += message;
-    options->rest -= peek || message;
-    return peek || message;
+    options->statuses += status;
+    options->rest -= alone;
+    return alone;
 }
 
 /* The most options that leave whole attributes; `rest` is odd if there is no such way. */
@@ -103,13 +107,14 @@ static int read_options(const struct wire_text *words, uint32_t *count, struct r
     if (options.rest % 2 == 1)
         return refuse(error, "ERR '%.*s': expected a value behind each attribute",
                       shown(words[*count - 1]), words[*count - 1].data);
-    if (options.peeks > 1 || options.costs > 1 || options.messages > 1)
+    if (options.peeks > 1 || options.costs > 1 || options.messages > 1 || options.statuses > 1)
         return refuse(error,
                       "ERR %s: found it twice, expected it once (an attribute of that name "
                       "is given before another one)",
-                      options.costs > 1   ? "COST"
-                      : options.peeks > 1 ? "PEEK"
-                                          : "MESSAGE");
+                      options.costs > 1      ? "COST"
+                      : options.peeks > 1    ? "PEEK"
+                      : options.messages > 1 ? "MESSAGE"
+                                             : "STATUS");
     if (options.peeks > 0 && out->operation != OPERATION_CHECK)
         return refuse(error, "ERR PEEK: expected it with TG.CHECK alone");
     if (options.costs > 0 && out->operation == OPERATION_RESET)
@@ -117,6 +122,7 @@ static int read_options(const struct wire_text *words, uint32_t *count, struct r
     if (options.peeks > 0)
         out->operation = OPERATION_PEEK;
     out->says = options.messages > 0;
+    out->tells = options.statuses > 0;
     *count = options.rest;
     return options.costs > 0 ? read_cost(options.cost, &out->cost, error) : 0;
 }
@@ -160,6 +166,7 @@ int resp_check_read(const struct resp_request *request, enum operation operation
     uint32_t count = request->count - 1;
     out->operation = (uint8_t)operation;
     out->says = false;
+    out->tells = false;
     if (count > 0 && read_options(words, &count, out, error) != 0)
         return TG_EINVALID;
     if (count == 0 || count > 2 * WIRE_ATTRIBUTES_MAX) {
@@ -188,7 +195,8 @@ static void put_message(const struct wire_decision *decision, struct resp_writer
         resp_put_text(out, decision->allowed ? "" : outcome_sentence(decision->outcome));
 }
 
-void resp_check_answer(const struct wire_decision *decision, bool says, struct resp_writer *out)
+void resp_check_answer(const struct wire_decision *decision, bool says, bool tells,
+                       struct resp_writer *out)
 {
     const struct throttle_figures figures = {
         .limited = !decision->allowed,
@@ -198,11 +206,13 @@ void resp_check_answer(const struct wire_decision *decision, bool says, struct r
         .reset_ms = decision->reset_after_ms,
     };
     const struct wire_source *source = decision->source;
-    resp_put_array(out, says ? 8 : 7);
+    resp_put_array(out, 7U + says + tells);
     throttle_put_figures(&figures, out);
     resp_put_text(out, outcome_name(decision->outcome));
     resp_put_bulk(out, source != NULL ? source->rule.data : "",
                   source != NULL ? source->rule.len : 0);
     if (says)
         put_message(decision, out);
+    if (tells)
+        resp_put_integer(out, source != NULL ? source->status : 0);
 }

@@ -4,7 +4,8 @@
  *   TG.PEEK | TG.HIT | TG.REFUND  attribute value ... [COST n] [MESSAGE]
  *   TG.RESET  attribute value ... [MESSAGE]
  *   --> [0 allowed | 1 denied, limit, remaining, retry_after_s, reset_after_s, outcome, rule]
- *       and with MESSAGE one more: why it is not allowed, never empty then
+ *       and with MESSAGE one more: why it is not allowed, never empty then; and with STATUS one
+ *       more behind it: the status of HTTP, 200, that of the rule, or 403 of a block
  *
  * Options come last, in any order and any case, each once; so an attribute called `cost` is given
  * before another one. Pure.
@@ -26,7 +27,8 @@ enum { RESP_CHECK_ERROR_LEN = 256 };
 struct resp_check {
     uint32_t count; /* 1 .. WIRE_ATTRIBUTES_MAX; names are distinct */
     uint8_t operation;
-    bool says; /* the message is asked for */
+    bool says;  /* the message is asked for, */
+    bool tells; /* and the status */
     uint64_t cost;
     struct wire_text names[WIRE_ATTRIBUTES_MAX];
     struct wire_text values[WIRE_ATTRIBUTES_MAX];
@@ -36,8 +38,9 @@ struct resp_check {
  * of the error reply. */
 MUST_USE int resp_check_read(const struct resp_request *request, enum operation operation,
                              struct resp_check *out, char error[RESP_CHECK_ERROR_LEN]);
-/* `says`: with the message. */
-void resp_check_answer(const struct wire_decision *decision, bool says, struct resp_writer *out);
+/* `says`: with the message; `tells`: with the status. */
+void resp_check_answer(const struct wire_decision *decision, bool says, bool tells,
+                       struct resp_writer *out);
 
 /* Whether the two are the same but for the case of letters; `word` in capitals. */
 bool resp_is_word(struct wire_text text, const char *word);

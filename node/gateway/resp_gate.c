@@ -63,8 +63,10 @@ static_assert((int)RESP_BATCH_MAX <= (int)WIRE_CHECKS_MAX &&
               "a batch is one message, whatever limits are in it");
 static_assert((int)VALUES_LEN > (int)WIRE_ATTRIBUTES_MAX * (WIRE_VALUE_MAX + 2),
               "a batch takes any single check");
-static_assert((int)RESP_ANSWER_MAX > 8 * (int)RESP_INTEGER_LEN + 48 + (int)WIRE_RULE_MAX &&
-                  (int)RESP_ANSWER_MAX > (int)RESP_ERROR_LEN_MAX + 3 &&
+static_assert((int)RESP_CHECK_MAX > 9 * (int)RESP_INTEGER_LEN + 48 + (int)WIRE_RULE_MAX &&
+                  (int)RESP_CHECK_MAX > (int)RESP_ERROR_LEN_MAX + 3 &&
+                  (int)RESP_ANSWER_MAX >=
+                      (int)RESP_CHECK_MAX + (int)RESP_INTEGER_LEN + (int)WIRE_TEXT_MAX &&
                   (int)RESP_THROTTLE_MAX > 6 * (int)RESP_INTEGER_LEN,
               "G2");
 static_assert((int)RESP_OUT_LEN >= (int)RESP_BATCH_MAX * (int)RESP_THROTTLE_MAX,
@@ -77,7 +79,8 @@ struct item {
     uint64_t token;
     uint8_t ask;
     bool answered;
-    bool says; /* ASK_CHECK: with the message */
+    bool says;  /* ASK_CHECK: with the message, */
+    bool tells; /* with the status */
     struct throttle_asked throttle;
 };
 
@@ -180,7 +183,9 @@ static struct batch *open_batch(struct resp_gate *gate)
 /* What a reply may take of `out`. */
 static uint32_t room_of(const struct item *item)
 {
-    return item->ask == ASK_THROTTLE ? RESP_THROTTLE_MAX : RESP_ANSWER_MAX;
+    if (item->ask == ASK_THROTTLE)
+        return RESP_THROTTLE_MAX;
+    return item->says ? RESP_ANSWER_MAX : RESP_CHECK_MAX;
 }
 
 static void add_item(struct resp_gate *gate, struct resp_peer *peer, const struct item *item)
@@ -270,7 +275,8 @@ static enum took take_check(struct resp_gate *gate, struct resp_peer *peer, uint
                   wire_checks_builder_append(&gate->builder, (uint32_t) template, check->operation,
                                              check->cost, check->values, check->count) < 0)
         return TOOK_NOT;
-    const struct item item = {.token = token, .ask = ASK_CHECK, .says = check->says};
+    const struct item item = {
+        .token = token, .ask = ASK_CHECK, .says = check->says, .tells = check->tells};
     add_item(gate, peer, &item);
     return TOOK;
 }
@@ -480,7 +486,7 @@ static void answer_one(struct resp_gate *gate, const struct item *item,
     if (!decision->allowed && decision->outcome == OUTCOME_BUSY)
         put_busy(gate, out);
     else if (item->ask == ASK_CHECK)
-        resp_check_answer(decision, item->says, out);
+        resp_check_answer(decision, item->says, item->tells, out);
     else if (!decision->allowed && decision->outcome == OUTCOME_ERROR)
         resp_put_error(out, "UNAVAILABLE no node that holds this key can be reached");
     else
@@ -576,6 +582,7 @@ void resp_gate_expire(struct resp_gate *gate, const struct resp_finder *finder)
         if (batch->seq == 0 || i == gate->open || batch->submitted_ns > before_ns)
             continue;
         gate->stats.late++;
-        answer_all(gate, batch, finder, NULL);
+        answer_all(gate, batch, finder,
+                   "TIMEOUT the node did not decide in time; whether it counted is not known");
     }
 }

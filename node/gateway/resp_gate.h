@@ -31,9 +31,11 @@ enum {
     /* Batches without an answer. Each that waits takes a place at the shard as well. */
     RESP_BATCHES_MAX = 1 << 11,
     RESP_TIMEOUT_MS = 1000, /* in which a batch is to be decided */
-    /* Bytes of a reply to CL.THROTTLE, and to a check by rules; of any of the two. */
+    /* Bytes of a reply to CL.THROTTLE, to a check by rules, to one that asks for the message; of
+     * any of these. */
     RESP_THROTTLE_MAX = 192,
-    RESP_ANSWER_MAX = 384,
+    RESP_CHECK_MAX = 384,
+    RESP_ANSWER_MAX = 704,
     /* A peer's `out` has so much room when it is given to resp_gate_take. */
     RESP_OUT_LEN = 16 << 10
 };

@@ -19,6 +19,26 @@ const struct limit_ops *algorithm_ops(unsigned algorithm)
     return algorithm <= LIMIT_LEASED ? ops_of[algorithm] : NULL;
 }
 
+int limit_apply_exhausted(struct limit_memory *memory, struct limit_cell *cell,
+                          const struct limit_plan *plan, const struct limit_request *request,
+                          struct limit_decision *out)
+{
+    struct limit_cell exhausted = {.wide = 0};
+    struct limit_decision ignored;
+    const struct limit_request all = {
+        .cost = plan->capacity, .now_ns = request->now_ns, .operation = OPERATION_HIT};
+    int change = plan->ops->apply(memory, &exhausted, plan, &all, &ignored);
+    if (change >= 0)
+        change = plan->ops->apply(memory, &exhausted, plan, request, out);
+    if (change < 0 || !limit_rewrites(request)) {
+        plan->ops->release(memory, &exhausted);
+        return change < 0 ? change : LIMIT_SAME;
+    }
+    plan->ops->release(memory, cell);
+    *cell = exhausted;
+    return LIMIT_LOWERED;
+}
+
 void algorithm_release_block(struct limit_memory *memory, struct limit_cell *cell)
 {
     if (cell->wide)

@@ -30,6 +30,13 @@
  *     limit was higher, does not count. Of a bucket, whose debt would take as much longer to drain,
  *     the same requests drop it; in windows it goes with its window, and counts again if the limit
  *     is raised again before, or what counts is given back. Older rules drop nothing.
+ * O9  What lies further ahead of now than the limit can owe came with a wrong clock. The first
+ *     request that may rewrite (O7) makes of it a limit that is exhausted as of now: whoever wrote
+ *     it, nothing is fresh, and nothing is denied for longer than a window. So it is reported to a
+ *     peek, too. LIMIT_AHEAD_NS are allowed for clocks that differ: what a decider whose clock was
+ *     that much ahead has counted goes on counting where it is, and nothing is admitted twice. Of
+ *     a bucket, whose state is a debt, that is what O8 drops, and it owes one further limit at most;
+ *     of leases, and of places in flight, only the end is brought in.
  */
 #ifndef NODE_LIMIT_ALGORITHM_H
 #define NODE_LIMIT_ALGORITHM_H
@@ -46,6 +53,9 @@
 #include "node/limit/spans.h"
 
 #define LIMIT_NOW_MAX INT64_C(4000000000000000000) /* the year 2096; later times count as this */
+
+/* By how much clocks of deciders may differ: whose is further off is not listened to. */
+#define LIMIT_AHEAD_NS INT64_C(2000000000)
 
 /* Largest count a decoder believes: twice the largest limit, for a hit may go into debt. */
 #define LIMIT_USED_MAX (2 * LIMIT_COUNT_MAX)
@@ -239,6 +249,19 @@ static inline void cell_set_u64(struct limit_cell *cell, uint64_t value)
     cell->word[0] = (uint32_t)value;
     cell->word[1] = (uint32_t)(value >> 32);
 }
+
+/* Whether a time that the plan's state is to reach no further than lies ahead of that (O9). */
+static inline bool limit_ahead(const struct limit_plan *plan, const struct limit_request *request,
+                               int64_t time_ns)
+{
+    return __builtin_expect(time_ns > request->now_ns + LIMIT_AHEAD_NS, 0) &&
+           (request->flags & LIMIT_OLDER) == 0 && plan->owes_max != UINT64_MAX;
+}
+
+/* `apply` to a cell that lies ahead (O9): to one that is exhausted as of now, in its place. */
+int limit_apply_exhausted(struct limit_memory *memory, struct limit_cell *cell,
+                          const struct limit_plan *plan, const struct limit_request *request,
+                          struct limit_decision *out);
 
 /* release of algorithms whose wide cells own one block. */
 void algorithm_release_block(struct limit_memory *memory, struct limit_cell *cell);

@@ -15,6 +15,8 @@
  *     Id 0 is nobody's: such a lease ends by itself.
  * I4  A refund takes from the lease of its own request and from no other. A denied request is not
  *     in flight, so COUNT_DENIED adds none.
+ * I5  A lease that ends later than the limit's time-out from now, by more than clocks differ, ends
+ *     after that time-out (O9).
  */
 #include <string.h>
 
@@ -218,12 +220,32 @@ static int64_t reset_ns(const struct leases *leases, int64_t now_ns)
     return last_ns > now_ns ? last_ns - now_ns : 0;
 }
 
+/* Brings in the ends of leases that came with a wrong clock (I5); they keep their order. True if
+ * there are some; a peek looks only. */
+static bool bring_in(struct leases *leases, const struct limit_plan *plan,
+                     const struct limit_request *request)
+{
+    const int64_t most_ns = until_ns(plan, request);
+    if (leases == NULL || leases->count == 0 ||
+        leases->lease[leases->count - 1].until_ns <= sat_add(most_ns, LIMIT_AHEAD_NS) ||
+        (request->flags & LIMIT_OLDER) != 0)
+        return false;
+    for (uint32_t at = leases->count; at > 0 && limit_rewrites(request); at--) {
+        struct lease *lease = &leases->lease[at - 1];
+        if (lease->until_ns <= most_ns)
+            break;
+        lease->until_ns = most_ns;
+    }
+    return true;
+}
+
 static int concurrency_apply(struct limit_memory *memory, struct limit_cell *cell,
                              const struct limit_plan *plan, const struct limit_request *request,
                              struct limit_decision *out)
 {
     struct scene scene = {.leases = leases_of(memory, cell)};
     const int64_t now_ns = request->now_ns;
+    const bool ahead = bring_in(scene.leases, plan, request);
     scene.first = ended(scene.leases, now_ns, &scene.held);
     scene.own = find(scene.leases, scene.first, request->lease);
     const struct deed deed = judge(&scene, plan, request);
@@ -240,7 +262,12 @@ static int concurrency_apply(struct limit_memory *memory, struct limit_cell *cel
     limit_report(out, verdict, after, plan->capacity);
     out->retry_after_ns = retry_after_ns;
     out->reset_after_ns = reset_ns(leases_of(memory, cell), now_ns);
-    return change;
+    if (__builtin_expect(!ahead, 1))
+        return change;
+    const int64_t most_ns = (int64_t)plan->limit.window_ns;
+    out->retry_after_ns = out->retry_after_ns < most_ns ? out->retry_after_ns : most_ns;
+    out->reset_after_ns = out->reset_after_ns < most_ns ? out->reset_after_ns : most_ns;
+    return peek ? LIMIT_SAME : LIMIT_LOWERED;
 }
 
 static int64_t concurrency_expires(const struct limit_memory *memory, const struct limit_cell *cell)

@@ -14,7 +14,8 @@
  * I1  The count belongs to the window of the key; in any other window it is 0 (or, after the rule's
  *     window changed, carried over once).
  * I2  A window that lies ahead (time went back, or who received the request has another clock) goes
- *     on counting: nothing is admitted twice.
+ *     on counting: nothing is admitted twice. One that is further ahead than clocks differ is none
+ *     (O9).
  * I3  The decider's clock says in which window a request is: of a calendar window and its
  *     neighbours it knows the boundaries, whose clock ever resolved them.
  *
@@ -152,6 +153,7 @@ static int64_t fixed_expires_of(const struct fixed *fixed)
 struct place {
     uint64_t key;
     uint64_t used;
+    int64_t start_ns; /* of one that lies ahead; else of now, or before */
     int64_t end_ns;
     bool carried; /* used was counted in a window of another grid or length */
 };
@@ -166,6 +168,7 @@ static inline struct place epoch_place(const struct limit_plan *plan, const stru
     return (struct place){
         .key = at.key,
         .used = counts ? fixed->count : 0,
+        .start_ns = at.start_ns,
         .end_ns = sat_add(at.start_ns, (int64_t)plan->limit.window_ns),
         .carried = at.relation == WINDOW_CHANGED && fixed->count > 0,
     };
@@ -193,7 +196,8 @@ static struct place first_place(const struct limit_plan *plan, const struct fixe
     } else {
         carry(&place, fixed, now_ns);
     }
-    place.end_ns = sat_add((int64_t)place.key, (int64_t)plan->limit.window_ns);
+    place.start_ns = (int64_t)place.key;
+    place.end_ns = sat_add(place.start_ns, (int64_t)plan->limit.window_ns);
     return place;
 }
 
@@ -253,6 +257,7 @@ static struct place calendar_place_of(const struct limit_plan *plan, const struc
     } else if (!calendar_over(limit, fixed, plan->exponent, start_ns)) {
         carry(&place, fixed, now_ns);
     }
+    place.start_ns = begins_ns;
     place.end_ns = begins_ns < limit->start_ns ? limit->start_ns
                                                : sat_add(begins_ns, (int64_t)limit->window_ns);
     if (place.end_ns <= now_ns)
@@ -305,6 +310,8 @@ fixed_decide(struct limit_memory *memory, struct limit_cell *cell, const struct 
              const struct limit_request *request, const struct fixed *fixed,
              const struct place *place, bool first, struct limit_decision *out)
 {
+    if (limit_ahead(plan, request, place->start_ns))
+        return limit_apply_exhausted(memory, cell, plan, request, out);
     const uint64_t used = limit_owed(place->used, plan, request);
     const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);
     const uint64_t after = sat_subu(place->used + verdict.charge, verdict.refund);

@@ -33,6 +33,8 @@
  *     noted: undoing all of them, in any order, takes nothing of what others were granted. And all
  *     undos together leave no more than the time since the first of their charges, in which the
  *     debt has drained by as much: as long as it lasts, no more tokens are used than were kept.
+ * I7  What a debt that came with a wrong clock says beyond what the limit can owe is dropped with
+ *     the rest of that (O8): a lower burst at the same rate leaves the same state.
  * I6  A request by older rules converts for itself alone: what it is charged is added to the debt
  *     at the rate that this has.
  *
@@ -297,6 +299,13 @@ static bool gcra_store_older(struct limit_memory *memory, struct limit_cell *cel
     return true;
 }
 
+static int64_t gcra_expires(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    (void)memory;
+    const uint64_t tat_ns = cell_u64(cell);
+    return (int64_t)tat_ns + ((cell->word[2] & FRACTION_MASK) != 0);
+}
+
 static int gcra_apply(struct limit_memory *memory, struct limit_cell *cell,
                       const struct limit_plan *plan, const struct limit_request *request,
                       struct limit_decision *out)
@@ -347,13 +356,6 @@ static int leaky_apply(struct limit_memory *memory, struct limit_cell *cell,
     if (change >= 0 && out->allowed && request->operation <= OPERATION_PEEK)
         out->delay_ns = delay_ns;
     return change;
-}
-
-static int64_t gcra_expires(const struct limit_memory *memory, const struct limit_cell *cell)
-{
-    (void)memory;
-    const uint64_t tat_ns = cell_u64(cell);
-    return (int64_t)tat_ns + ((cell->word[2] & FRACTION_MASK) != 0);
 }
 
 static void gcra_release(struct limit_memory *memory, struct limit_cell *cell)

@@ -196,12 +196,26 @@ static int rewrite(struct limit_memory *memory, struct leased *leased,
     return change < 0 ? LIMIT_SAME : change; /* for want of room it stays as it is */
 }
 
+/* Brings in the ends of leases that came with a wrong clock (O9 of algorithm.h); none is given for
+ * longer. True if there were some. */
+static bool bring_in(struct leased *leased, const struct limit_request *request)
+{
+    const int64_t most_ns = sat_add(request->now_ns, LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS);
+    if (leased->count == 0 || !limit_rewrites(request) ||
+        leased->holder[leased->count - 1].until_ns <= sat_add(most_ns, LIMIT_AHEAD_NS))
+        return false;
+    for (uint32_t at = leased->count; at > 0 && leased->holder[at - 1].until_ns > most_ns; at--)
+        leased->holder[at - 1].until_ns = most_ns;
+    return true;
+}
+
 int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
                   const struct limit_plan *plan, const struct limit_request *request)
 {
     const int64_t now_ns = request->now_ns;
     struct leased *leased = leased_of(memory, cell);
     struct limit_decision ignored;
+    const bool ahead = bring_in(leased, request);
     uint32_t ended = 0;
     int rc = 0;
     for (; ended < leased->count && leased->holder[ended].until_ns <= now_ns; ended++) {
@@ -214,6 +228,8 @@ int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
     take_out(leased, 0, ended);
     if (rc >= 0)
         rc = rewrite(memory, leased, plan, request);
+    if (ahead && rc >= 0)
+        return LIMIT_LOWERED;
     return rc == LIMIT_SAME && ended > 0 ? LIMIT_CHANGED : rc;
 }
 

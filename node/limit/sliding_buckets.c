@@ -17,7 +17,8 @@
  *
  * I1  Never more than the limit is admitted in any interval (t - W, t].
  * I2  total is the sum of the ring, which holds sub-windows newest - cut .. newest.
- * I3  A time that goes back counts in the newest sub-window: nothing leaves early.
+ * I3  A time that goes back counts in the newest sub-window: nothing leaves early. A newest one
+ *     that is further ahead than clocks differ is none (O9).
  * I4  Where counts move to another grid, because the rule has changed, each goes to the sub-window
  *     of its latest possible moment: none leaves early.
  */
@@ -346,6 +347,14 @@ static int store_older(struct limit_memory *memory, struct limit_cell *cell,
     return store_change(memory, cell, &own, verdict, block, (uint64_t)now_ns / own.quantum_ns);
 }
 
+/* When the newest sub-window begins. */
+static int64_t begins_ns(const struct buckets *block)
+{
+    const unsigned __int128 ns =
+        (unsigned __int128)block->newest * sub_ns(block->window_ns, block->cut);
+    return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
+}
+
 /* Whether the block counts anything now, on its own grid. */
 static bool is_live(const struct buckets *block, int64_t now_ns)
 {
@@ -361,6 +370,8 @@ static int buckets_apply(struct limit_memory *memory, struct limit_cell *cell,
     const uint64_t now = (uint64_t)now_ns / plan->quantum_ns;
     const uint64_t first = sat_subu(now, plan->cut);
     const struct buckets *block = buckets_of(memory, cell);
+    if (block != NULL && limit_ahead(plan, request, begins_ns(block)))
+        return limit_apply_exhausted(memory, cell, plan, request, out);
     struct buckets *state = state_of(buckets_of(memory, cell), plan, &ledger, now_ns);
     const uint64_t kept = live_total(state, first);
     const uint64_t used = limit_owed(kept, plan, request);

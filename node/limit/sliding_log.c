@@ -14,7 +14,8 @@
  * I2  Times are rounded up: an event may count for one quantum too long, never too short.
  * I3  words <= max(limit's count, LOG_WORDS_MIN): each check's event takes at most one word. Hits
  *     beyond the limit merge into the newest run, which then counts from their (later) moment.
- * I4  A time that goes back counts as the newest event's: order is kept, nothing expires early.
+ * I4  A time that goes back counts as the newest event's: order is kept, nothing expires early. A
+ *     newest event that is further ahead than clocks differ is none (O9).
  */
 #include "node/limit/sliding_log.h"
 
@@ -287,12 +288,21 @@ static int log_take_older(struct limit_memory *memory, struct limit_cell *cell,
     return log_take(memory, cell, &own, verdict, now_ns);
 }
 
+/* The moment of the newest event, which was rounded up (I2). */
+static int64_t log_begins_ns(const struct log *log)
+{
+    const uint64_t quantum_ns = log_quantum_ns(log->window_ns);
+    return sat_sub(log_time_ns(log->last, quantum_ns, 0), (int64_t)quantum_ns);
+}
+
 static int log_apply(struct limit_memory *memory, struct limit_cell *cell,
                      const struct limit_plan *plan, const struct limit_request *request,
                      struct limit_decision *out)
 {
     const int64_t now_ns = request->now_ns;
     struct log *log = log_of(memory, cell);
+    if (log != NULL && log->words > 0 && limit_ahead(plan, request, log_begins_ns(log)))
+        return limit_apply_exhausted(memory, cell, plan, request, out);
     const bool peek = request->operation == OPERATION_PEEK;
     const bool renewed = log != NULL && !peek && log_renew(log, plan, request);
     const uint32_t before = log == NULL ? 0 : log->total;

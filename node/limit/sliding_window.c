@@ -12,6 +12,8 @@
  * I2  As time goes on and nothing is taken, used never rises; so the first moment at which a cost
  *     fits can be computed, and is what retry_after says.
  * I3  After a window without an event previous is 0.
+ * I4  A window that lies ahead goes on counting, unless it is further ahead than clocks
+ *     differ (O9).
  */
 #include <string.h>
 
@@ -181,6 +183,8 @@ static int sliding_apply(struct limit_memory *memory, struct limit_cell *cell,
     const bool empty = (sliding.previous | sliding.current) == 0;
     const struct window_place place = window_locate(plan, empty ? plan->exponent : sliding.exponent,
                                                     empty ? 0 : sliding.key, 2, request->now_ns);
+    if (limit_ahead(plan, request, place.start_ns))
+        return limit_apply_exhausted(memory, cell, plan, request, out);
     const bool carried = !empty && place.relation == WINDOW_CHANGED;
     const unsigned exponent = sliding.exponent;
     const uint64_t key = sliding.key;

@@ -73,31 +73,44 @@ static bool is_taken(const struct policy_text *name)
            policy_text_equal(name, &own_limits_key_rule()->name);
 }
 
+/* Whether the rule that was read last has a name of its own (I1). */
+static int check_name(const struct policy *policy, const struct yaml_reader *reader, uint32_t node,
+                      struct names *names)
+{
+    char shown[YAML_READER_SHOWN_LEN];
+    const uint32_t last = (uint32_t)policy->rule_count - 1;
+
+    if (is_taken(&policy->listed[last].name))
+        return yaml_reader_fail(reader, name_node(reader, node),
+                                "name: found %s, which limits of users and keys have; expected "
+                                "another one",
+                                yaml_reader_shown(reader, name_node(reader, node), shown));
+    if (!names_add(names, policy->listed, last))
+        return yaml_reader_fail(reader, name_node(reader, node),
+                                "name: found a second rule %s; expected unique names",
+                                yaml_reader_shown(reader, name_node(reader, node), shown));
+    return TG_OK;
+}
+
 /* Reads the list of rules into policy->listed. */
 static int read_rules(struct policy *policy, const struct yaml_reader *reader, uint32_t list,
                       struct names *names)
 {
-    char shown[YAML_READER_SHOWN_LEN];
     uint32_t node = yaml_reader_at(reader, list)->first;
+    int result = TG_OK;
 
     for (; node != YAML_READER_NONE; node = yaml_reader_at(reader, node)->next) {
         const uint32_t i = (uint32_t)policy->rule_count;
-        const int result = policy_read_rule(policy, reader, node, &policy->listed[i]);
-        if (result != TG_OK)
+        if (!yaml_reader_goes_on(reader, policy_read_rule(policy, reader, node, &policy->listed[i]),
+                                 &result))
             return result;
-        if (is_taken(&policy->listed[i].name))
-            return yaml_reader_fail(reader, name_node(reader, node),
-                                    "name: found %s, which limits of users and keys have; expected "
-                                    "another one",
-                                    yaml_reader_shown(reader, name_node(reader, node), shown));
-        if (!names_add(names, policy->listed, i))
-            return yaml_reader_fail(reader, name_node(reader, node),
-                                    "name: found a second rule %s; expected unique names",
-                                    yaml_reader_shown(reader, name_node(reader, node), shown));
         policy->listed[i].plan = is_plan(&policy->listed[i]);
         policy->rule_count++;
+        if (policy->listed[i].name.data != NULL &&
+            !yaml_reader_goes_on(reader, check_name(policy, reader, node, names), &result))
+            return result;
     }
-    return TG_OK;
+    return result;
 }
 
 /* Reads the tiers, each as a rule behind the others. */
@@ -106,22 +119,27 @@ static int read_tiers(struct policy *policy, const struct yaml_reader *reader, u
 {
     char shown[YAML_READER_SHOWN_LEN];
     uint32_t name = yaml_reader_at(reader, mapping)->first;
+    int result = TG_OK;
 
     while (name != YAML_READER_NONE) {
         const uint32_t i = (uint32_t)policy->rule_count;
-        const int result = policy_read_tier(policy, reader, name, &policy->listed[i]);
-        if (result != TG_OK)
+        if (!yaml_reader_goes_on(reader, policy_read_tier(policy, reader, name, &policy->listed[i]),
+                                 &result))
             return result;
-        if (!names_add(names, policy->listed, i))
-            return yaml_reader_fail(reader, name,
-                                    "tiers: found %s beside a rule named \"%s\"; expected that "
-                                    "name for the tier alone",
-                                    yaml_reader_shown(reader, name, shown),
-                                    policy->listed[i].name.data);
         policy->rule_count++;
+        if (policy->listed[i].name.data != NULL && !names_add(names, policy->listed, i) &&
+            !yaml_reader_goes_on(
+                reader,
+                yaml_reader_fail(reader, name,
+                                 "tiers: found %s beside a rule named \"%s\"; expected that "
+                                 "name for the tier alone",
+                                 yaml_reader_shown(reader, name, shown),
+                                 policy->listed[i].name.data),
+                &result))
+            return result;
         name = yaml_reader_at(reader, yaml_reader_at(reader, name)->next)->next;
     }
-    return TG_OK;
+    return result;
 }
 
 /* Reads what acts on requests: the rules, and the tiers unless `tiers` is NONE. */
@@ -141,8 +159,9 @@ static int read_acting(struct policy *policy, const struct yaml_reader *reader, 
     policy->listed = chunks_get(&policy->chunks, count, sizeof(*policy->listed));
     if (policy->listed == NULL || names_init(&names, &policy->chunks, count) != TG_OK)
         return TG_ENOMEM;
-    result = read_rules(policy, reader, rules, &names);
-    return result == TG_OK && tiered ? read_tiers(policy, reader, tiers, &names) : result;
+    if (yaml_reader_goes_on(reader, read_rules(policy, reader, rules, &names), &result) && tiered)
+        (void)yaml_reader_goes_on(reader, read_tiers(policy, reader, tiers, &names), &result);
+    return result;
 }
 
 int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
@@ -160,13 +179,22 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
                                 "file: found nothing; expected a mapping with \"rules\""); /* I2 */
     if (policy_is_older_form(reader))
         return policy_read_older_file(policy, reader);
-    int result = yaml_reader_fields(reader, reader->root, "file", fields, 5);
-    if (result == TG_OK && fields[0].node != YAML_READER_NONE)
-        result = yaml_reader_word(reader, fields[0].node, "unmatched", words, 2, &deny);
+    int result = TG_OK;
+    const bool more =
+        yaml_reader_goes_on(reader, yaml_reader_fields(reader, reader->root, "file", fields, 5),
+                            &result) &&
+        (fields[0].node == YAML_READER_NONE ||
+         yaml_reader_goes_on(reader,
+                             yaml_reader_word(reader, fields[0].node, "unmatched", words, 2, &deny),
+                             &result)) &&
+        (fields[4].node == YAML_READER_NONE ||
+         yaml_reader_goes_on(reader, policy_read_attributes(policy, reader, fields[4].node),
+                             &result)) &&
+        (fields[2].node == YAML_READER_NONE ||
+         yaml_reader_goes_on(reader, policy_read_pools(policy, reader, fields[2].node), &result));
     policy->unmatched_deny = deny != 0;
-    if (result == TG_OK && fields[4].node != YAML_READER_NONE)
-        result = policy_read_attributes(policy, reader, fields[4].node);
-    if (result == TG_OK && fields[2].node != YAML_READER_NONE)
-        result = policy_read_pools(policy, reader, fields[2].node);
-    return result == TG_OK ? read_acting(policy, reader, fields[1].node, fields[3].node) : result;
+    if (more && fields[1].node != YAML_READER_NONE)
+        (void)yaml_reader_goes_on(
+            reader, read_acting(policy, reader, fields[1].node, fields[3].node), &result);
+    return result;
 }

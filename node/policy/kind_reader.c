@@ -68,11 +68,13 @@ int policy_read_attributes(struct policy *policy, const struct yaml_reader *read
     const uint32_t count = yaml_reader_at(reader, node)->len;
     uint32_t key = yaml_reader_at(reader, node)->first;
     for (uint32_t i = 0; i < count; i++) {
-        result = read_named(&policy->chunks, reader, key, &named[i]);
-        if (result != TG_OK)
+        if (!yaml_reader_goes_on(reader, read_named(&policy->chunks, reader, key, &named[i]),
+                                 &result))
             return result;
         key = yaml_reader_at(reader, yaml_reader_at(reader, key)->next)->next;
     }
+    if (result != TG_OK)
+        return result;
     if (count > 1)
         qsort(named, count, sizeof named[0], compare_names);
     *kinds = *attribute_kinds_default();

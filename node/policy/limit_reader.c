@@ -216,13 +216,15 @@ int policy_read_limits(struct policy *policy, const struct yaml_reader *reader, 
     for (uint32_t i = 0; i < count; i++) {
         const struct limit_places places = {&limits[i], &modes[i], &calendars[i], windows[i]};
         modes[i] = rule->mode; /* unless it has a mode of its own */
-        result = read_limit(policy, reader, element, rule->class, &places);
-        if (result != TG_OK)
+        if (!yaml_reader_goes_on(reader, read_limit(policy, reader, element, rule->class, &places),
+                                 &result))
             return result;
         if (limit_is_calendar(limits[i].align))
             rule->calendars = calendars;
         element = yaml_reader_at(reader, element)->next;
     }
+    if (result != TG_OK)
+        return result;
     rule->limits = limits;
     rule->modes = modes;
     rule->windows = (const char(*)[QUANTITY_TEXT_LEN])windows;

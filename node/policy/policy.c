@@ -255,6 +255,13 @@ int policy_compile_zoned(const char *text, size_t len, const struct allocator *a
                          const struct policy_zones *zones, struct policy **out,
                          struct policy_error *error)
 {
+    return policy_compile_collecting(text, len, allocator, zones, out, error, NULL);
+}
+
+int policy_compile_collecting(const char *text, size_t len, const struct allocator *allocator,
+                              const struct policy_zones *zones, struct policy **out,
+                              struct policy_error *error, struct yaml_reader_errors *all)
+{
     struct yaml_reader_error found;
     struct yaml_reader reader;
 
@@ -263,6 +270,7 @@ int policy_compile_zoned(const char *text, size_t len, const struct allocator *a
     *error = (struct policy_error){0};
     int result = yaml_reader_init(&reader, text, len, allocator, &found);
     if (result == TG_OK) {
+        reader.all = all;
         struct policy *policy = new_policy(allocator);
         result = policy == NULL ? TG_ENOMEM : build(policy, &reader, zones);
         yaml_reader_fini(&reader);

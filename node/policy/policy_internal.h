@@ -44,6 +44,11 @@ struct policy {
 void policy_free_joined(struct policy *policy);
 /* Reads the whole file into `policy->listed`, in file order. 0, TG_EINVALID or TG_ENOMEM; the
  * sentence is in the reader's error for TG_EINVALID. */
+/* policy_compile_zoned; what is refused is listed in `all`, unless that is NULL. policy.c. */
+MUST_USE int policy_compile_collecting(const char *text, size_t len,
+                                       const struct allocator *allocator,
+                                       const struct policy_zones *zones, struct policy **out,
+                                       struct policy_error *error, struct yaml_reader_errors *all);
 MUST_USE int policy_read_file(struct policy *policy, const struct yaml_reader *reader);
 /* Whether the file is of the older form, {"api": ...}; and reads it as policy_read_file does. */
 bool policy_is_older_form(const struct yaml_reader *reader);

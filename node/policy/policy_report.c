@@ -84,13 +84,14 @@ static void put_rule(struct mp_writer *writer, const struct policy_rule *rule,
 }
 
 void policy_report_put(struct mp_writer *writer, const struct policy *policy,
-                       const struct policy_result *result, const struct policy_reason *reasons)
+                       const struct policy_result *result, const struct policy_reason *reasons,
+                       bool blocked)
 {
-    mp_put_map(writer, FIELDS + 1);
+    mp_put_map(writer, FIELDS + 2);
     put_text(writer, "action", action_name(result->action));
 
     mp_put_str(writer, "allowed");
-    mp_put_bool(writer, result->allowed);
+    mp_put_bool(writer, result->allowed && !blocked);
     put_text(writer, "rule", result->rule != NULL ? result->rule->name.data : "");
     mp_put_str(writer, "missing");
     mp_put_strn(writer, result->missing.len != 0 ? result->missing.data : "", result->missing.len);
@@ -100,4 +101,5 @@ void policy_report_put(struct mp_writer *writer, const struct policy *policy,
     mp_put_array(writer, (uint32_t)policy_rule_count(policy));
     for (size_t i = 0; i < policy_rule_count(policy); i++)
         put_rule(writer, policy_rule_at(policy, i), &reasons[i]);
+    mp_put_str(writer, "blocked");
 }

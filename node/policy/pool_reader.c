@@ -110,6 +110,8 @@ static int read_pool(struct policy *policy, const struct yaml_reader *reader, ui
     int result = policy_read_text(&policy->chunks, reader, name, "pools", 1, POLICY_NAME_LEN_MAX,
                                   &pool->name);
     if (result == TG_OK)
+        pool->id = id_of(&pool->name);
+    if (result == TG_OK)
         result = yaml_reader_fields(reader, yaml_reader_at(reader, name)->next, "pools", fields, 5);
     if (result == TG_OK)
         result = read_rate(reader, fields[0].node, &pool->rate);
@@ -122,7 +124,6 @@ static int read_pool(struct policy *policy, const struct yaml_reader *reader, ui
         result = read_scope(policy, reader, &fields[3], &fields[4], pool);
     if (result != TG_OK)
         return result;
-    pool->id = id_of(&pool->name);
     const struct policy_pool *other = policy_pool_by_id(policy, pool->id);
     if (other != NULL) /* I2 */
         return yaml_reader_fail(reader, name,
@@ -156,12 +157,14 @@ int policy_read_pools(struct policy *policy, const struct yaml_reader *reader, u
     uint32_t name = yaml_reader_at(reader, node)->first;
     while (name != YAML_READER_NONE) {
         struct policy_pool pool = {.id = 0};
-        result = read_pool(policy, reader, name, &pool);
-        if (result != TG_OK)
+        const int read = read_pool(policy, reader, name, &pool);
+        if (!yaml_reader_goes_on(reader, read, &result))
             return result;
-        policy->pools[policy->pool_count++] = pool;
-        sort_in(policy);
+        if (read == TG_OK || pool.name.data != NULL) { /* who borrows from it is not to blame */
+            policy->pools[policy->pool_count++] = pool;
+            sort_in(policy);
+        }
         name = yaml_reader_at(reader, yaml_reader_at(reader, name)->next)->next;
     }
-    return TG_OK;
+    return result;
 }

@@ -351,6 +351,11 @@ int policy_read_scope(const struct yaml_reader *reader, const struct yaml_reader
     return result;
 }
 
+/* What the next part of a rule comes to, in a function with `reader`, `fields` and `result`:
+ * whether to go on; and whether a field is there. */
+#define NEXT(part) yaml_reader_goes_on(reader, (part), &result)
+#define HAS(field) (fields[field].node != YAML_READER_NONE)
+
 static int read_words(const struct policy *policy, const struct yaml_reader *reader,
                       const struct yaml_reader_field *fields, struct policy_rule *rule)
 {
@@ -359,20 +364,17 @@ static int read_words(const struct policy *policy, const struct yaml_reader *rea
     int consistency = POLICY_CONSISTENCY_ONE;
     int missing = 0;
 
-    int result = read_word(reader, &fields[FIELD_ACTION], WORDS(act_words), &act);
-    if (result == TG_OK)
-        result = read_word(reader, &fields[FIELD_CLASS], WORDS(class_words), &class);
-    if (result == TG_OK)
-        result = read_word(reader, &fields[FIELD_MISSING], WORDS(missing_words), &missing);
-    if (result == TG_OK)
-        result =
-            read_word(reader, &fields[FIELD_CONSISTENCY], WORDS(consistency_words), &consistency);
-    if (result == TG_OK)
-        result = policy_read_scope(reader, &fields[FIELD_SCOPE], "scope", &rule->scope);
-    if (result == TG_OK && fields[FIELD_MODE].node != YAML_READER_NONE)
-        result = policy_read_mode(policy, reader, fields[FIELD_MODE].node, "mode", &rule->mode);
-    if (result == TG_OK)
-        result = read_failure(reader, &fields[FIELD_ON_FAILURE], rule);
+    int result = TG_OK;
+    if (NEXT(read_word(reader, &fields[FIELD_ACTION], WORDS(act_words), &act)) &&
+        NEXT(read_word(reader, &fields[FIELD_CLASS], WORDS(class_words), &class)) &&
+        NEXT(read_word(reader, &fields[FIELD_MISSING], WORDS(missing_words), &missing)) &&
+        NEXT(read_word(reader, &fields[FIELD_CONSISTENCY], WORDS(consistency_words),
+                       &consistency)) &&
+        NEXT(policy_read_scope(reader, &fields[FIELD_SCOPE], "scope", &rule->scope)) &&
+        NEXT(HAS(FIELD_MODE)
+                 ? policy_read_mode(policy, reader, fields[FIELD_MODE].node, "mode", &rule->mode)
+                 : TG_OK))
+        (void)NEXT(read_failure(reader, &fields[FIELD_ON_FAILURE], rule));
     rule->act = (uint8_t)act;
     rule->class = (uint8_t) class;
     rule->consistency = (uint8_t)consistency;
@@ -389,18 +391,15 @@ static int read_numbers(const struct yaml_reader *reader, const struct yaml_read
     int result = TG_OK;
 
     rule->enabled = true;
-    if (fields[FIELD_PRIORITY].node != YAML_READER_NONE)
-        result = yaml_reader_int(reader, fields[FIELD_PRIORITY].node, "priority", -PRIORITY_MAX,
-                                 PRIORITY_MAX, &priority);
-    if (result == TG_OK && fields[FIELD_IPV6_PREFIX].node != YAML_READER_NONE)
-        result = yaml_reader_int(reader, fields[FIELD_IPV6_PREFIX].node, "ipv6_prefix", 1,
-                                 PREFIX_MAX, &prefix);
-    if (result == TG_OK)
-        result = read_flag(reader, &fields[FIELD_ENABLED], &rule->enabled);
-    if (result == TG_OK)
-        result = read_flag(reader, &fields[FIELD_COUNT_DENIED], &rule->count_denied);
-    if (result == TG_OK)
-        result = read_flag(reader, &fields[FIELD_SHADOW], &rule->shadow);
+    if (NEXT(HAS(FIELD_PRIORITY) ? yaml_reader_int(reader, fields[FIELD_PRIORITY].node, "priority",
+                                                   -PRIORITY_MAX, PRIORITY_MAX, &priority)
+                                 : TG_OK) &&
+        NEXT(HAS(FIELD_IPV6_PREFIX) ? yaml_reader_int(reader, fields[FIELD_IPV6_PREFIX].node,
+                                                      "ipv6_prefix", 1, PREFIX_MAX, &prefix)
+                                    : TG_OK) &&
+        NEXT(read_flag(reader, &fields[FIELD_ENABLED], &rule->enabled)) &&
+        NEXT(read_flag(reader, &fields[FIELD_COUNT_DENIED], &rule->count_denied)))
+        (void)NEXT(read_flag(reader, &fields[FIELD_SHADOW], &rule->shadow));
     rule->priority = (int32_t)priority;
     rule->ipv6_prefix = (uint8_t)prefix;
     return result;
@@ -599,6 +598,37 @@ static int write_absent(struct chunks *chunks, struct policy_rule *rule)
     return TG_OK;
 }
 
+/* What each part of a rule says by itself, and then what they say together, which nobody can tell
+ * of parts that are wrong. In this order errors are found. */
+static int read_parts(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
+                      const struct yaml_reader_field *fields, struct policy_rule *rule, int result)
+{
+    struct chunks *chunks = &policy->chunks;
+
+    if (NEXT(HAS(FIELD_NAME) ? policy_read_text(chunks, reader, fields[FIELD_NAME].node, "name", 1,
+                                                POLICY_NAME_LEN_MAX, &rule->name)
+                             : TG_OK) &&
+        NEXT(read_words(policy, reader, fields, rule)) &&
+        NEXT(read_numbers(reader, fields, rule)) &&
+        NEXT(result == TG_OK ? check_together(reader, node, fields, rule) : TG_OK) &&
+        NEXT(HAS(FIELD_GROUP) ? policy_read_text(chunks, reader, fields[FIELD_GROUP].node, "group",
+                                                 1, POLICY_NAME_LEN_MAX, &rule->group)
+                              : TG_OK) &&
+        NEXT(HAS(FIELD_MATCH) ? policy_read_match(policy, reader, fields[FIELD_MATCH].node, rule)
+                              : TG_OK) &&
+        NEXT(HAS(FIELD_KEY) ? read_key(policy, reader, fields[FIELD_KEY].node, rule) : TG_OK) &&
+        NEXT(result == TG_OK ? check_prefix(reader, &fields[FIELD_IPV6_PREFIX], rule) : TG_OK) &&
+        NEXT(HAS(FIELD_LIMITS) ? policy_read_limits(policy, reader, fields[FIELD_LIMITS].node, rule)
+                               : TG_OK) &&
+        NEXT(result == TG_OK ? check_elastic(reader, &fields[FIELD_COUNT_DENIED], rule) : TG_OK) &&
+        NEXT(result == TG_OK ? check_any(reader, fields, rule) : TG_OK) &&
+        NEXT(result == TG_OK ? read_global(chunks, reader, fields, rule) : TG_OK))
+        (void)NEXT(HAS(FIELD_RESPONSE)
+                       ? read_response(chunks, reader, fields[FIELD_RESPONSE].node, rule)
+                       : TG_OK);
+    return result;
+}
+
 int policy_read_rule(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
                      struct policy_rule *rule)
 {
@@ -608,34 +638,8 @@ int policy_read_rule(struct policy *policy, const struct yaml_reader *reader, ui
     memcpy(fields, rule_fields, sizeof(fields));
     rule->line = yaml_reader_at(reader, node)->line;
     rule->group.data = rule->message.data = "";
-    int result = yaml_reader_fields(reader, node, "rule", fields, FIELDS);
-    if (result == TG_OK)
-        result = policy_read_text(chunks, reader, fields[FIELD_NAME].node, "name", 1,
-                                  POLICY_NAME_LEN_MAX, &rule->name);
-    if (result == TG_OK)
-        result = read_words(policy, reader, fields, rule);
-    if (result == TG_OK)
-        result = read_numbers(reader, fields, rule);
-    if (result == TG_OK)
-        result = check_together(reader, node, fields, rule);
-    if (result == TG_OK && fields[FIELD_GROUP].node != YAML_READER_NONE)
-        result = policy_read_text(chunks, reader, fields[FIELD_GROUP].node, "group", 1,
-                                  POLICY_NAME_LEN_MAX, &rule->group);
-    if (result == TG_OK && fields[FIELD_MATCH].node != YAML_READER_NONE)
-        result = policy_read_match(policy, reader, fields[FIELD_MATCH].node, rule);
-    if (result == TG_OK && fields[FIELD_KEY].node != YAML_READER_NONE)
-        result = read_key(policy, reader, fields[FIELD_KEY].node, rule);
-    if (result == TG_OK)
-        result = check_prefix(reader, &fields[FIELD_IPV6_PREFIX], rule);
-    if (result == TG_OK && fields[FIELD_LIMITS].node != YAML_READER_NONE)
-        result = policy_read_limits(policy, reader, fields[FIELD_LIMITS].node, rule);
-    if (result == TG_OK)
-        result = check_elastic(reader, &fields[FIELD_COUNT_DENIED], rule);
-    if (result == TG_OK)
-        result = check_any(reader, fields, rule);
-    if (result == TG_OK)
-        result = read_global(chunks, reader, fields, rule);
-    if (result == TG_OK && fields[FIELD_RESPONSE].node != YAML_READER_NONE)
-        result = read_response(chunks, reader, fields[FIELD_RESPONSE].node, rule);
+    int result = TG_OK;
+    if (NEXT(yaml_reader_fields(reader, node, "rule", fields, FIELDS)))
+        result = read_parts(policy, reader, node, fields, rule, result);
     return result == TG_OK ? write_absent(chunks, rule) : result;
 }

@@ -78,10 +78,14 @@ int policy_read_tier(struct policy *policy, const struct yaml_reader *reader, ui
         .enabled = true,
         .plan = true,
     };
-    int result = check_name(reader, name);
-    if (result == TG_OK)
-        result = name_rule(&policy->chunks, at, rule);
-    if (result == TG_OK)
-        result = yaml_reader_fields(reader, at->next, "tiers", fields, 1);
-    return result == TG_OK ? policy_read_limits(policy, reader, fields[0].node, rule) : result;
+    int result = TG_OK;
+    if (!yaml_reader_goes_on(reader, check_name(reader, name), &result) ||
+        !yaml_reader_goes_on(reader, name_rule(&policy->chunks, at, rule), &result) ||
+        !yaml_reader_goes_on(reader, yaml_reader_fields(reader, at->next, "tiers", fields, 1),
+                             &result) ||
+        fields[0].node == YAML_READER_NONE)
+        return result;
+    (void)yaml_reader_goes_on(reader, policy_read_limits(policy, reader, fields[0].node, rule),
+                              &result);
+    return result;
 }

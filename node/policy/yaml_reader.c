@@ -4,7 +4,7 @@
  *
  *   WHAT: found FOUND; expected EXPECTED
  *
- * I1  The first error of a reader stays (yaml_reader_fail).
+ * I1  The first error of a reader stays (yaml_reader_fail), and is listed where all are wanted.
  * I2  What is quoted is cut and made printable, so a sentence is one line whatever the file holds.
  *
  * Must not: allocate, or know what any key means.
@@ -29,17 +29,31 @@ const struct yaml_reader_node *yaml_reader_at(const struct yaml_reader *reader, 
 
 int yaml_reader_fail(const struct yaml_reader *reader, uint32_t node, const char *format, ...)
 {
-    struct yaml_reader_error *error = reader->error;
+    struct yaml_reader_errors *all = reader->all;
+    struct yaml_reader_error error;
     va_list arguments;
 
-    if (error->message[0] != '\0')
+    if (reader->error->message[0] != '\0' && all == NULL)
         return TG_EINVALID; /* I1 */
-    error->line = node == YAML_READER_NONE ? 1 : yaml_reader_at(reader, node)->line;
-    error->column = node == YAML_READER_NONE ? 1 : yaml_reader_at(reader, node)->column;
+    error.line = node == YAML_READER_NONE ? 1 : yaml_reader_at(reader, node)->line;
+    error.column = node == YAML_READER_NONE ? 1 : yaml_reader_at(reader, node)->column;
     va_start(arguments, format);
-    (void)vsnprintf(error->message, sizeof(error->message), format, arguments);
+    (void)vsnprintf(error.message, sizeof(error.message), format, arguments);
     va_end(arguments);
+    if (reader->error->message[0] == '\0')
+        *reader->error = error;
+    if (all != NULL && all->count == YAML_READER_ERRORS_MAX)
+        all->more++;
+    else if (all != NULL)
+        all->list[all->count++] = error;
     return TG_EINVALID;
+}
+
+bool yaml_reader_goes_on(const struct yaml_reader *reader, int part, int *result)
+{
+    if (part != TG_OK && *result != TG_ENOMEM)
+        *result = part;
+    return part == TG_OK || (part == TG_EINVALID && reader->all != NULL);
 }
 
 /* A value left out, or YAML's words for it. */
@@ -159,18 +173,24 @@ int yaml_reader_fields(const struct yaml_reader *reader, uint32_t node, const ch
         fields[i].node = YAML_READER_NONE;
     if (yaml_reader_at(reader, node)->kind != YAML_READER_MAPPING)
         return fail_expected(reader, node, what, "a mapping");
+    int result = TG_OK;
     uint32_t key = yaml_reader_at(reader, node)->first;
     while (key != YAML_READER_NONE) {
-        if (take_pair(reader, key, what, fields, count) != TG_OK)
-            return TG_EINVALID;
+        if (!yaml_reader_goes_on(reader, take_pair(reader, key, what, fields, count), &result))
+            return result;
         key = yaml_reader_at(reader, yaml_reader_at(reader, key)->next)->next;
     }
     for (size_t i = 0; i < count; i++) {
-        if (fields[i].need == YAML_READER_REQUIRED && fields[i].node == YAML_READER_NONE)
-            return yaml_reader_fail(reader, node, "%s: found no key \"%s\"; expected one", what,
-                                    fields[i].name);
+        if (fields[i].need != YAML_READER_REQUIRED || fields[i].node != YAML_READER_NONE)
+            continue;
+        if (!yaml_reader_goes_on(reader,
+                                 yaml_reader_fail(reader, node,
+                                                  "%s: found no key \"%s\"; expected one", what,
+                                                  fields[i].name),
+                                 &result))
+            return result;
     }
-    return TG_OK;
+    return result;
 }
 
 int yaml_reader_text(const struct yaml_reader *reader, uint32_t node, const char *what,

@@ -8,7 +8,8 @@
  *   if (yaml_reader_fields(&reader, node, "rule", fields, count) != 0) ...
  *   if (fields[0].node != YAML_READER_NONE) yaml_reader_text(&reader, fields[0].node, ...)
  *
- * I1  The first error stays; later ones do not overwrite it. Every failing call sets one.
+ * I1  The first error stays; later ones do not overwrite it, but are listed where all are wanted.
+ *     Every failing call sets one.
  * I2  The tree, its depth and what its aliases would expand to are bounded, whatever the bytes.
  *
  * Purely computes: reads no file. Allocates only in init. One thread at a time.
@@ -29,6 +30,7 @@ enum {
     YAML_READER_NODES_MAX = 1024 * 1024,         /* scalars, lists and mappings */
     YAML_READER_ANCHORS_MAX = 256,               /* &names */
     YAML_READER_EXPANDED_MAX = 64 * 1024 * 1024, /* bytes and nodes if aliases were copies */
+    YAML_READER_ERRORS_MAX = 20,
     YAML_READER_MESSAGE_LEN = 256,
     YAML_READER_SHOWN_LEN = 52
 };
@@ -40,6 +42,13 @@ struct yaml_reader_error {
     uint32_t line;
     uint32_t column;
     char message[YAML_READER_MESSAGE_LEN];
+};
+
+/* All that is wrong, in the order in which it was found, as far as there is room. */
+struct yaml_reader_errors {
+    uint32_t count; /* of the list */
+    uint32_t more;  /* that have no room */
+    struct yaml_reader_error list[YAML_READER_ERRORS_MAX];
 };
 
 enum yaml_reader_kind { YAML_READER_SCALAR, YAML_READER_LIST, YAML_READER_MAPPING };
@@ -64,6 +73,7 @@ struct yaml_reader {
     uint32_t node_capacity;
     uint32_t root; /* NONE for an empty text */
     struct yaml_reader_error *error;
+    struct yaml_reader_errors *all; /* NULL, as init leaves it: the first error ends the reading */
 };
 
 /* Parses `len` bytes of UTF-8. 0, or TG_EINVALID / TG_ENOMEM with `error` filled. After a failure
@@ -79,6 +89,9 @@ const struct yaml_reader_node *yaml_reader_at(const struct yaml_reader *reader, 
 /* Records an error at the node unless there is one (I1). Always TG_EINVALID. */
 __attribute__((format(printf, 3, 4))) int yaml_reader_fail(const struct yaml_reader *reader,
                                                            uint32_t node, const char *format, ...);
+/* Takes what one part of a text came to. True if there may be more to read behind it: it was good,
+ * or all errors are wanted. *result keeps the failure. */
+bool yaml_reader_goes_on(const struct yaml_reader *reader, int part, int *result);
 /* What the node is, for an error sentence: "\"text\"" shortened and made printable, "a list",
  * "a mapping" or "nothing". Returns `out`, which has YAML_READER_SHOWN_LEN bytes. */
 const char *yaml_reader_shown(const struct yaml_reader *reader, uint32_t node, char *out);

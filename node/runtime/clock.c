@@ -17,7 +17,6 @@
 #include "node/runtime/clock.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <time.h>
 
 #include "base/assert.h"
@@ -32,7 +31,6 @@ enum {
 #define READ_GAP_OK_NS ((int64_t)2000) /* two readings this close are a pair */
 
 static_assert(CLOCK_LEAD_NS < CLOCK_ADJUST_EVERY_NS, "a course is in force before the next");
-static_assert(CLOCK_DEADBAND_NS < CLOCK_FOLLOW_MAX_NS, "some differences are followed");
 
 /* ---- the pure part --------------------------------------------------------------------------- */
 
@@ -62,29 +60,26 @@ static int64_t rate_for(int64_t difference_ns)
     const int64_t max_ppb = (int64_t)CLOCK_SLEW_MAX_PPM * PPB_PER_PPM;
     const bool behind = difference_ns > 0;
 
-    if (difference_ns > CLOCK_FOLLOW_MAX_NS || difference_ns < -CLOCK_FOLLOW_MAX_NS)
-        return 0;
     if (difference_ns <= CLOCK_DEADBAND_NS && difference_ns >= -CLOCK_DEADBAND_NS)
         return 0;
-    const int64_t rate_ppb = difference_ns * (NS_PER_S / 1000) / (CLOCK_HORIZON_NS / 1000);
+    const __int128 rate_ppb = (__int128)difference_ns * NS_PER_S / CLOCK_HORIZON_NS;
     if (rate_ppb > max_ppb || rate_ppb < -max_ppb)
         return behind ? max_ppb : -max_ppb;
-    return rate_ppb;
+    return (int64_t)rate_ppb;
 }
 
 struct clock_course clock_course_adjust(const struct clock_course *course, int64_t mono_ns,
-                                        int64_t wall_ns, int64_t *difference_ns)
+                                        int64_t difference_ns)
 {
     const int64_t start_ns = sat_add(mono_ns, CLOCK_LEAD_NS);
 
-    *difference_ns = sat_sub(wall_ns, clock_course_at(course, mono_ns));
     if (mono_ns < course->next.mono_ns)
         return *course; /* its next line has not begun: one change at a time */
     return (struct clock_course){
         .current = course->next,
         .next = {.mono_ns = start_ns,
                  .unix_ns = line_at(&course->next, start_ns), /* I2 */
-                 .rate_ppb = rate_for(*difference_ns)},
+                 .rate_ppb = rate_for(difference_ns)},
     };
 }
 
@@ -169,6 +164,16 @@ int clock_init(struct clock *clock)
     return TG_OK;
 }
 
+void clock_set(struct clock *clock, int64_t offset_ns)
+{
+    const int64_t mono_ns = clock_mono_ns(clock);
+    const struct clock_course course =
+        clock_course_start(mono_ns, sat_add(clock_now_ns(clock), offset_ns));
+
+    store_course(clock, 0, &course);
+    store_course(clock, 1, &course);
+}
+
 int64_t clock_mono_ns(const struct clock *clock)
 {
     int64_t ns = 0;
@@ -189,47 +194,35 @@ int64_t clock_now_ns(const struct clock *clock)
     }
 }
 
-static void say_difference(struct clock *clock, int64_t difference_ns, const struct log *log)
-{
-    const bool beyond = difference_ns > CLOCK_FOLLOW_MAX_NS || difference_ns < -CLOCK_FOLLOW_MAX_NS;
-
-    if (beyond == clock->beyond)
-        return;
-    clock->beyond = beyond;
-    if (beyond)
-        log_printf(log, LOG_LEVEL_ERROR,
-                   "the wall clock is %" PRId64 " ms away from this node's clock, too far to be "
-                   "followed; restart the node if the wall clock is right",
-                   difference_ns / 1000000);
-    else
-        log_printf(log, LOG_LEVEL_INFO, "the wall clock is %" PRId64 " ms away and followed again",
-                   difference_ns / 1000000);
-}
-
-void clock_adjust(struct clock *clock, const struct log *log)
+void clock_adjust(struct clock *clock, int64_t difference_ns)
 {
     const uint64_t version = atomic_load_explicit(&clock->version, memory_order_relaxed);
     const struct clock_course course = load_course(clock, version);
-    struct clock_course adjusted = course;
-    int64_t difference_ns = 0;
 
     for (int i = 0; i < PUBLISH_TRIES; i++) {
-        int64_t mono_ns;
-        int64_t wall_ns;
-        if (read_pair(clock->mono_id, &mono_ns, &wall_ns) != TG_OK)
-            return;
-        adjusted = clock_course_adjust(&course, mono_ns, wall_ns, &difference_ns);
+        const int64_t mono_ns = clock_mono_ns(clock);
+        const struct clock_course adjusted = clock_course_adjust(&course, mono_ns, difference_ns);
         store_course(clock, version + 1, &adjusted);
         if (clock_mono_ns(clock) < mono_ns + CLOCK_LEAD_NS / 2) {
             atomic_store_explicit(&clock->version, version + 1, memory_order_release); /* I1 */
-            break;
+            return;
         }
     }
-    atomic_store_explicit(&clock->difference_ns, difference_ns, memory_order_relaxed);
-    say_difference(clock, difference_ns, log);
 }
 
-int64_t clock_difference_ns(const struct clock *clock)
+void clock_look(struct clock *clock)
 {
-    return atomic_load_explicit(&clock->difference_ns, memory_order_relaxed);
+    const uint64_t version = atomic_load_explicit(&clock->version, memory_order_relaxed);
+    const struct clock_course course = load_course(clock, version);
+    int64_t mono_ns;
+    int64_t wall_ns;
+
+    if (read_pair(clock->mono_id, &mono_ns, &wall_ns) == TG_OK)
+        atomic_store_explicit(&clock->wall_ns, sat_sub(wall_ns, clock_course_at(&course, mono_ns)),
+                              memory_order_relaxed);
+}
+
+int64_t clock_wall_ns(const struct clock *clock)
+{
+    return atomic_load_explicit(&clock->wall_ns, memory_order_relaxed);
 }

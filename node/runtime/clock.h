@@ -1,10 +1,12 @@
-/* clock.h - the node's time: Unix time that never goes back and hardly ever runs unevenly.
+/* clock.h - the node's cluster time: Unix time that never goes back and hardly ever runs unevenly.
  *
- * The wall clock is read once at start; from then on time is that plus what a monotonic clock
- * counted. Once a second clock_adjust compares with the wall clock and sets a slew rate of at most
- * CLOCK_SLEW_MAX_PPM, so that a corrected wall clock is followed without a jump:
+ * It is what a monotonic clock counted plus an offset. The offset is set once, before anything is
+ * decided, by what other members say (clock_first.h); the wall clock is that until then, and for
+ * who is alone. From then on clock_adjust is told once a second by how much the members' wall
+ * clocks are ahead of it (node/cluster/cluster_time.h), and sets a slew rate of at most
+ * CLOCK_SLEW_MAX_PPM, so that they are followed without a jump:
  *
- *      time                        . wall, stepped forward
+ *      time                        . wall clocks, stepped forward
  *       |                  .  .  '
  *       |              .       ,-'  node's clock: gains 500 ppm until it has caught up
  *       |          .      ,-'
@@ -12,11 +14,8 @@
  *       +------------------|-----------------> monotonic clock
  *                         step
  *
- * A difference of more than CLOCK_FOLLOW_MAX_NS is not followed at all (it would take more than
- * 11 hours, and is more often a mistake of the machine than of the node): the clock goes on
- * evenly, says so in the log once, and follows again as soon as the difference is in bounds. A
- * restart of the process takes the wall clock as it is. The monotonic clock is the one that counts
- * suspended time too (CLOCK_BOOTTIME), so a suspended machine makes no difference.
+ * The monotonic clock is the one that counts suspended time too (CLOCK_BOOTTIME), so a suspended
+ * machine makes no difference.
  *
  * C1  On every thread and between threads, a later reading of the monotonic clock gives no smaller
  *     time: a new rate applies from a moment in the future (CLOCK_LEAD_NS) that both the old and
@@ -25,7 +24,7 @@
  *     differ, by 0.001 of that pause.)
  * C2  Time runs at 1 +- CLOCK_SLEW_MAX_PPM of the monotonic clock.
  *
- * clock_now_ns is for any thread, without lock or waiting; clock_adjust for one thread.
+ * clock_now_ns and clock_wall_ns are for any thread, without lock or waiting; the rest for one.
  */
 #ifndef NODE_RUNTIME_CLOCK_H
 #define NODE_RUNTIME_CLOCK_H
@@ -35,14 +34,13 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/log.h"
 
 enum { CLOCK_SLEW_MAX_PPM = 500 };
-#define CLOCK_FOLLOW_MAX_NS   ((int64_t)20 * 1000000000) /* larger differences are not followed */
-#define CLOCK_DEADBAND_NS     ((int64_t)10000)           /* smaller ones are noise of reading */
-#define CLOCK_HORIZON_NS      ((int64_t)4 * 1000000000)  /* small ones are closed in about this */
+#define CLOCK_DEADBAND_NS     ((int64_t)10000)          /* smaller ones are noise of reading */
+#define CLOCK_HORIZON_NS      ((int64_t)4 * 1000000000) /* small ones are closed in about this */
 #define CLOCK_LEAD_NS         ((int64_t)10000000)
 #define CLOCK_ADJUST_EVERY_NS ((int64_t)1000000000)
+#define CLOCK_WALL_EVERY_NS   ((int64_t)100000000) /* the wall clock is looked at so often */
 
 /* ---- the pure part --------------------------------------------------------------------------- */
 
@@ -63,10 +61,10 @@ struct clock_course {
 struct clock_course clock_course_start(int64_t mono_ns, int64_t wall_ns);
 /* The time at `mono_ns` (C2). */
 int64_t clock_course_at(const struct clock_course *course, int64_t mono_ns);
-/* The course that slews towards `wall_ns`, read at `mono_ns`, from mono_ns + CLOCK_LEAD_NS on;
- * the same as `course` before that. `*difference_ns` gets wall minus course. */
+/* The course that slews to gain `difference_ns`, from mono_ns + CLOCK_LEAD_NS on; the same as
+ * `course` before that. */
 struct clock_course clock_course_adjust(const struct clock_course *course, int64_t mono_ns,
-                                        int64_t wall_ns, int64_t *difference_ns);
+                                        int64_t difference_ns);
 
 /* ---- the clock of the process ---------------------------------------------------------------- */
 
@@ -74,21 +72,24 @@ struct clock {
     /* Two courses; `version` counts publications and its lowest bit says which one counts. */
     _Atomic int64_t courses[2][6];
     _Atomic uint64_t version;
-    _Atomic int64_t difference_ns; /* wall minus clock at the last adjustment */
-    int mono_id;                   /* clockid_t of the monotonic clock in use */
-    bool beyond;                   /* adjusting thread only: difference out of bounds, logged */
+    _Atomic int64_t wall_ns; /* the wall clock minus this one, when they were last compared */
+    int mono_id;             /* clockid_t of the monotonic clock in use */
 };
 
 /* Reads the wall clock. 0, or TG_EIO when the machine has no usable clocks. */
 MUST_USE int clock_init(struct clock *clock);
-/* Unix time in ns. Any thread. */
+/* Moves the clock by `offset_ns`: before any other thread reads it, and before anything depends on
+ * its not going back. */
+void clock_set(struct clock *clock, int64_t offset_ns);
+/* Unix time in ns, as the cluster counts it. Any thread. */
 int64_t clock_now_ns(const struct clock *clock);
 /* Raw reading of the monotonic clock in ns, for measuring durations. Any thread. */
 int64_t clock_mono_ns(const struct clock *clock);
-/* Compares with the wall clock and sets the rate; call it every CLOCK_ADJUST_EVERY_NS from one
- * thread. `log` may be NULL. */
-void clock_adjust(struct clock *clock, const struct log *log);
-/* Wall clock minus this clock when last compared, ns. Any thread. */
-int64_t clock_difference_ns(const struct clock *clock);
+/* Sets the rate so that the clock gains `difference_ns`; call it every CLOCK_ADJUST_EVERY_NS. */
+void clock_adjust(struct clock *clock, int64_t difference_ns);
+/* Compares with the wall clock; call it every CLOCK_WALL_EVERY_NS. */
+void clock_look(struct clock *clock);
+/* The wall clock minus this clock when last compared, ns. Any thread. */
+int64_t clock_wall_ns(const struct clock *clock);
 
 #endif

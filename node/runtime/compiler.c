@@ -56,6 +56,7 @@ void compiler_job_free(struct compiler_job **pointer)
         return;
     policy_free(&job->policy);
     free(job->known);
+    free(job->errors);
     free(job->warnings);
     free(job->block);
     free(job);
@@ -140,6 +141,9 @@ static void compile_packed(const struct compiler_options *options, struct compil
 {
     job->error = packed_compile(job->text, job->len, options->allocator, options->zones,
                                 &job->policy, &job->place);
+    if (job->error == TG_EINVALID && job->purpose != COMPILER_RULES &&
+        (job->errors = calloc(1, sizeof *job->errors)) != NULL)
+        packed_errors_find(job->text, job->len, options->allocator, options->zones, job->errors);
     if (job->error != 0 || job->known_len == 0)
         return;
     /* What cannot be read leaves positions: better a count exchanged than no rules. */

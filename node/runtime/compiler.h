@@ -27,6 +27,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "node/policy/policy.h"
+#include "node/policy/policy_errors.h"
 #include "node/policy/policy_warnings.h"
 #include "node/runtime/mailbox.h"
 
@@ -53,6 +54,7 @@ struct compiler_job {
     int error;
     struct policy *policy; /* NULL after an error; else freed with the job, if nobody took it */
     struct policy_error place;
+    struct policy_errors *errors;    /* not RULES: all places of a text that is refused, or NULL */
     struct policy_warning *warnings; /* QUESTION: what the policy probably does not mean */
     size_t warning_count;
     struct compiler_job *next;

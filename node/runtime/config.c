@@ -35,7 +35,8 @@ static void derive_name(struct config *config)
     char host[CONFIG_HOST_LEN] = "";
     char why[CONFIG_WHY_LEN];
 
-    if (config->name[0] != '\0')
+    config->name_given = config->name[0] != '\0';
+    if (config->name_given)
         return;
     if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '.' || host[0] == '\0')
         memcpy(host, "node", sizeof("node"));

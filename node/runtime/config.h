@@ -70,6 +70,7 @@ struct config {
     uint32_t seed_count;
     bool bootstrap; /* create a cluster although seeds are given */
     char name[CONFIG_NAME_LEN];
+    bool name_given; /* it is not derived from the host's */
     char region[CONFIG_PLACE_LEN];
     char zone[CONFIG_PLACE_LEN]; /* may be "" */
     uint32_t weight;

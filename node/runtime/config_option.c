@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/nearest.h"
 #include "ring/ring.h"
 
 #define NS_PER_MS        UINT64_C(1000000)
@@ -220,7 +221,7 @@ static const struct config_option options[] = {
      .help = "print the version and exit"},
 };
 
-enum { OPTIONS = sizeof(options) / sizeof(options[0]), NEAR_MAX = 2 };
+enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 static_assert((int)OPTIONS <= (int)CONFIG_OPTIONS_MAX, "a bit and an argument for each");
 static_assert((int)CONFIG_SHARD_PORT_STEP > 3, "the ports of two shards do not meet");
 
@@ -254,51 +255,17 @@ const struct config_option *config_option_find(const char *name, char separator)
     return NULL;
 }
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    const size_t lower = a < b ? a : b;
-
-    return lower < c ? lower : c;
-}
-
-/* Letters to insert, remove or replace to get from `a` to `b`; both shorter than CONFIG_NAME_MAX.
- */
-static size_t distance(const char *a, const char *b)
-{
-    const size_t len = strlen(b);
-    size_t row[CONFIG_NAME_MAX];
-
-    for (size_t j = 0; j <= len; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= len; j++) {
-            const size_t above = row[j];
-            row[j] = smallest(diagonal + (a[i - 1] != b[j - 1]), above + 1, row[j - 1] + 1);
-            diagonal = above;
-        }
-    }
-    return row[len];
-}
-
 void config_option_nearest(const char *name, char separator, char out[CONFIG_NAME_MAX])
 {
-    const size_t len = strlen(name);
-    size_t nearest = NEAR_MAX + 1;
-    char written[CONFIG_NAME_MAX];
+    char written[OPTIONS][CONFIG_NAME_MAX];
+    struct nearest nearest;
 
-    out[0] = '\0';
-    if (len >= CONFIG_NAME_MAX)
-        return;
+    nearest_init(&nearest, name);
     for (size_t i = 0; i < OPTIONS; i++) {
-        const size_t away = distance(name, config_option_name(&options[i], separator, written));
-        const bool listed = separator == '-' || !options[i].flag_only;
-        if (away >= nearest || away * 2 >= len || !listed)
-            continue;
-        nearest = away;
-        memcpy(out, written, sizeof(written));
+        if (separator == '-' || !options[i].flag_only)
+            nearest_try(&nearest, config_option_name(&options[i], separator, written[i]));
     }
+    (void)snprintf(out, CONFIG_NAME_MAX, "%s", nearest.found != NULL ? nearest.found : "");
 }
 
 bool config_option_bare(const struct config_option *option)

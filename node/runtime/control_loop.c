@@ -19,8 +19,17 @@
 #include "client/protocol/wire.h"
 #include "node/runtime/daemon_state.h"
 #include "node/runtime/member_log.h"
+#include "node/runtime/ring_log.h"
 
-enum { BURST_FRAMES = 256, WAITING_MS = 5000, TIMER_REPEAT_MS = 1 };
+enum {
+    BURST_FRAMES = 256,
+    WAITING_MS = 5000,
+    WAITING_AGAIN_MS = 60000,
+    TIMER_REPEAT_MS = 1,
+    FAREWELL_MS = 500,
+    NEWS_MAX = 16 /* lines of one turn */
+};
+#define HEALTH_LOOK_NS INT64_C(250000000)
 
 static int64_t now_of(const struct daemon *daemon)
 {
@@ -101,6 +110,34 @@ static void sum_redis(struct daemon *daemon, struct control_figure out[REDIS_FIG
     }
 }
 
+/* What the node is as a whole, but for `compiled`. `stats` has a place for each shard. */
+static struct control_report report_of(struct daemon *daemon, struct shard_stats *stats)
+{
+    struct disk_stats disk;
+    int64_t flush_lag_ns = 0;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        if (stats[i].flush_lag_ns > flush_lag_ns)
+            flush_lag_ns = stats[i].flush_lag_ns;
+    disk_stats(daemon->disk, &disk);
+    return (struct control_report){
+        .shards = stats,
+        .shard_count = daemon->shard_count,
+        .policy = daemon->policy != NULL ? daemon->policy : policy_empty(),
+        .storage = daemon->store != NULL ? "lmdb" : "ephemeral",
+        .storage_ok = !disk.failing && !disk.journal_failing && !control_disk_full(daemon->control),
+        .storage_full = disk.full || disk.journal_full || control_disk_full(daemon->control),
+        .storage_failed_writes = disk.write_fails + disk.journal_fails,
+        .storage_used = daemon->room.used,
+        .storage_most = daemon->room.most,
+        .storage_percent = room_percent(&daemon->room),
+        .storage_closed = daemon->room.level == ROOM_FULL,
+        .flush_lag_ns = flush_lag_ns,
+        .started_ns = daemon->started_ns,
+        .usage = daemon->usage.book,
+        .memory_max = daemon->config->memory_bytes,
+    };
+}
+
 static void answer_admin(struct daemon *daemon, const struct letter *letter,
                          const struct control_compiled *compiled)
 {
@@ -113,38 +150,18 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
         {"pauses", daemon->files.pauses},
         {"dropped", files_refused(&daemon->files)},
     };
-    struct disk_stats disk;
-    int64_t flush_lag_ns = 0;
     sum_redis(daemon, redis);
-    for (uint32_t i = 0; i < daemon->shard_count; i++) {
-        shard_loop_stats(daemon->shards[i], &stats[i]);
-        if (stats[i].flush_lag_ns > flush_lag_ns)
-            flush_lag_ns = stats[i].flush_lag_ns;
-    }
-    disk_stats(daemon->disk, &disk);
-    const int64_t now_ns = now_of(daemon);
-    const struct control_report report = {
-        .shards = stats,
-        .shard_count = daemon->shard_count,
-        .policy = daemon->policy != NULL ? daemon->policy : policy_empty(),
-        .storage = daemon->store != NULL ? "lmdb" : "ephemeral",
-        .storage_ok = !disk.failing && !disk.journal_failing && !control_disk_full(daemon->control),
-        .storage_failed_writes = disk.write_fails + disk.journal_fails,
-        .storage_used = daemon->room.used,
-        .storage_most = daemon->room.most,
-        .storage_percent = room_percent(&daemon->room),
-        .storage_closed = daemon->room.level == ROOM_FULL,
-        .flush_lag_ns = flush_lag_ns,
-        .started_ns = daemon->started_ns,
-        .usage = daemon->usage.book,
-        .compiled = compiled,
-        .resp = redis,
-        .resp_count = REDIS_FIGURES,
-        .files = files,
-        .files_count = sizeof files / sizeof *files,
-    };
-    const size_t len = control_admin(daemon->control, now_ns, letter->pointer, letter->len, &report,
-                                     daemon->reply, sizeof daemon->reply);
+    rules_note_spread(daemon);
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], true, &stats[i]);
+    struct control_report report = report_of(daemon, stats);
+    report.compiled = compiled;
+    report.resp = redis;
+    report.resp_count = REDIS_FIGURES;
+    report.files = files;
+    report.files_count = sizeof files / sizeof *files;
+    const size_t len = control_admin(daemon->control, now_of(daemon), letter->pointer, letter->len,
+                                     &report, daemon->reply, sizeof daemon->reply);
     (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[letter->shard]), LETTER_REPLY,
                            letter->shard, letter->number, daemon->reply, len);
 }
@@ -183,6 +200,7 @@ static void read_compiled(struct daemon *daemon)
         const struct control_compiled compiled = {.error = job->error,
                                                   .policy = job->policy,
                                                   .place = job->place,
+                                                  .errors = job->errors,
                                                   .warnings = job->warnings,
                                                   .warning_count = job->warning_count};
         if (job->purpose == COMPILER_QUESTION)
@@ -250,13 +268,31 @@ static uint32_t read_gossip(struct daemon *daemon)
 
 /* ---- consequences ---------------------------------------------------------------------------- */
 
+/* Has the core look at the node as a whole, as an operator would. */
+static void look_at_health(struct daemon *daemon)
+{
+    struct shard_stats stats[CONFIG_SHARDS_MAX];
+    const int64_t now_ns = now_of(daemon);
+    if (daemon->shard_count == 0 || daemon->done || now_ns - daemon->health_ns < HEALTH_LOOK_NS)
+        return;
+    daemon->health_ns = now_ns;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], daemon->troubled, &stats[i]);
+    const struct control_report report = report_of(daemon, stats);
+    daemon->troubled = control_look(daemon->control, now_ns, &report);
+}
+
 /* Out of memory the next change is told along with this one. */
 static void tell_members(struct daemon *daemon)
 {
     struct view *now = control_view(daemon->control);
     if (now == NULL)
         return;
+    uint64_t asked_of;
+    const char *asked = control_asked(daemon->control, &asked_of);
     member_log_tell(daemon->log, daemon->view_told, now);
+    if (daemon->view_told == NULL || daemon->view_told->epoch != now->epoch)
+        ring_log_tell(daemon->log, control_config(daemon->control), now, asked_of, asked);
     view_free(&daemon->view_told);
     daemon->view_told = now;
 }
@@ -312,36 +348,86 @@ static void start_if_joined(struct daemon *daemon)
 }
 
 /* While no cluster was found: names may resolve only now, or to other nodes than before. */
-static void look_for_seeds(struct daemon *daemon)
+static void look_for_seeds(struct daemon *daemon, const struct log *log)
 {
     char seeds[CONTROL_SEEDS_MAX][VIEW_TEXT_LEN];
-    const uint32_t count = seeds_resolve(daemon->config, seeds, daemon->log);
+    const uint32_t count = seeds_resolve(daemon->config, seeds, log, daemon->seeds_lost);
     for (uint32_t i = 0; i < count; i++)
         control_add_seed(daemon->control, seeds[i]);
 }
 
+/* What a node that does not serve yet waits for: the one place that says so, to whoever asks. */
+static void say_waiting(const struct daemon *daemon, char out[CONTROL_SENTENCE_LEN])
+{
+    if (control_waiting(daemon->control, out, CONTROL_SENTENCE_LEN)) {
+        const size_t len = strlen(out);
+        if (control_identity(daemon->control) == NULL)
+            (void)snprintf(out + len, CONTROL_SENTENCE_LEN - len, "%s", daemon->seeds_lost);
+        return;
+    }
+    (void)snprintf(
+        out, CONTROL_SENTENCE_LEN, "%s",
+        rules_awaited(daemon)
+            ? "waiting for rules of the cluster that this node can put in force (its log "
+              "tells what keeps it)"
+        : control_settings_awaited(daemon->control, now_of(daemon))
+            ? "waiting for the cluster's configuration"
+            : "about to serve");
+}
+
+/* In the log at first after five seconds, then every minute. Meanwhile seeds are resolved again. */
 static void tell_waiting(struct daemon *daemon)
 {
-    if (daemon->ready_told || now_of(daemon) - daemon->waited_ns < (int64_t)WAITING_MS * 1000000)
+    char sentence[CONTROL_SENTENCE_LEN];
+    const int64_t now_ns = now_of(daemon);
+    if (daemon->ready_told || now_ns - daemon->waited_ns < (int64_t)WAITING_MS * 1000000)
         return;
-    daemon->waited_ns = now_of(daemon);
-    look_for_seeds(daemon);
-    if (daemon->waiting_told)
+    const bool told = daemon->waiting_told_ns != 0 &&
+                      now_ns - daemon->waiting_told_ns < (int64_t)WAITING_AGAIN_MS * 1000000;
+    daemon->waited_ns = now_ns;
+    look_for_seeds(daemon, told ? NULL : daemon->log);
+    if (told)
         return;
-    daemon->waiting_told = true;
-    if (control_identity(daemon->control) != NULL)
-        log_printf(daemon->log, LOG_LEVEL_WARN,
-                   "no ring of region %s found yet; trying on (`tidegate status` tells what it "
-                   "waits for)",
-                   daemon->config->region);
-    else
-        log_printf(
-            daemon->log, LOG_LEVEL_WARN,
-            "no cluster found at the seeds yet; trying on (start one node without --seed, or "
-            "with --bootstrap, to create a cluster)");
+    daemon->waiting_told_ns = now_ns;
+    say_waiting(daemon, sentence);
+    log_printf(daemon->log, LOG_LEVEL_WARN, "not serving: %s%s", sentence,
+               control_identity(daemon->control) == NULL
+                   ? "; trying on (start one node without --seed, or with --bootstrap, to create a "
+                     "cluster)"
+                   : "");
+}
+
+/* Clients are told why, while nobody else is there to answer them. */
+static void look_at_lobby(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    if (daemon->shard_count > 0 || daemon->done) {
+        lobby_free(&daemon->lobby);
+        return;
+    }
+    if (daemon->lobby == NULL && lobby_new(&daemon->lobby) != 0)
+        return; /* the next turn tries again */
+    say_waiting(daemon, sentence);
+    for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        lobby_answer(daemon->lobby, daemon->clients[i], sentence);
+        lobby_accept(daemon->lobby, daemon->redis[i]);
+    }
+    lobby_answer_redis(daemon->lobby, sentence);
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */
+
+/* Says good-bye to gossip: for good if the node leaves, else until it is started again, for which
+ * nobody waits longer than for FAREWELL_MS. True when there is nothing left to say. */
+static bool say_farewell(struct daemon *daemon)
+{
+    if (!daemon->leaving)
+        return control_stop(daemon->control) ||
+               now_of(daemon) - daemon->stop_ns >= (int64_t)FAREWELL_MS * 1000000;
+    const bool told = control_leave(daemon->control, now_of(daemon), &daemon->effects);
+    carry_out(daemon);
+    return told;
+}
 
 static void begin_stop(struct daemon *daemon)
 {
@@ -352,20 +438,13 @@ static void begin_stop(struct daemon *daemon)
     daemon->stopping = true;
     daemon->stop_ns = now_of(daemon);
     log_printf(daemon->log, LOG_LEVEL_INFO, "stopping: passing deciding on and writing everything");
-    (void)sd_notify(0, "STOPPING=1");
+    if (!daemon->again)
+        (void)sd_notify(0, "STOPPING=1");
+    if (!daemon->leaving)
+        (void)control_stop(daemon->control); /* others hear of it while shards pass deciding on */
     const struct letter letter = {.kind = LETTER_RESIGN};
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);
-}
-
-/* Says good-bye to gossip, if the node leaves for good; true when there is nothing left to say. */
-static bool say_farewell(struct daemon *daemon)
-{
-    if (!daemon->leaving)
-        return true;
-    const bool told = control_leave(daemon->control, now_of(daemon), &daemon->effects);
-    carry_out(daemon);
-    return told;
 }
 
 /* A node that an operator asked to leave stops when it has no part in the ring any more. */
@@ -398,6 +477,49 @@ static void look_at_foreign(struct daemon *daemon)
     begin_stop(daemon);
 }
 
+/* What has come about since, a line each. */
+static void tell_news(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    bool warns;
+    for (int i = 0; i < NEWS_MAX && !daemon->done &&
+                    control_news(daemon->control, sentence, sizeof sentence, &warns);
+         i++)
+        log_printf(daemon->log, warns ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "%s", sentence);
+}
+
+static void look_at_standing(struct daemon *daemon)
+{
+    struct shard_stats stats[CONFIG_SHARDS_MAX];
+    const int64_t now_ns = (int64_t)uv_hrtime();
+    if (daemon->shard_count == 0 || daemon->stopping || !standing_due(&daemon->standing, now_ns))
+        return;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], false, &stats[i]);
+    standing_look(&daemon->standing, now_ns, stats, daemon->shard_count, daemon->log);
+}
+
+/* Another node of this one's name: each of them says so once, and the one outside ends, if somebody
+ * gave it that name; with the name of its host it may be what is left of a change of hosts. */
+static void look_at_twin(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    const uint64_t twin = control_twin_say(daemon->control, sentence, sizeof sentence);
+    if (daemon->stopping || twin == 0)
+        return;
+    if (twin != daemon->twin_told)
+        log_printf(daemon->log, LOG_LEVEL_WARN, "%s", sentence);
+    daemon->twin_told = twin;
+    if (!daemon->config->name_given || !control_twin_ends(daemon->control))
+        return;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "--name %s: %s; this one ends. Expected a name that no living node has",
+               daemon->config->name, sentence);
+    daemon->exit_code = DAEMON_CONFIG;
+    daemon->leaving = true; /* it was never in the ring: nobody is to wait for it */
+    begin_stop(daemon);
+}
+
 static void look_at_stop(struct daemon *daemon)
 {
     if (!daemon->stopping)
@@ -419,9 +541,64 @@ static void read_signals(struct daemon *daemon)
     while ((number = signals_take(daemon->signals)) != 0) {
         if (number == SIGHUP)
             rules_reload(daemon);
-        else
+        else {
+            daemon->again = false;
             begin_stop(daemon);
+        }
     }
+}
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+/* A node whose own time is off starts again: in order while the others still listen to it, or at
+ * once. Its state is with them, and on its disk. */
+static void look_at_own_clock(struct daemon *daemon)
+{
+    const enum clock_verdict verdict = control_clock_verdict(daemon->control);
+    if (verdict < CLOCK_PASSES || daemon->stopping)
+        return;
+    daemon->again = true;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "the time of this node has left that of the cluster: %s",
+               verdict == CLOCK_PASSES ? "passing deciding on, to start again"
+                                       : "nobody listens to it any more, it starts again");
+    if (verdict == CLOCK_PASSES)
+        begin_stop(daemon);
+    else
+        daemon->done = true;
+}
+
+/* A boot time that is set back would make time stand still until it is where it was, and leases
+ * with it. */
+static void look_for_setback(struct daemon *daemon)
+{
+    const int64_t now_ns = now_of(daemon);
+    if (now_ns > daemon->latest_ns)
+        daemon->latest_ns = now_ns;
+    if (daemon->latest_ns - now_ns < CLUSTER_TIME_REFUSED_NS || daemon->stopping)
+        return;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "the machine's boot time was set back by %lld ms: this node starts again",
+               (long long)((daemon->latest_ns - now_ns) / 1000000));
+    daemon->again = true;
+    daemon->done = true;
+}
+
+static void look_at_clocks(struct daemon *daemon, int64_t now_ns)
+{
+    struct cluster_time_sample clocks[SHARD_LOOP_CLOCKS_MAX];
+    daemon->clocks_ns = now_ns;
+    clock_look(&daemon->clock);
+    control_wall(daemon->control, clock_wall_ns(&daemon->clock));
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        control_clock_heard(daemon->control, now_ns, clocks,
+                            shard_loop_clocks(daemon->shards[i], clocks));
+    look_at_own_clock(daemon);
+    if (now_ns - daemon->adjusted_ns < CLOCK_ADJUST_EVERY_NS)
+        return;
+    daemon->adjusted_ns = now_ns;
+    clock_adjust(&daemon->clock, control_clock_target_ns(daemon->control));
+    gossip_out_tidy(&daemon->gossip_out, now_ns);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -452,20 +629,22 @@ static void turn(struct daemon *daemon)
     control_tick(daemon->control, now_of(daemon), &daemon->effects);
     carry_out(daemon);
     disk_look(daemon);
+    look_at_health(daemon);
     start_if_joined(daemon);
+    look_at_lobby(daemon);
     rules_look(daemon);
     usage_look(daemon);
     spread_view(daemon);
     tell_waiting(daemon);
+    tell_news(daemon);
+    look_at_standing(daemon);
     look_at_departure(daemon);
     look_at_foreign(daemon);
+    look_at_twin(daemon);
     look_at_stop(daemon);
     const int64_t now_ns = now_of(daemon);
-    if (now_ns - daemon->adjusted_ns >= CLOCK_ADJUST_EVERY_NS) {
-        daemon->adjusted_ns = now_ns;
-        clock_adjust(&daemon->clock, daemon->log);
-        gossip_out_tidy(&daemon->gossip_out, now_ns);
-    }
+    if (now_ns - daemon->clocks_ns >= CLOCK_WALL_EVERY_NS)
+        look_at_clocks(daemon, now_ns);
     if (daemon->shard_count > 0 && !daemon->stopping)
         files_look(&daemon->files, now_ns, daemon->log);
     if (daemon->shard_count > 0 &&
@@ -477,6 +656,7 @@ static void turn(struct daemon *daemon)
     /* uv_run looks at timers before it sleeps. One that is due by then must not leave the sleep
      * without an end: it repeats. */
     uv_update_time(&daemon->loop);
+    daemon->wake_ns = (int64_t)uv_hrtime() + wait_ns;
     (void)uv_timer_start(&daemon->timer, on_timer, (uint64_t)(wait_ns + 999999) / 1000000,
                          TIMER_REPEAT_MS);
 }
@@ -484,9 +664,13 @@ static void turn(struct daemon *daemon)
 void control_loop_run(struct daemon *daemon)
 {
     while (!daemon->done) {
-        turn(daemon);
+        look_for_setback(daemon);
+        if (!daemon->done)
+            turn(daemon);
         if (!daemon->done)
             (void)uv_run(&daemon->loop, UV_RUN_ONCE);
+        const int64_t now_ns = (int64_t)uv_hrtime();
+        standing_woke(&daemon->standing, now_ns, now_ns - daemon->wake_ns, daemon->log);
     }
 }
 

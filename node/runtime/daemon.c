@@ -4,6 +4,7 @@
  * started before it.
  */
 #include "node/runtime/daemon.h"
+#include "node/runtime/clock_first.h"
 
 #include <inttypes.h>
 #include <sodium.h>
@@ -252,7 +253,7 @@ static void copy_text(char *out, size_t capacity, const char *text)
     (void)snprintf(out, capacity, "%s", text);
 }
 
-static void describe_node(const struct daemon *daemon, struct control_options *options)
+static void describe_node(struct daemon *daemon, struct control_options *options)
 {
     const struct config *config = daemon->config;
     options->node_id = daemon->node_id;
@@ -270,8 +271,24 @@ static void describe_node(const struct daemon *daemon, struct control_options *o
     options->weight = config->weight;
     options->shards = (uint16_t)config->shards;
     options->bootstrap = config->bootstrap;
-    options->seed_count = seeds_resolve(config, options->seeds, daemon->log);
+    options->seed_count = seeds_resolve(config, options->seeds, daemon->log, daemon->seeds_lost);
     options->seeds_pending = config->seed_count > 0 && options->seed_count == 0;
+}
+
+/* From here on time does not jump any more. */
+static int find_time(struct daemon *daemon, const struct control_options *options)
+{
+    const struct clock_first first = {.clock = &daemon->clock,
+                                      .gossip = daemon->gossip,
+                                      .out = &daemon->gossip_out,
+                                      .options = options,
+                                      .log = daemon->log};
+    if (clock_first(&first) != 0)
+        return complain(daemon, DAEMON_DATA, "out of memory");
+    daemon->started_ns = clock_now_ns(&daemon->clock);
+    daemon->waited_ns = daemon->started_ns;
+    gossip_out_fini(&daemon->gossip_out); /* when its lines were used is told by the earlier time */
+    return 0;
 }
 
 static int start_control(struct daemon *daemon)
@@ -293,6 +310,8 @@ static int start_control(struct daemon *daemon)
     options->ballots_len = ring.ballots_len;
     if (code == 0 && error != 0)
         code = complain_corrupt(daemon, "the stored ring configuration cannot be read");
+    if (code == 0)
+        code = find_time(daemon, options);
     if (code == 0 &&
         control_new(alloc_heap(), options, clock_now_ns(&daemon->clock), &daemon->control) != 0)
         code = complain(daemon, DAEMON_DATA,
@@ -663,6 +682,7 @@ static void stop(struct daemon *daemon)
     compiler_free(&daemon->compiler);
     if (daemon->mailbox.letters != NULL)
         control_loop_close(daemon);
+    lobby_free(&daemon->lobby);
     control_free(&daemon->control);
     gossip_out_fini(&daemon->gossip_out);
     socket_close(&daemon->gossip);
@@ -702,9 +722,10 @@ int daemon_check(const struct config *config)
     return result == 0 ? DAEMON_OK : DAEMON_CONFIG;
 }
 
-int daemon_run(const struct config *config)
+/* *again: the process is to begin once more, with another offset of its clock. */
+static int run(const struct config *config, bool *again)
 {
-    signals_hold();
+    *again = false;
     struct daemon *daemon = calloc(1, sizeof *daemon);
     if (daemon == NULL)
         return DAEMON_DATA;
@@ -723,11 +744,25 @@ int daemon_run(const struct config *config)
     if (code == 0) {
         control_loop_run(daemon);
         code = daemon->exit_code;
+        *again = code == 0 && daemon->again;
     }
     stop(daemon);
-    if (code == 0)
+    if (*again)
+        log_printf(daemon->log, LOG_LEVEL_WARN, "starting again, by the cluster's time");
+    else if (code == 0)
         log_printf(daemon->log, LOG_LEVEL_INFO, "stopped");
     log_output_fini(&daemon->output);
     free(daemon);
+    return code;
+}
+
+int daemon_run(const struct config *config)
+{
+    int code;
+    bool again;
+    signals_hold();
+    do
+        code = run(config, &again);
+    while (again);
     return code;
 }

@@ -19,12 +19,14 @@
 #include "node/runtime/failure.h"
 #include "node/runtime/files.h"
 #include "node/runtime/gossip_out.h"
+#include "node/runtime/lobby.h"
 #include "node/runtime/log_output.h"
 #include "node/runtime/mailbox.h"
 #include "node/runtime/room.h"
 #include "node/runtime/shard_loop.h"
 #include "node/runtime/signals.h"
 #include "node/runtime/socket.h"
+#include "node/runtime/standing.h"
 #include "storage/store.h"
 
 /* What became of the rules file: it seeds the settings, and is applied to them by SIGHUP. */
@@ -48,6 +50,8 @@ struct usage {
     bool failed; /* the last write */
 };
 
+enum { SEEDS_LOST_LEN = 256 };
+
 struct daemon {
     const struct config *config;
     struct log_output output;
@@ -65,7 +69,9 @@ struct daemon {
     void *clients[CONFIG_SHARDS_MAX];
     void *peers[CONFIG_SHARDS_MAX];
     int redis[CONFIG_SHARDS_MAX]; /* listeners; -1: none, or handed over */
+    struct lobby *lobby;          /* NULL: the shards answer clients */
     struct files files;
+    struct standing standing;
     struct room room;
     struct gossip_out gossip_out;
     struct control *control;
@@ -77,14 +83,16 @@ struct daemon {
     struct policy *policy;     /* the same with blocks and quotas in force, or NULL */
     struct people *people;     /* the quota records in force, or NULL */
     struct api_keys *api_keys; /* the API keys in force, or NULL */
-    int64_t records_ns;        /* when some of these were collected last */
+    int64_t records_ns;        /* when some of these were collected last, */
+    int64_t records_pause_ns;  /* and how long it is left at that */
     struct policy *rules_file; /* what the rules file says, until it was compared, or NULL */
     char *rules_text;          /* what the rules file held when it was read last, as it is kept
                                   (packed.h), or NULL */
     size_t rules_len;
     uint64_t rules_judged; /* version of the rules that were put in force or refused last */
     struct rules_wish rules_wish;
-    uint32_t policies_owed;    /* bits of shards that are to be given the rules in force */
+    uint32_t policies_owed; /* bits of shards that are to be given the rules in force */
+    uint64_t policies_sent[CONFIG_SHARDS_MAX]; /* how often each was given some */
     uint32_t views_owed;       /* likewise the newest view; there may have been no memory for it */
     struct view *view_told;    /* what the log knows of members, or NULL */
     bool records_owed;         /* the newest API keys or quotas found no memory; records.c */
@@ -112,16 +120,24 @@ struct daemon {
     int signals;
     struct mailbox mailbox;
     struct socket_holder holder;
+    char seeds_lost[SEEDS_LOST_LEN]; /* as of seeds_resolve */
     bool joined_due;
     bool ready_told;
-    bool waiting_told;
     bool foreign_told;
+    uint64_t twin_told; /* the other node of this one's name that was told of last, or 0 */
     bool stopping;
     bool leaving; /* for good: gossip is told */
     bool done;
-    int64_t waited_ns; /* when it was last told that no cluster was found */
+    int64_t waited_ns;       /* when seeds were last resolved while no cluster is found */
+    int64_t waiting_told_ns; /* when the log last had what is waited for, or 0 */
     int64_t stop_ns;
-    int64_t adjusted_ns;
+    int64_t health_ns;   /* when what is wrong with the node was looked at last, */
+    bool troubled;       /* and whether something was */
+    int64_t adjusted_ns; /* when the clock's rate was set last, */
+    int64_t clocks_ns;   /* and when clocks were looked at */
+    int64_t latest_ns;   /* of time, as it was seen */
+    bool again;          /* stops to start again, with another offset of its clock */
+    int64_t wake_ns;     /* when the loop wanted to wake, as uv_hrtime tells */
     int exit_code;
 };
 
@@ -163,9 +179,10 @@ void disk_keep_incarnation(struct daemon *daemon, uint64_t incarnation);
 void disk_look(struct daemon *daemon);
 
 /* ---- seeds.c ---- */
-/* The gossip addresses of the configured seeds, at most CONTROL_SEEDS_MAX; returns how many. */
+/* The gossip addresses of the configured seeds, at most CONTROL_SEEDS_MAX; returns how many.
+ * `lost`: a sentence's part on the names that stand for none, or "". `log` may be NULL. */
 uint32_t seeds_resolve(const struct config *config, char (*seeds)[VIEW_TEXT_LEN],
-                       const struct log *log);
+                       const struct log *log, char lost[SEEDS_LOST_LEN]);
 
 /* ---- records.c ---- */
 /* Collects the quota records and the API keys of the settings if they have changed: true if they
@@ -194,6 +211,8 @@ void rules_spread(struct daemon *daemon);
 bool rules_awaited(const struct daemon *daemon);
 /* After every event: puts new rules of the settings in force, seeds them, tells how edits ended. */
 void rules_look(struct daemon *daemon);
+/* Tells control by which settings all shards decide, for whoever waits for an edit. */
+void rules_note_spread(struct daemon *daemon);
 /* SIGHUP: has the rules file compiled, to be applied to the settings then. */
 void rules_reload(struct daemon *daemon);
 /* Takes what the compiler was asked for by this file: rules to be in force, or those of the file.

@@ -153,6 +153,8 @@ struct disk_stats {
     int64_t journal_commit_ns; /* how long the journal's last transaction took, sync included */
     bool failing;              /* the last write failed */
     bool journal_failing;      /* the last one of the journal */
+    bool full;                 /* for want of room, and the same of the journal */
+    bool journal_full;
 };
 
 void disk_stats(struct disk *disk, struct disk_stats *out);

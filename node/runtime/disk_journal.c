@@ -58,6 +58,7 @@ static void note_commit(struct disk *disk, int result, int64_t before_ns, size_t
     (void)pthread_mutex_lock(&disk->lock);
     const bool was_failing = disk->stats.journal_failing;
     disk->stats.journal_failing = result != TG_OK;
+    disk->stats.journal_full = result == TG_EFULL;
     if (result == TG_OK) {
         disk->stats.last_commit_unix_ns = clock_now_ns(disk->options.clock);
         disk->stats.journal_commit_ns = disk_mono_ns() - before_ns;

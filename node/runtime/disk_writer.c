@@ -75,6 +75,7 @@ static int commit(struct disk *disk, size_t count, size_t records)
     (void)pthread_mutex_lock(&disk->lock);
     const bool was_failing = disk->stats.failing;
     disk->stats.failing = result != TG_OK;
+    disk->stats.full = result == TG_EFULL;
     if (result == TG_OK) {
         disk->stats.last_commit_unix_ns = clock_now_ns(disk->options.clock);
         disk->stats.last_commit_ns = disk_mono_ns() - before_ns;

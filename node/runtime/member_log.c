@@ -1,12 +1,15 @@
 /* member_log.c - the log's account of a cluster: who came, died, came back, left, was forgotten.
  *
  * Somebody who is suspected either refutes it or is dead some seconds later, and only then is a
- * line at `info` worth it. A node that has just begun takes members of its ring for dead until it
- * has heard of them: these are told when they turn out to be alive.
+ * line at `info` worth it. One that stops in order has said so before: it alarms nobody. A node
+ * that has just begun takes members of its ring for dead until it has heard of them: these are told
+ * when they turn out to be alive.
  */
 #include "node/runtime/member_log.h"
 
 #include <inttypes.h>
+
+#include "node/cluster/control.h"
 
 struct teller {
     const struct log *log;
@@ -37,8 +40,13 @@ static void tell(struct teller *teller, enum log_level level, const struct view_
 static void tell_member(struct teller *teller, const struct view_member *before,
                         const struct view_member *now)
 {
-    if (lives(now) && !lives(before))
+    const bool stopped = before != NULL && before->stops;
+    if (lives(now) && now->stops && !stopped)
+        tell(teller, LOG_LEVEL_INFO, now, "stopped, restart expected");
+    else if (lives(now) && !now->stops && (!lives(before) || stopped))
         tell(teller, LOG_LEVEL_INFO, now, "is alive");
+    else if (now->state == VIEW_DEAD && lives(before) && now->stops)
+        tell(teller, stopped ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, now, "stopped, restart expected");
     else if (now->state == VIEW_DEAD && lives(before))
         tell(teller, LOG_LEVEL_WARN, now, "is dead: it did not answer");
     else if (now->state == VIEW_LEFT && before != NULL && before->state != VIEW_LEFT)
@@ -47,11 +55,27 @@ static void tell_member(struct teller *teller, const struct view_member *before,
         tell(teller, LOG_LEVEL_DEBUG, now, "is suspected: it does not answer");
 }
 
+/* A clock that is off, or right again; also of this node itself. */
+static void tell_clock(const struct log *log, const struct view_member *before,
+                       const struct view_member *now)
+{
+    char sentence[CLOCK_SENTENCE_LEN];
+    const bool was = before != NULL && (before->clock.verdict >= CLOCK_ALARM || before->clock.held);
+    const bool is = control_clock_sentence(now->name, &now->clock, sentence, sizeof sentence);
+    const bool changed = before == NULL || before->clock.verdict != now->clock.verdict ||
+                         before->clock.held != now->clock.held;
+    if (is && changed)
+        log_printf(log, LOG_LEVEL_WARN, "%s", sentence);
+    else if (was && now->clock.verdict == CLOCK_FINE)
+        log_printf(log, LOG_LEVEL_INFO, "the clock of %s is right again", now->name);
+}
+
 void member_log_tell(const struct log *log, const struct view *before, const struct view *now)
 {
     struct teller teller = {.log = log};
     for (uint32_t i = 0; i < now->member_count; i++) {
         const struct view_member *member = &now->members[i];
+        tell_clock(log, before != NULL ? view_find(before, member->id) : NULL, member);
         if (i != now->self)
             tell_member(&teller, before != NULL ? view_find(before, member->id) : NULL, member);
     }
@@ -63,7 +87,4 @@ void member_log_tell(const struct log *log, const struct view *before, const str
         log_printf(log, LOG_LEVEL_INFO,
                    "and so for %" PRIu32 " members more (`tidegate members` lists all)",
                    teller.untold);
-    if (before == NULL || before->epoch != now->epoch)
-        log_printf(log, LOG_LEVEL_INFO, "ring of epoch %" PRIu64 ": %s", now->epoch,
-                   now->stable ? "settled" : "vnodes are moving");
 }

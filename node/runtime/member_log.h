@@ -1,4 +1,4 @@
-/* member_log.h - what becomes of members and of the ring, a line in the log for each change.
+/* member_log.h - what becomes of members, a line in the log for each change.
  * Pure but for the log. */
 #ifndef NODE_RUNTIME_MEMBER_LOG_H
 #define NODE_RUNTIME_MEMBER_LOG_H

@@ -1,6 +1,7 @@
 /* records.c - quota records and API keys of the settings, as the sets that shards look in.
  *
- *   settings changed --> collected, at most every 250 ms --> joined with the rules (rules_file.c)
+ *   settings changed --> collected, and not again for 20 times as long as that took, 250 ms at
+ *                        most --> joined with the rules (rules_file.c)
  *
  * With 100,000 records a set takes some milliseconds to make, so each kind has one of its own,
  * which changes of other kinds leave as it is, and an import of many does not make one for each of
@@ -16,6 +17,7 @@
 #include "node/runtime/daemon_state.h"
 
 #define RECORDS_PAUSE_NS INT64_C(250000000)
+enum { PAUSE_SHARE = 20 };
 
 static size_t count_of(const struct daemon *daemon, uint32_t kind)
 {
@@ -78,6 +80,7 @@ static bool look_at_people(struct daemon *daemon)
         control_kind_missed(daemon->control, SETTINGS_QUOTA);
         daemon->records_owed = true;
         daemon->records_ns = clock_now_ns(&daemon->clock);
+        daemon->records_pause_ns = RECORDS_PAUSE_NS;
         return false;
     }
     people_free(&daemon->people);
@@ -97,6 +100,7 @@ static bool look_at_api_keys(struct daemon *daemon)
         control_kind_missed(daemon->control, SETTINGS_API_KEY);
         daemon->records_owed = true;
         daemon->records_ns = clock_now_ns(&daemon->clock);
+        daemon->records_pause_ns = RECORDS_PAUSE_NS;
         return false;
     }
     api_keys_free(&daemon->api_keys);
@@ -107,12 +111,16 @@ static bool look_at_api_keys(struct daemon *daemon)
 bool records_look(struct daemon *daemon)
 {
     const int64_t now_ns = clock_now_ns(&daemon->clock);
-    if (daemon->shard_count == 0 || now_ns - daemon->records_ns < RECORDS_PAUSE_NS)
+    if (daemon->shard_count == 0 || now_ns - daemon->records_ns < daemon->records_pause_ns)
         return false;
     daemon->records_owed = false;
     const bool people = look_at_people(daemon);
     const bool keys = look_at_api_keys(daemon);
-    if (people || keys)
-        daemon->records_ns = now_ns;
-    return people || keys;
+    if (!people && !keys)
+        return false;
+    daemon->records_ns = clock_now_ns(&daemon->clock);
+    daemon->records_pause_ns = PAUSE_SHARE * (daemon->records_ns - now_ns);
+    if (daemon->records_pause_ns > RECORDS_PAUSE_NS)
+        daemon->records_pause_ns = RECORDS_PAUSE_NS;
+    return true;
 }

@@ -16,6 +16,7 @@
  *     their blocks, API keys and quotas: without them it would allow everything. Where they cannot
  *     be read it ends, and the others go on; but first it waits for newer ones, for what it has
  *     may be of before it stopped.
+ * I4  An edit that was asked of this node is done for whoever asked when this node decides by it.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -107,8 +108,12 @@ static int take_file(struct daemon *daemon, struct compiler_job *job, char *erro
         return job->error;
     }
     if (job->error != 0) {
-        (void)snprintf(error, capacity, "%s:%u:%u: %s", daemon->config->rules, job->place.line,
-                       job->place.column, job->place.message);
+        const int len = snprintf(error, capacity, "%s:%u:%u: %s", daemon->config->rules,
+                                 job->place.line, job->place.column, job->place.message);
+        const uint32_t all = job->errors != NULL ? job->errors->count + job->errors->more : 1;
+        if (all > 1 && len > 0 && (size_t)len < capacity)
+            (void)snprintf(error + len, capacity - (size_t)len,
+                           "; and %u errors more: `tidegate rules validate` lists them", all - 1);
         return job->error;
     }
     free(daemon->rules_text);
@@ -153,10 +158,12 @@ static void spread_owed(struct daemon *daemon)
             daemon->policy != NULL ? policy_share(daemon->policy) : policy_empty(); /* I2 */
         struct policy *policy = (struct policy *)(uintptr_t)shared;
         const struct letter letter = {.kind = LETTER_POLICY, .pointer = policy};
-        if (mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter))
+        if (mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter)) {
             daemon->policies_owed &= ~(1u << i);
-        else
+            daemon->policies_sent[i]++;
+        } else {
             policy_free(&policy);
+        }
     }
 }
 
@@ -378,8 +385,12 @@ static int wish(struct daemon *daemon, uint64_t based_on, const char *note)
 void rules_reload(struct daemon *daemon)
 {
     char error[ERROR_LEN];
-    if (daemon->config->rules[0] == '\0')
+    if (daemon->config->rules[0] == '\0') {
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "SIGHUP: there is nothing to reload: this node was started without --rules; the "
+                   "rules of a cluster are changed by `tidegate rules apply FILE`");
         return;
+    }
     struct compiler_job *job = read_rules(daemon, error, sizeof error);
     if (job == NULL) {
         log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
@@ -459,9 +470,18 @@ static bool lacks_ordinals(struct daemon *daemon)
             (known.len > 0 && memcmp(known.data, daemon->ordinals, known.len) != 0));
 }
 
-void rules_look(struct daemon *daemon)
+void rules_note_spread(struct daemon *daemon)
 {
-    struct rules_wish *wanted = &daemon->rules_wish;
+    bool taken =
+        daemon->shard_count > 0 && daemon->policies_owed == 0 && daemon->records_missed_ns == 0;
+    for (uint32_t i = 0; taken && i < daemon->shard_count; i++)
+        taken = shard_loop_policies(daemon->shards[i]) == daemon->policies_sent[i];
+    if (taken)
+        control_spread(daemon->control, daemon->rules_judged);
+}
+
+static void look_at_settings(struct daemon *daemon)
+{
     struct settings_entry rules;
     const bool records_due = records_look(daemon);
     const bool missed = is_missed(daemon, daemon->records_missed_ns);
@@ -480,6 +500,14 @@ void rules_look(struct daemon *daemon)
         compile(daemon, &rules);
     }
     look_at_refused(daemon);
+    rules_note_spread(daemon);
+}
+
+void rules_look(struct daemon *daemon)
+{
+    struct rules_wish *wanted = &daemon->rules_wish;
+    struct settings_entry rules;
+    look_at_settings(daemon);
     if (wanted->state != RULES_IDLE) {
         look_at_wish(daemon);
         return;

@@ -26,16 +26,20 @@ static uint32_t add(char (*seeds)[VIEW_TEXT_LEN], uint32_t count, const char *ho
 }
 
 uint32_t seeds_resolve(const struct config *config, char (*seeds)[VIEW_TEXT_LEN],
-                       const struct log *log)
+                       const struct log *log, char lost[SEEDS_LOST_LEN])
 {
     uint32_t count = 0;
+    lost[0] = '\0';
     for (uint32_t i = 0; i < config->seed_count; i++) {
         const struct config_endpoint *seed = &config->seeds[i];
         struct addrinfo *list = NULL;
         const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
         const int error = getaddrinfo(seed->host, NULL, &hints, &list);
         if (error != 0) {
+            const size_t len = strlen(lost);
             log_printf(log, LOG_LEVEL_WARN, "seed %s: %s", seed->host, gai_strerror(error));
+            (void)snprintf(lost + len, SEEDS_LOST_LEN - len, "; seed %s cannot be resolved",
+                           seed->host);
             continue;
         }
         for (const struct addrinfo *at = list; at != NULL; at = at->ai_next) {

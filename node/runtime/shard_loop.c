@@ -21,6 +21,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -75,6 +76,8 @@ struct shard_loop {
     struct resp_loop *redis;    /* NULL: it takes none */
     struct policy *policy_next; /* rules that the shard has no room for yet, or NULL */
     uint32_t policies_held;     /* by the shard */
+    uint64_t policies_got;      /* letters so far */
+    _Atomic uint64_t policies;  /* of these, up to which one the shard has what they brought */
     const struct view *view;
     uv_loop_t loop;
     uv_async_t wake;
@@ -107,10 +110,13 @@ struct shard_loop {
     struct shard_stats told;    /* as the log told last of keys without room, */
     int64_t told_ns;            /* and when; 0: never */
     int64_t rest_ns;            /* how long the last turn took, beside reading */
-    pthread_mutex_t stats_lock; /* of the three below */
+    pthread_mutex_t stats_lock; /* of what is below */
     struct shard_stats stats;
     struct resp_stats redis_stats;
     int64_t stats_asked_ns;
+    struct cluster_time_sample clocks[SHARD_LOOP_CLOCKS_MAX];
+    uint32_t clocks_count;
+    int64_t clocks_ns; /* when they were left there; the loop's own */
 };
 
 static int64_t now_of(const struct shard_loop *loop)
@@ -342,6 +348,7 @@ static void take_policy(struct shard_loop *loop, struct policy *policy)
 {
     policy_free(&loop->policy_next);
     loop->policy_next = policy;
+    loop->policies_got++;
 }
 
 /* Takes back what no waiting request refers to any more, and gives the newest rules if the shard
@@ -357,6 +364,7 @@ static void exchange_policies(struct shard_loop *loop)
     if (loop->policy_next == NULL || loop->policies_held == POLICIES_HELD_MAX)
         return;
     shard_policy(loop->options.shard, loop->policy_next);
+    atomic_store(&loop->policies, loop->policies_got);
     loop->policy_next = NULL;
     loop->policies_held++;
 }
@@ -445,6 +453,31 @@ static bool stats_due(struct shard_loop *loop)
     (void)pthread_mutex_unlock(&loop->stats_lock);
     return now_ns - asked_ns < (int64_t)STATS_LONG_MS * 1000000 ||
            now_ns - loop->stats_ns >= (int64_t)STATS_EVERY_MS * 1000000;
+}
+
+/* Leaves what peers' keep-alives say of their clocks where control finds it. */
+static void tell_clocks(struct shard_loop *loop)
+{
+    const int64_t now_ns = now_of(loop);
+    shard_wall(loop->options.shard, clock_wall_ns(loop->options.clock));
+    if (now_ns - loop->clocks_ns < CLOCK_WALL_EVERY_NS / 2)
+        return;
+    loop->clocks_ns = now_ns;
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    loop->clocks_count += shard_clocks(loop->options.shard, loop->clocks + loop->clocks_count,
+                                       (uint32_t)SHARD_LOOP_CLOCKS_MAX - loop->clocks_count);
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+uint32_t shard_loop_clocks(struct shard_loop *loop,
+                           struct cluster_time_sample out[SHARD_LOOP_CLOCKS_MAX])
+{
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    const uint32_t count = loop->clocks_count;
+    memcpy(out, loop->clocks, count * sizeof *out);
+    loop->clocks_count = 0;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+    return count;
 }
 
 static void tell_control(struct shard_loop *loop)
@@ -574,6 +607,7 @@ static void turn(struct shard_loop *loop)
     journal(loop);
     write_back(loop, began_ns - before_ns);
     tell_control(loop);
+    tell_clocks(loop);
     loop->rest_ns = now_of(loop) - began_ns;
     if (!loop->closed && loop->clients_due &&
         !clients_waiting(loop->clients)) /* replies were sent */
@@ -729,12 +763,13 @@ void shard_loop_wake(struct shard_loop *loop)
     (void)uv_async_send(&loop->wake);
 }
 
-void shard_loop_stats(struct shard_loop *loop, struct shard_stats *out)
+void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *out)
 {
     const int64_t now_ns = now_of(loop);
     (void)pthread_mutex_lock(&loop->stats_lock);
     *out = loop->stats;
-    loop->stats_asked_ns = now_ns;
+    if (asked)
+        loop->stats_asked_ns = now_ns;
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -743,6 +778,11 @@ void shard_loop_redis_stats(struct shard_loop *loop, struct resp_stats *out)
     (void)pthread_mutex_lock(&loop->stats_lock);
     *out = loop->redis_stats;
     (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+uint64_t shard_loop_policies(const struct shard_loop *loop)
+{
+    return atomic_load(&loop->policies);
 }
 
 void shard_loop_join(struct shard_loop *loop)

@@ -49,10 +49,17 @@ MUST_USE int shard_loop_start(struct shard_loop *loop, struct disk *disk);
 /* The mailbox of the loop, and its wake-up for disk results: any thread. */
 struct mailbox *shard_loop_mailbox(struct shard_loop *loop);
 void shard_loop_wake(struct shard_loop *loop);
-/* A recent copy of the shard's counters. Any thread. */
-void shard_loop_stats(struct shard_loop *loop, struct shard_stats *out);
+/* A recent copy of the shard's counters; `asked`: newer ones are wanted for a while. Any thread. */
+void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *out);
 /* The same of its Redis clients; zeros if it takes none. */
 void shard_loop_redis_stats(struct shard_loop *loop, struct resp_stats *out);
+/* How many of the LETTER_POLICY that it was sent are in force: by the last of these, or a later
+ * one. Any thread. */
+uint64_t shard_loop_policies(const struct shard_loop *loop);
+/* What the shard saw of its peers' clocks since the last call; returns how many. Any thread. */
+enum { SHARD_LOOP_CLOCKS_MAX = 256 };
+uint32_t shard_loop_clocks(struct shard_loop *loop,
+                           struct cluster_time_sample out[SHARD_LOOP_CLOCKS_MAX]);
 /* Waits for the thread to end (after LETTER_STOP). */
 void shard_loop_join(struct shard_loop *loop);
 /* After the join: a tally of people and API keys that control has not got yet, the caller's; NULL

@@ -271,9 +271,9 @@ def test_tables_choose_their_columns(node):
                      re.MULTILINE)
     assert re.search(r"^ +700  signup ", tidegate("rules", "list", endpoint=node.endpoint).stdout, re.MULTILINE)
     status = tidegate("status", endpoint=node.endpoint).stdout
-    assert re.search(r"^healthy +yes$", status, re.MULTILINE)
-    assert re.search(r"^members +alive 3, suspect 0, dead 0, left 0$", status, re.MULTILINE)
-    assert re.search(r"^counter_19 +19$", status, re.MULTILINE)
+    assert status.startswith("HEALTHY:  3 nodes") and "counter_19" not in status
+    assert re.search(r"^nodes +3 alive$", status, re.MULTILINE)
+    assert re.search(r"^( +|other +)counter_19 +19$", tidegate("status", "--all", endpoint=node.endpoint).stdout, re.MULTILINE)
 
 
 def test_an_error_of_administration_is_the_nodes_sentence(node):
@@ -338,6 +338,7 @@ def test_drain_asks_the_same_node_until_nothing_is_left(node):
     done = tidegate("drain", endpoint=node.endpoint)
     assert done.returncode == ALLOWED and done.stdout.startswith("n1 is drained")
     assert done.stderr == "tidegate: n1: 9 vnodes left\n"
+    assert all("@" in question.pop("author") for _, question in node.asked), "the log is told who asks"
     assert node.asked == [("drain", {})] + [("drain", {"id": "00000000000000a1"})] * 2
 
 
@@ -366,6 +367,7 @@ def test_a_removal_says_what_it_waits_for_and_what_refuses_it(node):
     done = tidegate("remove", "n3", endpoint=node.endpoint)
     assert (done.returncode, done.stdout) == (ALLOWED, "n3 is out of the ring\n")
     assert done.stderr == "tidegate: n3: the ring configuration is changing\n"
+    assert all("@" in question.pop("author") for _, question in node.asked), "the log is told who asks"
     assert node.asked == [("remove", {"node": "n3", "force": False})] * 2
     node.replies["remove"] = (-18, "n3 is alive: ask itself")
     done = tidegate("remove", "n3", endpoint=node.endpoint)

@@ -321,12 +321,12 @@ def test_a_stepped_wall_clock_changes_no_decision(new_cluster, tmp_path, step_s)
     with cluster.client() as client:
         assert all(client.check(key, limit, cost=6).allowed for key, limit in keys.items())
         clock.step_to(step_s)
-        wait_for(lambda: "wall clock is" in stepped.log(), 30, "the node tells the step")
+        wait_for(lambda: "the wall clock of n2 is" in stepped.log(), 30, "the node tells the step")
         for key, limit in keys.items():
             answer = client.check(key, limit, cost=4)
             assert answer.allowed and answer.used == 10, (key, answer)
             assert not client.check(key, limit).allowed
         clock.step_to(0)
-        wait_for(lambda: "followed again" in stepped.log(), 30, "it is back")
+        wait_for(lambda: "the clock of n2 is right again" in stepped.log(), 30, "it is back")
         assert not any(client.check(key, limit).allowed for key, limit in keys.items())
     cluster.wait_healthy()

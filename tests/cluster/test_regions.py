@@ -173,7 +173,7 @@ def test_a_node_does_not_start_in_another_region_by_its_data(regions):
 
 def known(node, name):
     """What the node says of a member, None if it does not list it."""
-    return next((member for member in node.answer("members") if member["name"] == name), None)
+    return next((member for member in node.answer("members", "--all") if member["name"] == name), None)
 
 
 # Whoever is asked, a dead member is removed by the nodes of its region, which may stand before its name.

@@ -5,6 +5,7 @@
  * them; a frame of join.h; one of register_wire.h. Property: what was decoded can be written, reads
  * as the same, and is then written as the same bytes.
  */
+#include "node/cluster/figures.h"
 #include "node/cluster/join.h"
 #include "node/cluster/peer_wire.h"
 #include "node/cluster/register_wire.h"
@@ -216,6 +217,18 @@ static void try_register(const uint8_t *bytes, size_t len)
     ASSERT(a == b && memcmp(first, second, (size_t)a) == 0);
 }
 
+static void try_figures(const uint8_t *bytes, size_t len)
+{
+    struct figures_frame frame;
+    if (figures_decode(bytes, len, &frame) != 0) {
+        return;
+    }
+    const int a = figures_encode(&frame, first, sizeof(first));
+    ASSERT(a > 0 && a <= FIGURES_FRAME_MAX && figures_decode(first, (size_t)a, &frame) == 0);
+    const int b = figures_encode(&frame, second, sizeof(second));
+    ASSERT(a == b && memcmp(first, second, (size_t)a) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct fuzz_input input = fuzz_open(data, len);
@@ -229,6 +242,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         try_records(bytes, rest_len);
     } else if (kind == 2) {
         try_join(bytes, rest_len);
+        try_figures(bytes, rest_len);
     } else {
         try_register(bytes, rest_len);
     }

@@ -43,6 +43,8 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(pauses, "pauses", true)                                                                      \
     X(starved, "nodes without a processor for a while", true)                                      \
     X(clock_steps, "clock steps", true)                                                            \
+    X(wrong_clocks, "clocks that are wrong", true)                                                 \
+    X(clock_restarts, "nodes that start again, for their time was off", true)                      \
     X(full_disks, "full disks", true)                                                              \
     X(brims, "all disks full at once", true)                                                       \
     X(refused_values, "values that a full disk refused", true)                                     \
@@ -54,6 +56,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(settings_copies, "settings: complete copies", true)                                          \
     X(settings_lineages, "settings: lineages forced", true)                                        \
     X(settings_apart, "settings: one version, two histories", false)                               \
+    X(troubles, "troubles that members told of themselves", true)                                  \
     X(wild, "frames of a faulty member", true)                                                     \
     X(rule_changes, "rule changes", true)                                                          \
     X(terms, "terms opened", true)                                                                 \

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "node/cluster/retry.h"
 #include "node/cluster/settings.h"
+#include "tests/sim/clocks.h"
 #include "tests/sim/sim.h"
 
 enum {
@@ -321,7 +322,7 @@ void node_start(struct sim *sim, struct node *node)
     node->control_tick_at_ns = SIM_NEVER;
     memset(node->held, 0, sizeof node->held);
     memset(node->pulling, 0, sizeof node->pulling);
-    shell_clock_start(sim, node);
+    clocks_start(sim, node);
     net_started(sim, node->index);
     fill_options(sim, node, options);
     const int error = control_new(sim->allocator, options, shell_clock(sim, node), &node->control);
@@ -414,6 +415,7 @@ static void end_process(struct sim *sim, struct node *node)
     node->drains = false;
     node->leaves = false;
     node->paused_until_ns = 0;
+    clocks_ended(sim, node);
 }
 
 void node_crash(struct sim *sim, struct node *node, bool told)
@@ -642,6 +644,7 @@ static void carry_out(struct sim *sim, struct node *node, const struct event *ev
         shell_control_done(sim, node);
         break;
     case EVENT_CONTROL_TICK:
+        clocks_look(sim, node);
         control_tick(node->control, shell_clock(sim, node), &sim->effects);
         shell_control_done(sim, node);
         break;
@@ -670,11 +673,17 @@ bool node_event(struct sim *sim, const struct event *event)
     if ((frame && !net_arrived(sim, event)) || stale(node, event))
         return false;
     sim->acting = node->index;
+    if (clocks_set_back(sim, node)) {
+        node_crash(sim, node, true);
+        return true;
+    }
     carry_out(sim, node, event);
     if (node->up)
         check_event(sim, node); /* of one that ends now too: it has answered some of its step */
     if (sim->crash_due && node->up) {
         sim->coverage.mid_steps++;
+        node_crash(sim, node, true);
+    } else if (node->up && clocks_judge(sim, node)) {
         node_crash(sim, node, true);
     }
     sim->crash_due = false;

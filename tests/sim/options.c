@@ -30,6 +30,7 @@ enum {
     LEASE_ONE_IN = 7,
     HOLD_ONE_IN = 6,
     WILD_ONE_IN = 8,
+    CLOCKS_ONE_IN = 8,
     ABROAD_ONE_IN = 10,
     THIRD_ONE_IN = 2,
     GLOBAL_ONE_IN = 8,
@@ -193,6 +194,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_early(seed, 0x737461727669, STARVE_ONE_IN, "starve", out); /* no kept seed */
     draw_early(seed, 0x77696c89, WILD_ONE_IN, "wild", out);         /* no kept seed */
     draw_early(seed, 0x6563686f3f, ECHO_ONE_IN, "echo", out);       /* no kept seed */
+    draw_early(seed, 0x636c6f636b, CLOCKS_ONE_IN, "clocks", out);
     draw_regions(seed, 0x6162726f617b, ABROAD_ONE_IN, abroad, out);
     draw_regions(seed, 0x676c6f6262f2, GLOBAL_ONE_IN, global, out);
 }

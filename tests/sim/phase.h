@@ -67,6 +67,8 @@ bool step_owned(struct sim *sim);   /* all are back, and each vnode is decided b
 bool step_rest(struct sim *sim);    /* and all replicas are in step */
 bool step_equal(struct sim *sim);   /* and hold the same */
 bool step_back(struct sim *sim);    /* who is down starts again, and all are at rest */
+bool step_ill(struct sim *sim);     /* a member has troubles, and all know it */
+bool step_told(struct sim *sim);    /* all know what is wrong with each, and soon nothing is */
 bool step_exact(struct sim *sim);   /* judged: exactly the limits */
 bool step_kept(struct sim *sim);    /* judged: as exact, but repeated checks may be charged twice */
 bool step_found(struct sim *sim);   /* other regions are founded */
@@ -112,8 +114,15 @@ extern const struct phase_step phase_hold[];
 extern const struct phase_step phase_abroad[];
 extern const struct phase_step phase_global[];
 extern const struct phase_step phase_wild[];
+extern const struct phase_step phase_clocks[];
 bool phase_abroad_fits(const struct sim *sim);
 bool phase_join_fits(const struct sim *sim);
+
+/* ---- what members tell of themselves (phase_health.c) ---------------------------------------- */
+
+/* Troubles that depend on the seed, the step and `turn` alone. */
+uint32_t health_draw(const struct sim *sim, uint64_t turn);
+void health_trouble(struct sim *sim, struct node *node, uint32_t troubles);
 
 /* ---- answers to what phases asked ------------------------------------------------------------ */
 

@@ -47,9 +47,9 @@ static bool crash(struct sim *sim)
 }
 
 const struct phase_step phase_idle[] = {
-    {"half", step_some},     {"quiet", step_quiet}, {"crash", crash},
-    {"enough", step_enough}, {"drain", step_drain}, {"audit", step_audit},
-    {"judge", step_exact},   {"back", step_back},   {NULL, NULL},
+    {"half", step_some},     {"quiet", step_quiet}, {"ill", step_ill},     {"crash", crash},
+    {"enough", step_enough}, {"drain", step_drain}, {"audit", step_audit}, {"judge", step_exact},
+    {"back", step_back},     {"told", step_told},   {NULL, NULL},
 };
 
 /* The one that crashed comes back under load, and takes its share back. */

@@ -1,7 +1,7 @@
 /* phase_wild.c - a member that has gone wrong sends what it must not, and then is mended.
  *
  *   wild   for a while a member sends valid frames of each kind with wild numbers, in its own name
- *          and in those of others, under load                 W1 - W3, and as form
+ *          and in those of others, under load                 W1 - W4, and as form
  *
  * Numbers are near the end of their range, or just beyond what may be believed. Frames of gossip,
  * of the ring's and the settings' registers, of configurations and settings are in anybody's name;
@@ -12,6 +12,8 @@
  *     H1 of the files that judge them hold all the time.
  * W3  When it is mended, everybody holds everybody for alive within so many seconds, and the ring
  *     is that of before.
+ * W4  It lies about what is wrong with others, too, and nobody believes it for long: T2 of
+ *     phase_health.c.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -281,6 +283,27 @@ static void act(struct sim *sim)
     acts[pick(sim, sizeof acts / sizeof *acts)](sim);
 }
 
+/* Somebody falls ill, and the faulty member says something else of it, as if it said so itself. */
+static void lie(struct sim *sim)
+{
+    struct node *ill = &sim->nodes[sim->plan.left / 8 % sim->node_count];
+    wild.from = &sim->nodes[sim->plan.victim];
+    if (!ill->up || !ill->member)
+        return;
+    health_trouble(sim, ill, health_draw(sim, sim->plan.left));
+    wild.as = wild.from;
+    for (uint32_t i = 0; i < sim->node_count && ill != wild.from; i++) {
+        struct swim_slot slot = {.used = true, .member.record = *record_of(ill)};
+        wild.to = &sim->nodes[i];
+        if (!wild.to->up || !wild.to->member || wild.to == wild.from)
+            continue;
+        slot.member.incarnation = slot.member.record.incarnation;
+        slot.member.record.version += 1 + sim->plan.left;
+        slot.member.record.flags ^= health_flags(health_draw(sim, sim->plan.left + i + 1));
+        gossip(sim, &slot, record_of(wild.as)->incarnation);
+    }
+}
+
 static bool go_wild(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
@@ -292,6 +315,8 @@ static bool go_wild(struct sim *sim)
     if (plan->left == 0)
         return true;
     plan->left--;
+    if (plan->left % 8 == 0)
+        lie(sim);
     act(sim);
     phase_wait(sim, (int64_t)pick(sim, PAUSE_MS));
     return false;
@@ -318,7 +343,8 @@ static bool all_alive(struct sim *sim)
 }
 
 const struct phase_step phase_wild[] = {
-    {"some", step_some},   {"wild", go_wild},       {"alive", all_alive},  {"owned", step_owned},
-    {"rest", step_rest},   {"enough", step_enough}, {"drain", step_drain}, {"rest", step_rest},
-    {"equal", step_equal}, {"audit", step_audit},   {"judge", step_kept},  {NULL, NULL},
+    {"some", step_some},   {"wild", go_wild},     {"alive", all_alive},    {"told", step_told},
+    {"owned", step_owned}, {"rest", step_rest},   {"enough", step_enough}, {"drain", step_drain},
+    {"rest", step_rest},   {"equal", step_equal}, {"audit", step_audit},   {"judge", step_kept},
+    {NULL, NULL},
 };

@@ -16,43 +16,13 @@
 
 enum { EFFECT_END_PPM = 40, DURABLE_END_PPM = 50000 };
 
-/* ---- clocks ---------------------------------------------------------------------------------- */
-
-/* What a monotonic clock that drifts has counted. */
-static int64_t mono_ns(const struct sim *sim, const struct node *node)
-{
-    return sim->now_ns + sim->now_ns / 1000 * node->drift_ppb / 1000000;
-}
-
-static int64_t wall_ns(const struct sim *sim, const struct node *node)
-{
-    return SIM_EPOCH + sim->now_ns + node->wall_offset_ns;
-}
-
-void shell_clock_start(struct sim *sim, struct node *node)
-{
-    node->course = clock_course_start(mono_ns(sim, node), wall_ns(sim, node));
-    node->next_adjust_ns = sim->now_ns + CLOCK_ADJUST_EVERY_NS;
-}
-
-int64_t shell_clock(struct sim *sim, struct node *node)
-{
-    const int64_t mono = mono_ns(sim, node);
-    if (sim->now_ns >= node->next_adjust_ns) {
-        int64_t difference_ns;
-        node->course = clock_course_adjust(&node->course, mono, wall_ns(sim, node), &difference_ns);
-        node->next_adjust_ns = sim->now_ns + CLOCK_ADJUST_EVERY_NS;
-    }
-    return clock_course_at(&node->course, mono);
-}
+/* ---- when to tick ---------------------------------------------------------------------------- */
 
 /* The true time of a moment that is near by the node's clock. */
 static int64_t true_time(struct sim *sim, struct node *node, int64_t at_ns)
 {
     return sim->now_ns + (at_ns - shell_clock(sim, node));
 }
-
-/* ---- when to tick ---------------------------------------------------------------------------- */
 
 void shell_tick_at(struct sim *sim, struct node *node, uint8_t shard, int64_t at_ns)
 {

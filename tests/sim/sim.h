@@ -238,8 +238,7 @@ struct disk {
 struct node {
     uint8_t index;
     uint64_t id;
-    uint64_t
-        former_ids[SIM_FORMERS_MAX]; /* before its disks were lost; others still send to them */
+    uint64_t former_ids[SIM_FORMERS_MAX]; /* before its disks were lost; still sent to */
     uint32_t former_count;
     bool member; /* is to be in the ring */
     bool up;
@@ -251,9 +250,12 @@ struct node {
     bool bootstrap;
     uint16_t shard_count;
     int32_t drift_ppb;          /* of its monotonic clock */
+    int64_t boot_offset_ns;     /* what that was stepped by */
     int64_t wall_offset_ns;     /* its wall clock minus the true time */
     struct clock_course course; /* the shipped clock */
     int64_t next_adjust_ns;
+    int64_t latest_ns; /* of its time, as it was seen */
+    bool again;        /* it stops to start again with another time */
     int64_t paused_until_ns;
     uint64_t boots;
     struct control *control;
@@ -792,9 +794,7 @@ void disk_fini(struct disk *disk);
 /* ---- shell.c --------------------------------------------------------------------------------- */
 
 /* The node's own clock. */
-int64_t shell_clock(struct sim *sim, struct node *node);
-/* The clock of a process that starts now. */
-void shell_clock_start(struct sim *sim, struct node *node);
+int64_t shell_clock(const struct sim *sim, const struct node *node);
 /* Ticks the shard, or the control core, at `at_ns` at the latest. */
 void shell_tick_at(struct sim *sim, struct node *node, uint8_t shard, int64_t at_ns);
 void shell_control_tick_at(struct sim *sim, struct node *node, int64_t at_ns);

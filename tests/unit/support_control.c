@@ -193,12 +193,15 @@ static void send_frame(struct net *net, uint32_t at, const struct effect *effect
     const struct net_node *node = &net->nodes[at];
     struct join_message message;
     struct register_frame frame;
+    struct figures_frame figures;
     static struct settings_frame settings;
     net->sent++;
     if (register_wire_decode(effect->bytes, effect->len, &frame) == 0) {
         net->asked[frame.message.type] += !frame.settings;
     } else if (settings_wire_decode(effect->bytes, effect->len, &settings) == 0) {
         assert_false(node->group);
+    } else if (figures_decode(effect->bytes, effect->len, &figures) == 0) {
+        net->figures++;
     } else if (join_is(effect->bytes, effect->len)) {
         assert_int_equal(join_decode(effect->bytes, effect->len, &message), 0);
         net->told[message.type]++;

@@ -73,6 +73,7 @@ struct net {
     size_t frame_count;
     uint32_t told[JOIN_CONFIG + 1];    /* frames of each join_type that were sent */
     uint32_t asked[REGISTER_TYPE_END]; /* the same of each register_type */
+    uint32_t figures;                  /* frames of figures.h */
     uint32_t sent;                     /* frames of any kind */
 };
 

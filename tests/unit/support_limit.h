@@ -29,7 +29,12 @@ struct limit_model {
     /* What every operation but a peek leaves for good: more than `most` that is used, because time
      * went back, or what has left the window. NULL: nothing. */
     void (*tidy)(void *state, int64_t now_ns, uint64_t most);
+    /* From when on the state tells something, if it came with a right clock. What lies further
+     * ahead of now than clocks differ is exhausted as of now, from the next operation but a peek
+     * on. */
+    int64_t (*begins)(void *state);
     void *state;
+    size_t state_len;
 };
 
 /* Runs `operations` random operations with random gaps (sometimes backwards) and asserts that the

@@ -297,7 +297,7 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"blocks a", "unexpected 'a'"},
         {"rules nonsense", "'rules nonsense'"},
         {"check", "needs attributes"},
-        {"check a=b --explian", "unknown flag '--explian'"},
+        {"check a=b --frobnicate", "unknown flag '--frobnicate'"},
         {"check a=b --explain=yes", "takes no value"},
         {"status --explain", "'status' does not take --explain"},
         {"rules explain", "needs attributes (name=value)"},
@@ -306,7 +306,6 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"rules explain a=b --key k", "does not take --key"},
         {"rules list --rules x.yaml", "'rules list' does not take --rules"},
         {"check a=b -x", "unknown flag '-x'"},
-        {"check a=b --costs 2", "unknown flag '--costs'"},
         {"check a=b --cost", "--cost needs a value"},
         {"check a=b --cost 1 --cost 2", "--cost is given twice"},
         {"check a=b --at-most=yes", "takes no value"},
@@ -346,6 +345,27 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         refuses(wrong[i].line, CLI_EXIT_USAGE, wrong[i].words);
 }
 
+/* Whoever mistypes a command or a flag is told what was probably meant. */
+static void what_was_probably_meant_is_named(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *words;
+    } wrong[] = {
+        {"check a=b --explian", "unknown flag '--explian'; did you mean --explain?"},
+        {"check a=b --explian=x", "did you mean --explain?"},
+        {"check a=b --costs 2", "unknown flag '--costs'; did you mean --cost?"},
+        {"stauts", "unknown command 'stauts'; did you mean 'status'?"},
+        {"rule list", "unknown command 'rule'; did you mean 'rules'?"},
+        {"rules aply x", "history or rollback; did you mean apply?"},
+        {"validate x", "unknown command 'validate'; did you mean 'rules validate'?"},
+        {"help membres", "unknown command 'membres'; did you mean 'members'?"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        refuses(wrong[i].line, CLI_EXIT_USAGE, wrong[i].words);
+}
+
 /* How many members are waited for is said to who waits. */
 static void members_are_waited_for(void **state)
 {
@@ -355,7 +375,13 @@ static void members_are_waited_for(void **state)
     assert_true(out.wait_healthy && out.members == 3);
     accepts(&out, "status --wait healthy");
     assert_int_equal(out.members, 0);
-    refuses("status --members 3", CLI_EXIT_USAGE, "--members needs --wait");
+    refuses("status --members 3", CLI_EXIT_USAGE, "--members N needs --wait");
+    refuses("status --members all --wait healthy --node n1", CLI_EXIT_USAGE, "--node excludes");
+    accepts(&out, "status --members all --node n2");
+    assert_true(out.all_members && out.members == 0);
+    assert_string_equal(out.node, "n2");
+    accepts(&out, "status --all --watch");
+    assert_true(out.all && out.watch && out.node == NULL && !out.all_members);
     refuses("members --members 3", CLI_EXIT_USAGE, "'members' does not take --members");
     refuses("status --wait healthy --members 0", CLI_EXIT_INVALID, "--members is 0; expected 1");
     refuses("status --wait healthy --members all", CLI_EXIT_INVALID, "--members");
@@ -623,6 +649,7 @@ int main(void)
         cmocka_unit_test(help_knows_its_topic),
         cmocka_unit_test(help_on_a_group_names_its_commands),
         cmocka_unit_test(a_wrong_shape_is_a_usage_error),
+        cmocka_unit_test(what_was_probably_meant_is_named),
         cmocka_unit_test(members_are_waited_for),
         cmocka_unit_test(quotas_are_set_by_user),
         cmocka_unit_test(the_user_to_list_behind_is_bounded),

@@ -9,10 +9,11 @@
 #include <cmocka.h>
 
 #include "client/protocol/wire.h"
+#include "node/cluster/control_state.h"
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 
-enum { SESSION = 77, SEQ = 5, TOKENS_MAX = 1024, FRAME_LEN = 16384 };
+enum { SESSION = 77, SEQ = 5, TOKENS_MAX = 2048, FRAME_LEN = 16384 };
 
 static const char RULES[] = "rules:\n"
                             "  - name: per-user\n"
@@ -131,6 +132,100 @@ static void status_has_the_documented_fields(void **state)
     assert_int_equal(mp_get_array(&at), 1);
     at = tokens_field(at, "checks");
     assert_int_equal(mp_get_uint(&at), 3);
+    net_free(net);
+}
+
+static void ask_figures(struct net *net, struct answer *answer)
+{
+    uint8_t frame[256];
+    struct mp_writer writer;
+    mp_writer_init(&writer, frame, sizeof frame);
+    wire_begin_admin(&writer, SESSION, SEQ, "status");
+    mp_put_map(&writer, 1);
+    mp_put_str(&writer, "figures");
+    mp_put_bool(&writer, true);
+    ask_frame(net, frame, writer.len, answer);
+}
+
+/* Every node is told with its health and its figures, which are gathered when they are asked for.
+ */
+static void status_has_a_row_a_node_with_its_health_and_figures(void **state)
+{
+    static const char *const fields[] = {
+        "name",    "id",    "own",    "region",  "zone",   "state",   "state_for_ms",
+        "ring",    "voter", "client", "version", "rtt_us", "skew_us", "unreachable_since",
+        "figures", "health"};
+    struct net *net = net_cluster(3);
+    struct answer answer = {.policy = NULL};
+    const struct shard_stats stats = {.checks = 7};
+    const struct control_report report = {.shards = &stats, .shard_count = 1, .storage_ok = true};
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        (void)control_look(net->nodes[i].control, net->now_ns, &report);
+    control_trouble(net->nodes[2].control, net->now_ns, HEALTH_BIT(HEALTH_DISK_FULL));
+    ask_figures(net, &answer);
+    assert_int_equal(tokens_uint(value_of(&answer), "figures_awaited"), 2);
+    net_run(net, NET_SECOND);
+    ask_figures(net, &answer);
+    assert_int_equal(tokens_uint(value_of(&answer), "figures_awaited"), 0);
+    struct mp_cursor at = tokens_field(value_of(&answer), "healthy");
+    assert_false(mp_get_bool(&at));
+    at = tokens_field(value_of(&answer), "conditions");
+    assert_int_equal(mp_get_array(&at), 1);
+    tokens_assert_text(at, "code", "disk_full");
+    at = tokens_field(value_of(&answer), "nodes");
+    assert_int_equal(mp_get_array(&at), 3);
+    tokens_assert_text(at, "name", "n1");
+    assert_fields(at, fields, sizeof fields / sizeof *fields);
+    mp_skip(&at);
+    tokens_assert_text(at, "name", "n2");
+    assert_int_equal(tokens_uint(tokens_field(at, "figures"), "checks"), 7);
+    mp_skip(&at);
+    tokens_assert_text(at, "name", "n3");
+    struct mp_cursor codes = tokens_field(at, "health");
+    assert_int_equal(mp_get_array(&codes), 1);
+    assert_text(codes, "disk_full");
+    assert_int_equal(tokens_uint(tokens_field(at, "figures"), "checks"), 7);
+    net_free(net);
+}
+
+static void change(struct net *net, uint64_t number, uint32_t kind, const char *name, bool removes)
+{
+    const struct control_edit_request request = {
+        .id = {number, number},
+        .kind = kind,
+        .removes = removes,
+        .based_on = SETTINGS_ANY,
+        .name = {name, strlen(name)},
+        .value = {"12345678reason", removes ? 0 : 14},
+        .author = {"ada@vm", 6},
+        .note = {"why", 3},
+    };
+    assert_int_equal(control_edit(net->nodes[0].control, net->now_ns, &request), 0);
+    net_run(net, NET_SECOND);
+}
+
+static void status_has_the_last_changes_of_people(void **state)
+{
+    struct net *net = net_cluster(1);
+    struct answer answer = {.policy = NULL};
+    (void)state;
+    static const char *const users[] = {"eve", "bob", "ann", "joe"};
+    for (uint64_t i = 0; i < 4; i++)
+        change(net, 1 + i, SETTINGS_QUOTA, users[i], false);
+    change(net, 5, SETTINGS_BLOCK, "attr user=mallory", false);
+    change(net, 6, SETTINGS_BLOCK, "attr user=mallory", true);
+    ask(net, "status", NULL, &answer);
+    struct mp_cursor at = tokens_field(value_of(&answer), "changes");
+    assert_int_equal(mp_get_array(&at), 5);
+    tokens_assert_text(at, "says", "unblocked user=mallory");
+    tokens_assert_text(at, "author", "ada@vm");
+    tokens_assert_text(at, "note", "why");
+    assert_int_equal(tokens_uint(at, "time_ms") / 100000, (uint64_t)net->now_ns / 1000000 / 100000);
+    mp_skip(&at);
+    tokens_assert_text(at, "says", "blocked user=mallory");
+    mp_skip(&at);
+    tokens_assert_text(at, "says", "quota of joe set");
     net_free(net);
 }
 
@@ -463,6 +558,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_has_the_documented_fields),
+        cmocka_unit_test(status_has_a_row_a_node_with_its_health_and_figures),
+        cmocka_unit_test(status_has_the_last_changes_of_people),
         cmocka_unit_test(a_shard_without_room_for_its_peers_makes_the_node_unhealthy),
         cmocka_unit_test(a_newcomer_outside_the_ring_makes_the_cluster_unhealthy),
         cmocka_unit_test(members_and_ring_list_every_node),

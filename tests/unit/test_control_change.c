@@ -13,7 +13,7 @@
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 
-enum { TOKENS_MAX = 512, FRAME_LEN = 8192, TEXT_LEN = 512 };
+enum { TOKENS_MAX = 4096, FRAME_LEN = 65536, TEXT_LEN = 512 };
 
 struct answer {
     uint8_t frame[FRAME_LEN];
@@ -23,7 +23,7 @@ struct answer {
 };
 
 /* Asks node `at`, which holds `held` vnodes; `node` and `id` are arguments, or NULL; of remove,
- * `id` is a region. */
+ * `id` is a region; of members, `force` is all. */
 static int ask(struct net *net, uint32_t at, const char *command, const char *node, bool force,
                const char *id, uint32_t held, struct answer *answer)
 {
@@ -39,7 +39,7 @@ static int ask(struct net *net, uint32_t at, const char *command, const char *no
     mp_writer_init(&writer, frame, sizeof frame);
     wire_begin_admin(&writer, 1, 2, command);
     mp_put_map(&writer, 1u + (node != NULL) + (id != NULL));
-    mp_put_str(&writer, "force");
+    mp_put_str(&writer, strcmp(command, "members") == 0 ? "all" : "force");
     mp_put_bool(&writer, force);
     if (node != NULL) {
         mp_put_str(&writer, "node");
@@ -101,7 +101,7 @@ static void bury(struct net *net, uint32_t at)
 static void assert_place(struct net *net, const char *name, const char *place)
 {
     struct answer answer;
-    assert_int_equal(ask(net, 0, "members", NULL, false, NULL, 0, &answer), 0);
+    assert_int_equal(ask(net, 0, "members", NULL, true, NULL, 0, &answer), 0);
     struct mp_cursor row = value_of(&answer);
     for (uint32_t rows = mp_get_array(&row); rows > 0; rows--) {
         struct mp_cursor at = tokens_field(row, "name");
@@ -114,6 +114,86 @@ static void assert_place(struct net *net, const char *name, const char *place)
         mp_skip(&row);
     }
     fail_msg("no member %s", name);
+}
+
+/* The names in `members` of node `at`, in their order, and how many are dead in its totals. */
+static void assert_listed(struct net *net, uint32_t at, const char *names, uint64_t dead)
+{
+    struct answer answer;
+    char listed[TEXT_LEN] = "";
+    assert_int_equal(ask(net, at, "members", NULL, false, NULL, 0, &answer), 0);
+    struct mp_cursor row = value_of(&answer);
+    for (uint32_t rows = mp_get_array(&row); rows > 0; rows--) {
+        struct mp_cursor name = tokens_field(row, "name");
+        const size_t len = strlen(listed);
+        char found[TEXT_LEN / 2];
+        mp_copy_str(&name, found, sizeof found);
+        (void)snprintf(listed + len, sizeof listed - len, "%s%s", len > 0 ? " " : "", found);
+        mp_skip(&row);
+    }
+    assert_string_equal(listed, names);
+    assert_int_equal(ask(net, at, "status", NULL, false, NULL, 0, &answer), 0);
+    struct mp_cursor count = tokens_field(tokens_field(value_of(&answer), "members"), "dead");
+    assert_int_equal(mp_get_uint(&count), dead);
+}
+
+/* People look for names: by the numbers in them, not in the order of ids. */
+static void members_are_sorted_by_name(void **state)
+{
+    static const char *const names[] = {"n10", "n2", "a1", "n1"};
+    struct net *net = net_new();
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct control_options options = net_options(net, i + 1, names[i]);
+        if (i > 0)
+            net_seed(&options, 0);
+        (void)net_start(net, &options);
+    }
+    net_run(net, 20 * NET_SECOND);
+    assert_true(net_has_ring(net, 0, 15));
+    assert_listed(net, 0, "a1 n1 n2 n10", 0);
+    net_free(net);
+}
+
+/* A dead member of the ring is missed; one that has left, or was removed, is not, but for whoever
+ * wants to see all. */
+static void members_that_are_gone_vanish_at_once(void **state)
+{
+    struct net *net = net_cluster(4);
+    struct answer answer;
+    (void)state;
+    bury(net, 3);
+    assert_listed(net, 0, "n1 n2 n3 n4", 1);
+    assert_int_equal(ask(net, 0, "remove", "n4", false, NULL, 0, &answer), 0);
+    net_run(net, 5 * NET_SECOND);
+    for (uint32_t at = 0; at < 3; at++)
+        assert_listed(net, at, "n1 n2 n3", 0);
+    assert_place(net, "n4", "outside");
+    net_free(net);
+}
+
+/* Nothing is removed then, and the answer says who could be. */
+static void removing_who_is_not_in_the_ring_says_so(void **state)
+{
+    struct net *net = net_cluster(4);
+    struct answer answer;
+    (void)state;
+    bury(net, 3);
+    assert_int_equal(ask(net, 0, "remove", "n4", false, NULL, 0, &answer), 0);
+    net_run(net, 5 * NET_SECOND);
+    assert_int_equal(ask(net, 1, "remove", "n4", false, NULL, 0, &answer), 0); /* another node */
+    assert_true(done(&answer));
+    assert_text(&answer, "message", "n4 is not in the ring; in it are n1, n2, n3");
+    assert_int_equal(ask(net, 1, "remove", "n9", false, NULL, 0, &answer), TG_ENOTFOUND);
+    assert_said(&answer, "no member is called 'n9': it is not in the ring; in it are n1, n2, n3");
+    struct control_options options = net_options(net, 9, "n2");
+    net_seed(&options, 0);
+    (void)net_start(net, &options); /* of that name there is one: it stays outside */
+    net_run(net, 5 * NET_SECOND);
+    assert_int_equal(ask(net, 1, "remove", "0000000000000009", false, NULL, 0, &answer),
+                     TG_ECONFLICT);
+    assert_said(&answer, "n2 is not in the ring; in it are n1, n2, n3. It is alive");
+    net_free(net);
 }
 
 /* Until the transition that takes it out has ended, members tell that a node is going. */
@@ -259,6 +339,38 @@ static void a_node_that_nobody_could_follow_is_not_drained(void **state)
     net_free(net);
 }
 
+/* Whoever waits for a drain that does not end is told whom it waits for, and what to do. */
+static void a_drain_says_what_it_waits_for(void **state)
+{
+    struct net *net = net_cluster(4);
+    struct answer answer;
+    (void)state;
+    net->settles = false;
+    assert_int_equal(ask(net, 1, "drain", NULL, false, NULL, 7, &answer), 0);
+    assert_text(&answer, "waits_for", "the voters have not decided yet that it goes");
+    net_run(net, 5 * NET_SECOND);
+    assert_int_equal(ask(net, 1, "drain", NULL, false, NULL, 7, &answer), 0);
+    assert_text(&answer, "waits_for", "n1 has not taken over its part yet");
+    bury(net, 0);
+    assert_int_equal(ask(net, 1, "drain", NULL, false, NULL, 7, &answer), 0);
+    assert_text(&answer, "waits_for",
+                "n1 does not answer, and is to take over some of it: start it again, or "
+                "`tidegate remove n1`");
+    bury(net, 2);
+    assert_int_equal(ask(net, 1, "leave", NULL, false, NULL, 7, &answer), 0);
+    assert_text(&answer, "waits_for",
+                "the ring is frozen: of its 3 voters n1, n3 cannot be reached");
+    net_free(net);
+    net = net_cluster(3);
+    assert_int_equal(ask(net, 1, "drain", NULL, false, NULL, 7, &answer), 0);
+    net_run(net, 5 * NET_SECOND);
+    assert_int_equal(ask(net, 1, "drain", NULL, false, NULL, 7, &answer), 0);
+    assert_text(&answer, "waits_for", "the others are still being given copies of what it holds");
+    assert_int_equal(ask(net, 1, "drain", NULL, false, NULL, 0, &answer), 0);
+    assert_text(&answer, "waits_for", "");
+    net_free(net);
+}
+
 /* A question that went astray may not drain another node than the first. */
 static void only_the_node_that_is_meant_drains(void **state)
 {
@@ -293,7 +405,9 @@ static void a_dead_member_is_removed_by_name_or_id(void **state)
         assert_int_equal(ask(net, 2, "remove", texts[which], false, NULL, 0, &answer), 0);
         assert_true(done(&answer));
         assert_text(&answer, "state", "removed");
+        assert_text(&answer, "message", "");
         assert_place(net, "n4", "outside");
+        assert_listed(net, 2, "n1 n2 n3", 0);
         net_free(net);
     }
 }
@@ -645,12 +759,16 @@ static void a_region_out_of_reach_is_shown_and_removed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_are_sorted_by_name),
+        cmocka_unit_test(members_that_are_gone_vanish_at_once),
+        cmocka_unit_test(removing_who_is_not_in_the_ring_says_so),
         cmocka_unit_test(a_node_that_drains_is_told_from_one_that_has),
         cmocka_unit_test(a_change_waits_for_the_word_of_members_that_go),
         cmocka_unit_test(a_drained_node_leaves_the_ring_and_stays_alive),
         cmocka_unit_test(a_drained_node_joins_again_when_it_is_restarted),
         cmocka_unit_test(a_leaving_node_departs_when_it_is_out_of_the_ring),
         cmocka_unit_test(a_node_that_nobody_could_follow_is_not_drained),
+        cmocka_unit_test(a_drain_says_what_it_waits_for),
         cmocka_unit_test(only_the_node_that_is_meant_drains),
         cmocka_unit_test(a_dead_member_is_removed_by_name_or_id),
         cmocka_unit_test(a_dead_voter_is_replaced_and_removed),

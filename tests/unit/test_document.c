@@ -561,7 +561,7 @@ static void what_is_no_table_is_shown_as_yaml(void **state)
     finish(&value);
     cli_table_rows(&text, value.tokens, value.count, cli_owner_columns, false);
     assert_string_equal(text.data,
-                        "RULE  WINDOW  VNODE  OWNER  DECIDER  EPOCH  TERM  REPLICAS  HOME\n");
+                        "RULE  WINDOW  VNODE  OWNER  DECIDER  EPOCH  TERM  REPLICAS  DEAD  HOME\n");
     cli_text_fini(&text);
 }
 

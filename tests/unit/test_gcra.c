@@ -60,6 +60,13 @@ static void bucket_tidy(void *state, int64_t now_ns, uint64_t most)
                   (__int128)most * (__int128)bucket->limit->window_ns;
 }
 
+/* However far ahead its debt reaches, that is a debt, of which so much counts as the limit owes. */
+static int64_t bucket_begins(void *state)
+{
+    (void)state;
+    return 0;
+}
+
 static struct bucket metered;
 
 static const struct limit_model model = {.clear = bucket_clear,
@@ -67,7 +74,9 @@ static const struct limit_model model = {.clear = bucket_clear,
                                          .add = bucket_add,
                                          .sub = bucket_sub,
                                          .tidy = bucket_tidy,
-                                         .state = &metered};
+                                         .begins = bucket_begins,
+                                         .state = &metered,
+                                         .state_len = sizeof metered};
 
 static struct limit bucket_limit(uint64_t count, uint64_t window_ns, uint64_t burst)
 {

@@ -812,7 +812,7 @@ static void a_frame_tells_its_channel(void **state)
 {
     uint8_t frame[BUFFER_LEN];
     struct peer_envelope envelope = {
-        .node = 5, .records = peer_wire_state, .len = sizeof peer_wire_state};
+        .node = 5, .wall_ns = -7, .records = peer_wire_state, .len = sizeof peer_wire_state};
     struct peer_envelope read;
 
     (void)state;
@@ -822,9 +822,9 @@ static void a_frame_tells_its_channel(void **state)
     envelope.bulk = true;
     len = peer_encode(&envelope, frame, sizeof frame);
     assert_int_equal(peer_decode(frame, (size_t)len, &read), 0);
-    assert_true(read.bulk);
+    assert_true(read.bulk && read.wall_ns == -7);
     assert_int_equal(read.len, sizeof peer_wire_state);
-    frame[len - 2] = 2;
+    frame[len - 3] = 2; /* before two further fields */
     assert_int_equal(peer_decode(frame, (size_t)len, &read), TG_EPROTOCOL);
 }
 

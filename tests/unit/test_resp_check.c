@@ -35,6 +35,7 @@ struct reading {
     enum operation operation;
     uint64_t cost;
     bool says;
+    bool tells;
 };
 
 /* Options are the last words, in any order and case; what only looks like one is a name or a value.
@@ -42,23 +43,27 @@ struct reading {
 static void options_come_in_any_order(void **state)
 {
     static const struct reading known[] = {
-        {"user ada", 1, OPERATION_CHECK, 1, false},
-        {"user ada COST 2", 1, OPERATION_CHECK, 2, false},
-        {"user ada PEEK", 1, OPERATION_PEEK, 1, false},
-        {"user ada COST 2 PEEK", 1, OPERATION_PEEK, 2, false},
-        {"user ada PEEK COST 2", 1, OPERATION_PEEK, 2, false},
-        {"user ada peek cost 2", 1, OPERATION_PEEK, 2, false},
-        {"user ada MESSAGE", 1, OPERATION_CHECK, 1, true},
-        {"user ada MESSAGE PEEK", 1, OPERATION_PEEK, 1, true},
-        {"user ada PEEK MESSAGE COST 0", 1, OPERATION_PEEK, 0, true},
-        {"user ada api /x MESSAGE COST 3 PEEK", 2, OPERATION_PEEK, 3, true},
-        {"user PEEK", 1, OPERATION_CHECK, 1, false},
-        {"user PEEK COST 2", 1, OPERATION_CHECK, 2, false},
-        {"user PEEK PEEK", 1, OPERATION_PEEK, 1, false},
-        {"tier cost PEEK", 1, OPERATION_PEEK, 1, false},
-        {"user MESSAGE", 1, OPERATION_CHECK, 1, false},
-        {"cost 5 user ada", 2, OPERATION_CHECK, 1, false},
-        {"cost 5 user ada COST 2", 2, OPERATION_CHECK, 2, false},
+        {"user ada", 1, OPERATION_CHECK, 1, false, false},
+        {"user ada COST 2", 1, OPERATION_CHECK, 2, false, false},
+        {"user ada PEEK", 1, OPERATION_PEEK, 1, false, false},
+        {"user ada COST 2 PEEK", 1, OPERATION_PEEK, 2, false, false},
+        {"user ada PEEK COST 2", 1, OPERATION_PEEK, 2, false, false},
+        {"user ada peek cost 2", 1, OPERATION_PEEK, 2, false, false},
+        {"user ada MESSAGE", 1, OPERATION_CHECK, 1, true, false},
+        {"user ada MESSAGE PEEK", 1, OPERATION_PEEK, 1, true, false},
+        {"user ada PEEK MESSAGE COST 0", 1, OPERATION_PEEK, 0, true, false},
+        {"user ada api /x MESSAGE COST 3 PEEK", 2, OPERATION_PEEK, 3, true, false},
+        {"user PEEK", 1, OPERATION_CHECK, 1, false, false},
+        {"user PEEK COST 2", 1, OPERATION_CHECK, 2, false, false},
+        {"user PEEK PEEK", 1, OPERATION_PEEK, 1, false, false},
+        {"tier cost PEEK", 1, OPERATION_PEEK, 1, false, false},
+        {"user MESSAGE", 1, OPERATION_CHECK, 1, false, false},
+        {"user ada STATUS", 1, OPERATION_CHECK, 1, false, true},
+        {"user ada message status", 1, OPERATION_CHECK, 1, true, true},
+        {"user ada STATUS MESSAGE COST 3 PEEK", 1, OPERATION_PEEK, 3, true, true},
+        {"user STATUS", 1, OPERATION_CHECK, 1, false, false},
+        {"cost 5 user ada", 2, OPERATION_CHECK, 1, false, false},
+        {"cost 5 user ada COST 2", 2, OPERATION_CHECK, 2, false, false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -66,7 +71,8 @@ static void options_come_in_any_order(void **state)
         if (read_line(&check, OPERATION_CHECK, known[i].line) != 0)
             fail_msg("\"%s\" is refused: %s", known[i].line, error);
         if (check.count != known[i].attributes || check.operation != known[i].operation ||
-            check.cost != known[i].cost || check.says != known[i].says)
+            check.cost != known[i].cost || check.says != known[i].says ||
+            check.tells != known[i].tells)
             fail_msg("\"%s\": %u attributes, operation %u, cost %llu, says %d", known[i].line,
                      (unsigned)check.count, (unsigned)check.operation,
                      (unsigned long long)check.cost, check.says);
@@ -118,12 +124,12 @@ static void a_message_is_one_more_answer(void **state)
     const struct wire_source silent = {.status = 429};
     struct wire_decision decision = {.outcome = OUTCOME_DENY, .source = &spoken};
     (void)state;
-    resp_check_answer(&decision, true, &out);
+    resp_check_answer(&decision, true, false, &out);
     decision.source = &silent;
-    resp_check_answer(&decision, true, &out);
+    resp_check_answer(&decision, true, false, &out);
     decision = (struct wire_decision){.allowed = true, .outcome = OUTCOME_ALLOW};
-    resp_check_answer(&decision, true, &out);
-    resp_check_answer(&decision, false, &out);
+    resp_check_answer(&decision, true, false, &out);
+    resp_check_answer(&decision, false, false, &out);
     static const char denied[] = "*8\r\n:1\r\n:0\r\n:0\r\n:1\r\n:0\r\n$4\r\ndeny\r\n$0\r\n\r\n";
     static const char allowed[] = ":0\r\n:0\r\n:0\r\n:-1\r\n:0\r\n$5\r\nallow\r\n$0\r\n\r\n";
     char expected[512];
@@ -135,9 +141,27 @@ static void a_message_is_one_more_answer(void **state)
     assert_memory_equal(bytes, expected, (size_t)len);
 }
 
+/* A block is told as over HTTP: with its reason and its status. */
+static void a_status_is_one_more_answer_behind_the_message(void **state)
+{
+    char bytes[512];
+    struct resp_writer out = {.data = bytes, .capacity = sizeof bytes, .protocol = 2};
+    const struct wire_source source = {.status = 403, .message = wire_text_of("abuse")};
+    const struct wire_decision decision = {.outcome = OUTCOME_BLOCKED, .source = &source};
+    static const char expected[] =
+        "*9\r\n:1\r\n:0\r\n:0\r\n:1\r\n:0\r\n$7\r\nblocked\r\n$0\r\n\r\n$5\r\nabuse\r\n:403\r\n"
+        "*8\r\n:1\r\n:0\r\n:0\r\n:1\r\n:0\r\n$7\r\nblocked\r\n$0\r\n\r\n:403\r\n";
+    (void)state;
+    resp_check_answer(&decision, true, true, &out);
+    resp_check_answer(&decision, false, true, &out);
+    assert_int_equal(out.len, sizeof expected - 1);
+    assert_memory_equal(bytes, expected, sizeof expected - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_status_is_one_more_answer_behind_the_message),
         cmocka_unit_test(options_come_in_any_order),
         cmocka_unit_test(an_option_out_of_place_is_refused),
         cmocka_unit_test(a_message_is_one_more_answer),

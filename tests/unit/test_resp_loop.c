@@ -742,8 +742,8 @@ static void nobody_keeps_a_node_from_stopping(void **state)
     expect_last(staying, "");
     TURN_UNTIL(resp_loop_left(bench.loop));
     assert_false(resp_loop_waits(bench.loop)); /* it was given up, and the client told so */
-    assert_int_equal(recv(waiting, text, 6, 0), 6);
-    assert_memory_equal(text, "-BUSY ", 6);
+    assert_int_equal(recv(waiting, text, 9, 0), 9);
+    assert_memory_equal(text, "-TIMEOUT ", 9);
     (void)close(staying);
     (void)close(waiting);
     (void)close(slow);

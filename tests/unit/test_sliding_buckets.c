@@ -74,8 +74,19 @@ static void list_sub(void *state, int64_t now_ns, uint64_t count)
     l->count = limit_take_back(l->entry, l->count, count);
 }
 
-static const struct limit_model model = {
-    .clear = list_clear, .used = list_used, .add = list_add, .sub = list_sub, .state = &list};
+static int64_t list_begins(void *state)
+{
+    const struct list *l = state;
+    return l->count == 0 ? 0 : l->newest * l->sub_ns;
+}
+
+static const struct limit_model model = {.clear = list_clear,
+                                         .used = list_used,
+                                         .add = list_add,
+                                         .sub = list_sub,
+                                         .begins = list_begins,
+                                         .state = &list,
+                                         .state_len = sizeof list};
 
 static struct limit buckets_limit(uint64_t count, uint64_t window_ns, uint8_t buckets)
 {

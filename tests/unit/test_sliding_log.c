@@ -85,6 +85,12 @@ static void list_sub(void *state, int64_t now_ns, uint64_t count)
     l->count = limit_take_back(l->entry, l->count, count);
 }
 
+static int64_t list_begins(void *state)
+{
+    const struct list *l = state;
+    return l->count == 0 ? 0 : l->last_ns - l->quantum_ns;
+}
+
 static struct limit log_limit(uint64_t count, uint64_t window_ns)
 {
     return (struct limit){
@@ -104,7 +110,9 @@ static void agrees_with_a_list_of_times(void **state)
                                       .add = list_add,
                                       .sub = list_sub,
                                       .tidy = list_tidy,
-                                      .state = &list};
+                                      .begins = list_begins,
+                                      .state = &list,
+                                      .state_len = sizeof list};
     limit_histories(5, limits, sizeof limits / sizeof *limits, &model);
 }
 

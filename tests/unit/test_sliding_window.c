@@ -66,6 +66,12 @@ static void counters_sub(void *state, int64_t now_ns, uint64_t count)
     *counters = at;
 }
 
+static int64_t counters_begins(void *state)
+{
+    const struct counters *at = state;
+    return at->previous + at->current == 0 ? 0 : (int64_t)(at->window * at->window_ns);
+}
+
 static struct limit window_limit(uint64_t count, uint64_t window_ns)
 {
     return (struct limit){
@@ -87,7 +93,9 @@ static void agrees_with_two_counters(void **state)
                                       .used = counters_used,
                                       .add = counters_add,
                                       .sub = counters_sub,
-                                      .state = &counters};
+                                      .begins = counters_begins,
+                                      .state = &counters,
+                                      .state_len = sizeof counters};
     limit_histories(4, limits, sizeof limits / sizeof *limits, &model);
 }
 

@@ -194,8 +194,8 @@ class Node:
         return sum(shard[name] for shard in self.fresh_status()["shards"])
 
     def members(self):
-        """By name."""
-        return {member["name"]: member for member in self.admin("members")}
+        """By name, those that are gone, too."""
+        return {member["name"]: member for member in self.admin("members", {"all": True})}
 
     def owner(self, key):
         return self.admin("owner", {"key": key})[0]

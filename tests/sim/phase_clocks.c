@@ -1,0 +1,225 @@
+/* phase_clocks.c - clocks that are wrong, of nodes that decide, under load.
+ *
+ *   clocks   one of these, twice                                          what no replica had
+ *              the wall clock of a node is an hour or a day off, and it   acknowledged; C1, C2
+ *              starts again so
+ *              boot time, with the wall clock or without, of one or two
+ *              nodes jumps by seconds, an hour or a day
+ *              that of one is set back
+ *              that of one jumps by 0.6 to 1.9 s
+ *              the wall clocks of all are stepped, and one starts again
+ *              boot time of all jumps by 5 s
+ *              a node comes back without its disk, a day off
+ *
+ * C1  A node whose time left that of the others by 2 s starts again within JUDGED_MS.
+ * C2  Nobody else does so for its clock.
+ * C3  Whose wall clock is a day off is not taken into the ring, until it is right.
+ */
+#include <inttypes.h>
+
+#include "ring/config.h"
+
+#include "tests/sim/clocks.h"
+#include "tests/sim/phase.h"
+
+enum { HOUR_MS = 3600000, DAY_MS = 86400000, JUDGED_MS = 3000, JUMP_MS = 5000 };
+
+enum kind {
+    KIND_WALL,
+    KIND_BOOT,
+    KIND_BOOT_TWO,
+    KIND_BACK,
+    KIND_PASSES,
+    KIND_FLEET,
+    KIND_ALL,
+    KIND_NEWCOMER,
+};
+enum { KINDS = KIND_NEWCOMER + 1, HELD_MS = 3000 };
+
+static int64_t drawn_ms(struct sim *sim)
+{
+    static const int64_t by_ms[] = {JUMP_MS, HOUR_MS, DAY_MS};
+    return by_ms[random_below(phase_stream(sim), 3)];
+}
+
+static void tell(struct sim *sim, const struct node *node, const char *what, int64_t ms)
+{
+    sim_tell(sim, 1, "%s of n%u is stepped by %lld ms", what, node->index, (long long)ms);
+    sim->coverage.wrong_clocks++;
+}
+
+/* What the node has not been told to be acknowledged may be forgotten when it starts again. */
+static void expect_restart(struct sim *sim, const struct node *node)
+{
+    sim->plan.bound += node_unconfirmed(node);
+    sim->plan.side |= 1u << node->index;
+}
+
+static void jump(struct sim *sim, struct node *node, int64_t ms)
+{
+    node->boot_offset_ns += ms * SIM_MS;
+    if (random_below(phase_stream(sim), 2) == 0)
+        node->wall_offset_ns += ms * SIM_MS;
+    tell(sim, node, "boot time", ms);
+    expect_restart(sim, node);
+}
+
+static void wall_of_one(struct sim *sim, struct node *node)
+{
+    const int64_t ms = random_below(phase_stream(sim), 2) == 0 ? drawn_ms(sim) : -drawn_ms(sim);
+    node->wall_offset_ns += ms * SIM_MS;
+    tell(sim, node, "the wall clock", ms);
+    sim->plan.bound += node_unconfirmed(node);
+    faults_crash(sim, node);
+    node_start_later(sim, node->index, (int64_t)random_below(phase_stream(sim), 500 * SIM_MS));
+}
+
+static void wall_of_all(struct sim *sim, struct node *node)
+{
+    const int64_t ms = random_below(phase_stream(sim), 2) == 0 ? drawn_ms(sim) : -drawn_ms(sim);
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        sim->nodes[i].wall_offset_ns += ms * SIM_MS;
+    tell(sim, node, "the wall clock of all and", ms);
+    sim->plan.bound += node_unconfirmed(node);
+    faults_crash(sim, node);
+    node_start_later(sim, node->index, (int64_t)random_below(phase_stream(sim), 500 * SIM_MS));
+}
+
+static void boot_of_all(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        sim->nodes[i].boot_offset_ns += JUMP_MS * SIM_MS;
+    tell(sim, &sim->nodes[0], "boot time of all and", JUMP_MS);
+}
+
+/* It comes back as another, and a day off. */
+static void newcomer(struct sim *sim, struct node *node)
+{
+    if (node->former_count == SIM_FORMERS_MAX)
+        return;
+    sim->plan.bound += node_unconfirmed(node);
+    faults_crash(sim, node);
+    node_replace(sim, node);
+    node->wall_offset_ns = DAY_MS * SIM_MS;
+    tell(sim, node, "the wall clock", DAY_MS);
+    sim->plan.left = 1;
+    sim->plan.victim = node->index;
+    node_start_later(sim, node->index, 50 * SIM_MS);
+}
+
+/* False while a newcomer is to be kept outside (C3). */
+static bool newcomer_in(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    struct node *newcomer = &sim->nodes[plan->victim];
+    if (plan->left == 0)
+        return true;
+    for (uint32_t i = 0; plan->left == 1 && i < sim->node_count; i++)
+        if (sim->nodes[i].up && sim->nodes[i].member &&
+            ring_config_find(control_config(sim->nodes[i].control), newcomer->id) != NULL)
+            sim_fail(sim, "n%u is a day off and was taken into the ring", newcomer->index);
+    if (sim->now_ns - plan->entered_ns < HELD_MS * SIM_MS)
+        return false;
+    newcomer->wall_offset_ns = 0;
+    plan->left = 0;
+    return true;
+}
+
+/* Nodes that are up and in the ring, the one that is given not among them. */
+static struct node *another(struct sim *sim, const struct node *but)
+{
+    struct node *node = node_some_up(sim);
+    while (node == but)
+        node = node_some_up(sim);
+    return node;
+}
+
+static void step(struct sim *sim)
+{
+    struct node *node = node_some_up(sim);
+    const enum kind kind = (enum kind)random_below(phase_stream(sim), KINDS);
+    sim->stepped = true;
+    sim->plan.changed = true;
+    switch (kind) {
+    case KIND_WALL:
+        wall_of_one(sim, node);
+        break;
+    case KIND_BOOT:
+        jump(sim, node, drawn_ms(sim));
+        break;
+    case KIND_BOOT_TWO:
+        sim->plan.splits++; /* both may hold what nobody else does */
+        jump(sim, node, drawn_ms(sim));
+        jump(sim, another(sim, node), 2 * drawn_ms(sim));
+        break;
+    case KIND_BACK:
+        jump(sim, node, -drawn_ms(sim));
+        break;
+    case KIND_PASSES:
+        jump(sim, node, random_between(phase_stream(sim), 600, 1900));
+        break;
+    case KIND_FLEET:
+        wall_of_all(sim, node);
+        break;
+    case KIND_ALL:
+        boot_of_all(sim);
+        break;
+    case KIND_NEWCOMER:
+        newcomer(sim, node);
+        break;
+    }
+}
+
+static bool wrong(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    if (phase_first(sim)) {
+        client_load(sim, plan->keys);
+        plan->side = 0;
+        plan->left = 0;
+        plan->takeovers = sim->coverage.clock_restarts;
+        step(sim);
+        phase_wait(sim, 20);
+        return false;
+    }
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        if ((!sim->nodes[i].up || sim->nodes[i].stopping) && sim->nodes[i].member)
+            return phase_not_yet(sim, "a node does not start again");
+    if (!newcomer_in(sim))
+        return phase_not_yet(sim, "a newcomer is kept outside");
+    const uint64_t restarts = sim->coverage.clock_restarts - plan->takeovers;
+    const uint64_t due = (uint64_t)__builtin_popcount(plan->side);
+    if (restarts > due) /* C2 */
+        sim_fail(sim,
+                 "%" PRIu64 " nodes started again for their clocks, of which %" PRIu64 " were off",
+                 restarts, due);
+    if (restarts < due && sim->now_ns - plan->entered_ns > JUDGED_MS * SIM_MS) /* C1 */
+        sim_fail(sim, "of %" PRIu64 " nodes whose time is off %" PRIu64 " started again", due,
+                 restarts);
+    return restarts == due || phase_not_yet(sim, "a node whose time is off goes on");
+}
+
+/* The wall clocks are right again; of boot time nobody knows what is right. */
+static bool mend(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        sim->nodes[i].wall_offset_ns = 0;
+    phase_wait(sim, 500);
+    return true;
+}
+
+/* Where two nodes end at once, what they alone had is lost, to the change as the fronts tell. */
+static bool judge(struct sim *sim)
+{
+    for (uint32_t vnode = 0; sim->plan.splits > 0 && vnode < sim->vnodes; vnode++)
+        sim->plan.bound += sim->fronts[vnode].lost;
+    check_bound(sim, sim->plan.keys, sim->plan.bound);
+    check_charged(sim, sim->plan.keys, sim->plan.bound);
+    return true;
+}
+
+const struct phase_step phase_clocks[] = {
+    {"some", step_some},     {"wrong", wrong},      {"owned", step_owned}, {"again", wrong},
+    {"enough", step_enough}, {"drain", step_drain}, {"mend", mend},        {"rest", step_rest},
+    {"audit", step_audit},   {"judge", judge},      {NULL, NULL},
+};
