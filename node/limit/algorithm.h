@@ -35,8 +35,8 @@
  *     it, nothing is fresh, and nothing is denied for longer than a window. So it is reported to a
  *     peek, too. LIMIT_AHEAD_NS are allowed for clocks that differ: what a decider whose clock was
  *     that much ahead has counted goes on counting where it is, and nothing is admitted twice. Of
- *     a bucket, whose state is a debt, that is what O8 drops, and it owes one further limit at most;
- *     of leases, and of places in flight, only the end is brought in.
+ *     a bucket, whose state is a debt, that is what O8 drops: it owes one further limit at most.
+ *     Of leases, and of places in flight, only the end is brought in.
  */
 #ifndef NODE_LIMIT_ALGORITHM_H
 #define NODE_LIMIT_ALGORITHM_H
