@@ -122,6 +122,14 @@ def last_moments(history, deaths, all_died):
     return last
 
 
+def repeated_of(history, key, deaths):
+    """The answers of the key that were asked for more than once: when, by whom, beside each death."""
+    return [f"asked {answer.sent:.3f} x {answer.tries}, told {answer.at:.3f} by {answer.node}: "
+            f"{answer.allowed} of {answer.items}, used {answer.used}"
+            for answer in history.answers if answer.key == key and answer.tries > 1] + \
+        [f"{name} died {since:.3f} to {until:.3f}" for name, since, until in deaths]
+
+
 def judge(cluster, kind, deaths, all_died, tally):
     """Adds to the tally; what broke a promise."""
     complaints = []
@@ -152,7 +160,8 @@ def judge(cluster, kind, deaths, all_died, tally):
             if twice > slow and name != "any" and not all_died:
                 complaints.append(f"{name}: {key.key} counts {found}, {key.admitted} were admitted, "
                                   f"{key.uncertain} not answered, {key.undecided} not decided, "
-                                  f"{slow} slow")
+                                  f"{slow} slow; " + "; ".join(
+                                      repeated_of(counted, key.key, deaths)))
             tally.repeated[name] += key.repeated
             tally.admitted[name] += key.admitted
     return complaints

@@ -299,7 +299,8 @@ static void send(struct sim *sim, struct client *client)
 static void send_again(struct sim *sim, struct client *client)
 {
     for (uint32_t item = 0; item < client->item_count; item++) {
-        history_again(sim, client->histories[item]);
+        if (!client->echoes)
+            history_again(sim, client->histories[item]);
         for (uint32_t k = 0; k < SIM_ITEM_KEYS; k++)
             if (client->keys[item][k] != KEY_NONE_INDEX &&
                 client->operations[item] == OPERATION_CHECK)
@@ -478,14 +479,15 @@ static void take_reply(struct sim *sim, struct client *client, const struct even
 }
 
 /* Whether all that the client asked last can be asked again by one who has the answers, and changes
- * nothing by that. A denial is decided afresh, so none of keys with a history. */
+ * nothing by that: of keys with a history only what was admitted; a denial is decided afresh. */
 static bool can_echo(const struct sim *sim, const struct client *client)
 {
     if (client->waiting || client->frame == NULL || client->tries + 1 >= RETRY_ATTEMPTS_MAX ||
         sim->now_ns - client->asked_ns > RETRY_KEEP_NS / 2)
         return false;
     for (uint32_t item = 0; item < client->item_count; item++)
-        if (client->histories[item] != HISTORY_NONE)
+        if (client->histories[item] != HISTORY_NONE &&
+            !history_admitted(sim, client->histories[item]))
             return false;
     return true;
 }

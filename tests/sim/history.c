@@ -73,6 +73,12 @@ void history_return(struct sim *sim, uint32_t at, bool allowed, uint64_t used)
     sim->coverage.quorum_answers++;
 }
 
+bool history_admitted(const struct sim *sim, uint32_t at)
+{
+    const struct linear_op *op = &sim->history.ops[at];
+    return op->kind == LINEAR_CHECK && op->return_ns != LINEAR_NEVER && op->allowed;
+}
+
 static void judge_key(struct sim *sim, uint32_t key, struct linear_op *ops)
 {
     const struct history *history = &sim->history;

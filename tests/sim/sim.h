@@ -891,8 +891,8 @@ enum { HISTORY_NONE = UINT32_MAX };
 
 /* An operation on key `key` is sent; gives its place. */
 uint32_t history_call(struct sim *sim, uint32_t key, enum linear_kind kind, uint32_t cost);
-/* It is sent again. */
-void history_again(struct sim *sim, uint32_t at);
+void history_again(struct sim *sim, uint32_t at); /* it is sent again */
+bool history_admitted(const struct sim *sim, uint32_t at);
 void history_return(struct sim *sim, uint32_t at, bool allowed, uint64_t used);
 /* Whether what was done to the set's keys of consistency quorum is linearizable. */
 void history_judge(struct sim *sim, struct key_set set);
