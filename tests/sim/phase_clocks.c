@@ -95,8 +95,8 @@ static void boot_of_all(struct sim *sim)
 /* It comes back as another, and a day off. */
 static void newcomer(struct sim *sim, struct node *node)
 {
-    if (node->former_count == SIM_FORMERS_MAX)
-        return;
+    if (node->former_count == SIM_FORMERS_MAX || sim->options.quorum)
+        return; /* a promise may be on no other disk */
     sim->plan.bound += node_unconfirmed(node);
     faults_crash(sim, node);
     node_replace(sim, node);
