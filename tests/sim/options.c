@@ -186,6 +186,8 @@ static void draw(uint64_t seed, struct options *out)
     draw_early(seed, 0x6272696d, BRIM_ONE_IN, "brim", out);
     draw_early(seed, 0x70726586, PRESS_ONE_IN, "press", out);
     draw_early(seed, 0x7368696674, SHIFT_ONE_IN, "shift", out);
+    draw_early(seed, 0x6563686f3f, ECHO_ONE_IN, "echo", out); /* no kept seed */
+    draw_early(seed, 0x636c6f636b, CLOCKS_ONE_IN, "clocks", out);
     draw_apart(seed, out);
     draw_early(seed, 0x626f72726f77, BORROW_ONE_IN, "borrow", out);
     draw_early(seed, 0x72656c6179, RELAY_ONE_IN, "relay", out);
@@ -193,8 +195,6 @@ static void draw(uint64_t seed, struct options *out)
     draw_early(seed, 0x686f6c64, HOLD_ONE_IN, "hold", out);
     draw_early(seed, 0x737461727669, STARVE_ONE_IN, "starve", out); /* no kept seed */
     draw_early(seed, 0x77696c89, WILD_ONE_IN, "wild", out);         /* no kept seed */
-    draw_early(seed, 0x6563686f3f, ECHO_ONE_IN, "echo", out);       /* no kept seed */
-    draw_early(seed, 0x636c6f636b, CLOCKS_ONE_IN, "clocks", out);
     draw_regions(seed, 0x6162726f617b, ABROAD_ONE_IN, abroad, out);
     draw_regions(seed, 0x676c6f6262f2, GLOBAL_ONE_IN, global, out);
 }
