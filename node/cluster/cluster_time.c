@@ -335,7 +335,8 @@ bool cluster_time_first(struct cluster_time_answer *answers, uint32_t count, uin
 {
     uint32_t running = 0;
     uint32_t near = 0;
-    qsort(answers, count, sizeof *answers, by_answer);
+    if (count > 0)
+        qsort(answers, count, sizeof *answers, by_answer);
     while (running < count && answers[running].running)
         running++;
     if (running > 0) {
