@@ -11,21 +11,27 @@
 #include "node/runtime/socket.h"
 
 #define MS ((int64_t)1000000)
-/* What a round trip may last to tell the time well; later answers count when time is up. */
+/* How well an answer must tell the time; others count when time is up. */
 #define PROMPT_NS (50 * MS)
 
 enum { ANSWERS_MAX = SWIM_SEEDS_MAX };
+
+/* Bounds of a member's time minus this node's wall clock. */
+struct answer_bounds {
+    int64_t low_ns;
+    int64_t high_ns;
+};
 
 struct asking {
     const struct clock_first *first;
     struct swim *swim;
     struct swim_effects effects;
     struct cluster_time_answer answers[ANSWERS_MAX];
-    bool prompt[ANSWERS_MAX]; /* came soon after a greeting */
+    struct answer_bounds bounds[ANSWERS_MAX];
     uint32_t count;
     uint32_t addresses; /* that are asked */
     uint32_t members;   /* of the ring, as it was known; 0: it is not */
-    int64_t asked_ns;   /* when the last greeting left */
+    int64_t asked_ns;   /* when the first greeting left; 0: none did */
 };
 
 /* How many members the ring had that this node knows; 0: none. */
@@ -112,6 +118,22 @@ static bool counts(const struct asking *asking, const struct swim_met *met)
             memcmp(met->cluster_id, options->identity.cluster_id, sizeof none) == 0);
 }
 
+/* It was told after the first greeting had left, to which of them nobody knows, and before now. */
+static struct answer_bounds bounds_of(const struct asking *asking, int64_t time_ns, int64_t now_ns)
+{
+    return (struct answer_bounds){time_ns - now_ns, time_ns - asking->asked_ns};
+}
+
+/* By what is known already; where both contradict one another a clock was stepped. */
+static void narrow(struct answer_bounds *bounds, const struct answer_bounds *known)
+{
+    const int64_t low_ns = known->low_ns > bounds->low_ns ? known->low_ns : bounds->low_ns;
+    const int64_t high_ns = known->high_ns < bounds->high_ns ? known->high_ns : bounds->high_ns;
+    if (low_ns <= high_ns)
+        *bounds = (struct answer_bounds){low_ns, high_ns};
+}
+
+/* A wall clock that may be right, by these bounds, is taken for right. */
 static void take_answer(struct asking *asking, const struct swim_met *met, int64_t now_ns)
 {
     uint32_t at = 0;
@@ -121,12 +143,17 @@ static void take_answer(struct asking *asking, const struct swim_met *met, int64
         at++;
     if (at == ANSWERS_MAX)
         return;
-    const int64_t way_ns = (now_ns - asking->asked_ns) / 2;
-    asking->answers[at] = (struct cluster_time_answer){
-        .id = met->record.id, .skew_ns = met->time_ns + way_ns - now_ns, .running = !met->timeless};
-    asking->prompt[at] = 2 * way_ns <= PROMPT_NS;
+    struct answer_bounds bounds = bounds_of(asking, met->time_ns, now_ns);
     if (at == asking->count)
         asking->count++;
+    else if (asking->answers[at].running == !met->timeless)
+        narrow(&bounds, &asking->bounds[at]);
+    const bool within = bounds.low_ns <= 0 && bounds.high_ns >= 0;
+    asking->bounds[at] = bounds;
+    asking->answers[at] = (struct cluster_time_answer){
+        .id = met->record.id,
+        .skew_ns = within ? 0 : bounds.low_ns + (bounds.high_ns - bounds.low_ns) / 2,
+        .running = !met->timeless};
 }
 
 static void carry_out(struct asking *asking, int64_t now_ns)
@@ -147,7 +174,7 @@ static bool enough(struct asking *asking, bool late, int64_t *offset_ns)
     uint32_t count = 0;
     uint32_t running = 0;
     for (uint32_t i = 0; i < asking->count; i++)
-        if (late || asking->prompt[i]) {
+        if (late || asking->bounds[i].high_ns - asking->bounds[i].low_ns <= PROMPT_NS) {
             running += asking->answers[i].running;
             answers[count++] = asking->answers[i];
         }
@@ -165,7 +192,7 @@ static void turn(struct asking *asking)
     int64_t now_ns = clock_now_ns(asking->first->clock);
     if (now_ns >= swim_next_deadline(asking->swim)) {
         swim_tick(asking->swim, now_ns, &asking->effects);
-        if (asking->effects.sends_count > 0)
+        if (asking->effects.sends_count > 0 && asking->asked_ns == 0)
             asking->asked_ns = now_ns;
         carry_out(asking, now_ns);
     }
