@@ -320,6 +320,24 @@ const char *cluster_time_verdict_name(enum clock_verdict verdict)
 
 /* ---- at the start ---------------------------------------------------------------------------- */
 
+void cluster_time_answered(struct cluster_time_answer *answer, int64_t time_ns, bool running,
+                           int64_t asked_ns, int64_t now_ns)
+{
+    int64_t low_ns = sat_sub(time_ns, now_ns);
+    int64_t high_ns = sat_sub(time_ns, asked_ns);
+    if (answer->told && answer->running == running && answer->low_ns <= high_ns &&
+        low_ns <= answer->high_ns) { /* else a clock was stepped, or is another one */
+        low_ns = answer->low_ns > low_ns ? answer->low_ns : low_ns;
+        high_ns = answer->high_ns < high_ns ? answer->high_ns : high_ns;
+    }
+    answer->low_ns = low_ns;
+    answer->high_ns = high_ns;
+    answer->skew_ns =
+        low_ns <= 0 && high_ns >= 0 ? 0 : low_ns + sat_sub(high_ns, low_ns) / 2; /* K5 */
+    answer->running = running;
+    answer->told = true;
+}
+
 /* Those that run first, then by their time. */
 static int by_answer(const void *a, const void *b)
 {

@@ -104,12 +104,21 @@ const char *cluster_time_verdict_name(enum clock_verdict verdict);
 
 /* ---- at the start ---------------------------------------------------------------------------- */
 
-/* What somebody answered a node that has no cluster time yet. */
+/* What somebody answered a node that has no cluster time yet; zeroed but for `id` to begin with. */
 struct cluster_time_answer {
     uint64_t id;
-    int64_t skew_ns; /* its time minus this node's wall clock */
-    bool running;    /* that is its cluster time; else its wall clock, it has none either */
+    int64_t skew_ns; /* its time minus this node's wall clock; 0 where that may be, by the bounds */
+    int64_t low_ns;  /* bounds of it */
+    int64_t high_ns;
+    bool running; /* that is its cluster time; else its wall clock, it has none either */
+    bool told;    /* it answered */
 };
+
+/* It told `time_ns`, its cluster time if it is `running`, and this node read that at `now_ns`. To
+ * which question it is the answer nobody knows: the first one left at `asked_ns`. So its time was
+ * read between both, however late it came. What it told before makes the bounds narrower. */
+void cluster_time_answered(struct cluster_time_answer *answer, int64_t time_ns, bool running,
+                           int64_t asked_ns, int64_t now_ns);
 
 /* What the first cluster time is to differ from the own wall clock by, in `*offset_ns`: the median
  * of the cluster times that run, for one that runs is what a node has to agree with; else of the

@@ -16,18 +16,11 @@
 
 enum { ANSWERS_MAX = SWIM_SEEDS_MAX };
 
-/* Bounds of a member's time minus this node's wall clock. */
-struct answer_bounds {
-    int64_t low_ns;
-    int64_t high_ns;
-};
-
 struct asking {
     const struct clock_first *first;
     struct swim *swim;
     struct swim_effects effects;
     struct cluster_time_answer answers[ANSWERS_MAX];
-    struct answer_bounds bounds[ANSWERS_MAX];
     uint32_t count;
     uint32_t addresses; /* that are asked */
     uint32_t members;   /* of the ring, as it was known; 0: it is not */
@@ -118,22 +111,6 @@ static bool counts(const struct asking *asking, const struct swim_met *met)
             memcmp(met->cluster_id, options->identity.cluster_id, sizeof none) == 0);
 }
 
-/* It was told after the first greeting had left, to which of them nobody knows, and before now. */
-static struct answer_bounds bounds_of(const struct asking *asking, int64_t time_ns, int64_t now_ns)
-{
-    return (struct answer_bounds){time_ns - now_ns, time_ns - asking->asked_ns};
-}
-
-/* By what is known already; where both contradict one another a clock was stepped. */
-static void narrow(struct answer_bounds *bounds, const struct answer_bounds *known)
-{
-    const int64_t low_ns = known->low_ns > bounds->low_ns ? known->low_ns : bounds->low_ns;
-    const int64_t high_ns = known->high_ns < bounds->high_ns ? known->high_ns : bounds->high_ns;
-    if (low_ns <= high_ns)
-        *bounds = (struct answer_bounds){low_ns, high_ns};
-}
-
-/* A wall clock that may be right, by these bounds, is taken for right. */
 static void take_answer(struct asking *asking, const struct swim_met *met, int64_t now_ns)
 {
     uint32_t at = 0;
@@ -143,17 +120,10 @@ static void take_answer(struct asking *asking, const struct swim_met *met, int64
         at++;
     if (at == ANSWERS_MAX)
         return;
-    struct answer_bounds bounds = bounds_of(asking, met->time_ns, now_ns);
     if (at == asking->count)
-        asking->count++;
-    else if (asking->answers[at].running == !met->timeless)
-        narrow(&bounds, &asking->bounds[at]);
-    const bool within = bounds.low_ns <= 0 && bounds.high_ns >= 0;
-    asking->bounds[at] = bounds;
-    asking->answers[at] = (struct cluster_time_answer){
-        .id = met->record.id,
-        .skew_ns = within ? 0 : bounds.low_ns + (bounds.high_ns - bounds.low_ns) / 2,
-        .running = !met->timeless};
+        asking->answers[asking->count++] = (struct cluster_time_answer){.id = met->record.id};
+    cluster_time_answered(&asking->answers[at], met->time_ns, !met->timeless, asking->asked_ns,
+                          now_ns);
 }
 
 static void carry_out(struct asking *asking, int64_t now_ns)
@@ -174,7 +144,7 @@ static bool enough(struct asking *asking, bool late, int64_t *offset_ns)
     uint32_t count = 0;
     uint32_t running = 0;
     for (uint32_t i = 0; i < asking->count; i++)
-        if (late || asking->bounds[i].high_ns - asking->bounds[i].low_ns <= PROMPT_NS) {
+        if (late || asking->answers[i].high_ns - asking->answers[i].low_ns <= PROMPT_NS) {
             running += asking->answers[i].running;
             answers[count++] = asking->answers[i];
         }

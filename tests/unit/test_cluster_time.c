@@ -332,6 +332,46 @@ static void the_next_process_is_judged_anew(void **state)
     cluster_time_free(&at.time);
 }
 
+/* An answer to an older question carries an older time. It is no skew, however late it is read. */
+static void a_late_first_answer_is_no_skew(void **state)
+{
+    (void)state;
+    struct cluster_time_answer answer = {.id = 2};
+    cluster_time_answered(&answer, 1000 * S + MS, true, 1000 * S, 1000 * S + 190 * MS);
+    assert_int_equal(answer.skew_ns, 0);
+    assert_int_equal(answer.low_ns, -189 * MS);
+    assert_int_equal(answer.high_ns, MS);
+    cluster_time_answered(&answer, 1000 * S + 200 * MS, true, 1000 * S, 1000 * S + 201 * MS);
+    assert_int_equal(answer.skew_ns, 0);
+    assert_int_equal(answer.low_ns, -MS);
+    assert_int_equal(answer.high_ns, MS);
+}
+
+static void a_first_answer_tells_a_skew_within_its_bounds(void **state)
+{
+    (void)state;
+    struct cluster_time_answer ahead = {.id = 2};
+    cluster_time_answered(&ahead, 4600 * S + MS, true, 1000 * S, 1000 * S + 2 * MS);
+    assert_int_equal(ahead.skew_ns, 3600 * S);
+    struct cluster_time_answer behind = {.id = 3};
+    cluster_time_answered(&behind, 400 * S + MS, true, 1000 * S, 1000 * S + 2 * MS);
+    assert_int_equal(behind.skew_ns, -600 * S);
+}
+
+/* Of a clock that was stepped meanwhile, or of another one, what was told before bounds nothing. */
+static void a_first_answer_of_another_clock_begins_anew(void **state)
+{
+    (void)state;
+    struct cluster_time_answer answer = {.id = 2};
+    cluster_time_answered(&answer, 1000 * S, false, 1000 * S, 1000 * S + 2 * MS);
+    cluster_time_answered(&answer, 1060 * S, false, 1000 * S, 1000 * S + 4 * MS);
+    assert_int_equal(answer.low_ns, 60 * S - 4 * MS);
+    assert_int_equal(answer.high_ns, 60 * S);
+    cluster_time_answered(&answer, 1060 * S, true, 1000 * S, 1000 * S + 9 * MS);
+    assert_true(answer.running);
+    assert_int_equal(answer.low_ns, 60 * S - 9 * MS);
+}
+
 static void the_first_time_is_that_which_runs(void **state)
 {
     (void)state;
@@ -388,6 +428,9 @@ int main(void)
         cmocka_unit_test(a_silent_member_has_no_value),
         cmocka_unit_test(what_was_measured_before_a_jump_is_forgotten),
         cmocka_unit_test(the_next_process_is_judged_anew),
+        cmocka_unit_test(a_late_first_answer_is_no_skew),
+        cmocka_unit_test(a_first_answer_tells_a_skew_within_its_bounds),
+        cmocka_unit_test(a_first_answer_of_another_clock_begins_anew),
         cmocka_unit_test(the_first_time_is_that_which_runs),
         cmocka_unit_test(the_first_time_of_all_is_the_median_of_their_wall_clocks),
     };
