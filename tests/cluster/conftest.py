@@ -2,11 +2,12 @@
 
 import contextlib
 import itertools
+import os
 import time
 
 import pytest
 
-from harness import Cluster
+from harness import Cluster, disk
 from harness.cluster import running
 from harness.waiting import halts
 
@@ -106,3 +107,17 @@ def measured(request, capsys):
         with capsys.disabled():
             print(f"\n    measured: {name} = {value}", end="", flush=True)
     return note
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a small file system of its own, which tests fill (harness/disk.py)."""
+    if os.getuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    place = tmp_path / "disk"
+    place.mkdir()
+    failure = disk.mount(place)
+    if failure:
+        pytest.skip(f"a small file system cannot be mounted: {failure}")
+    yield place
+    disk.unmount(place)

@@ -14,6 +14,7 @@ import zmq
 
 from harness import Command, History, Load, Promise, Stopwatch, scaled, wait_for
 from harness.client import dealer, encode_checks, long_limit
+from harness.disk import fill
 from harness.history import LAST_MOMENTS_S
 from harness.waiting import halts, is_slowed
 
@@ -67,30 +68,6 @@ def test_a_node_halted_under_load_neither_forgets_nor_admits_twice(new_cluster, 
 
 
 # --- disk -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 96 MB of its own."""
-    if os.getuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(place)],
-                          capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"a small file system cannot be mounted: {done.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def fill(place):
-    """Leaves no byte; the path of the ballast."""
-    ballast = place / "ballast"
-    with open(ballast, "wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(bytes(65536)):
-            pass
-    return ballast
 
 
 def use_keys(cluster, prefix, count, limit):

@@ -1,9 +1,7 @@
 """What `tidegate status` shows of real nodes: at any of them, what is wrong with each of the others."""
 
-import contextlib
 import glob
 import json
-import os
 import re
 import subprocess
 import time
@@ -12,6 +10,7 @@ import pytest
 
 from harness import Command, program, wait_for
 from harness.client import long_limit
+from harness.disk import fill
 from harness.waiting import is_slowed
 
 WIDTH, HEALTHY_LINES = 100, 15
@@ -40,27 +39,6 @@ def rows_of(done):
     head = next(at for at, line in enumerate(lines) if "NODE" in line and "CHECKS/S" in line)
     rows = lines[head + 1:lines.index("", head)]
     return {row.split()[0]: row for row in rows}
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    if os.getuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(place)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"a small file system cannot be mounted: {done.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def fill(place):
-    ballast = place / "ballast"
-    with open(ballast, "wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(bytes(65536)):
-            pass
-    return ballast
 
 
 def use(cluster, prefix, count=3000):
