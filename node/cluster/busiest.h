@@ -20,6 +20,8 @@ enum { BUSIEST_TRACKED = 16 };
 struct busiest_counts {
     uint16_t ranks[BUSIEST_TRACKED];
     uint16_t count;
+    uint16_t next;  /* where the search for the fewest goes on: none before it has so few */
+    uint32_t floor; /* nobody has fewer checks, once all places are taken */
     uint32_t checks[BUSIEST_TRACKED];
     uint32_t denied[BUSIEST_TRACKED];
 };
