@@ -201,16 +201,24 @@ static struct place first_place(const struct limit_plan *plan, const struct fixe
     return place;
 }
 
-/* The window of now on the calendar: the one that came along, or one of its neighbours (I3). */
+/* The window of now on the calendar: the one that came along, or one of its neighbours (I3).
+ * Whoever found it may have a clock that is ahead by more: then as many windows before as it takes,
+ * for a window that has not begun would be denied to all whose clocks are right. */
 static int64_t calendar_start(const struct limit *limit, int64_t now_ns)
 {
     const int64_t end_ns = sat_add(limit->start_ns, (int64_t)limit->window_ns);
     if (now_ns >= end_ns)
-        return end_ns;
+        return end_ns + (now_ns - end_ns) / (int64_t)limit->window_ns * (int64_t)limit->window_ns;
     if (now_ns >= limit->start_ns)
         return limit->start_ns;
     const int64_t before_ns = (int64_t)limit->before_s * 1000 * WINDOW_NS_PER_MS;
-    return limit->start_ns > before_ns ? limit->start_ns - before_ns : 0;
+    const int64_t start_ns = limit->start_ns > before_ns ? limit->start_ns - before_ns : 0;
+    if (start_ns <= now_ns)
+        return start_ns;
+    const int64_t windows = (start_ns - now_ns - 1) / (int64_t)limit->window_ns + 1;
+    const int64_t back_ns =
+        windows * (int64_t)limit->window_ns; /* what it goes back, and one more */
+    return start_ns > back_ns ? start_ns - back_ns : 0;
 }
 
 /* Whether the cell's window came before the one that starts at `start_ns`, and is over. */
@@ -258,8 +266,10 @@ static struct place calendar_place_of(const struct limit_plan *plan, const struc
         carry(&place, fixed, now_ns);
     }
     place.start_ns = begins_ns;
-    place.end_ns = begins_ns < limit->start_ns ? limit->start_ns
-                                               : sat_add(begins_ns, (int64_t)limit->window_ns);
+    place.end_ns = sat_add(begins_ns, (int64_t)limit->window_ns);
+    if (begins_ns < limit->start_ns &&
+        begins_ns + (int64_t)limit->before_s * 1000 * WINDOW_NS_PER_MS >= limit->start_ns)
+        place.end_ns = limit->start_ns;
     if (place.end_ns <= now_ns)
         place.end_ns = now_ns + 1; /* clocks differ by more than a window: it ends any moment */
     return place;
@@ -310,7 +320,7 @@ fixed_decide(struct limit_memory *memory, struct limit_cell *cell, const struct 
              const struct limit_request *request, const struct fixed *fixed,
              const struct place *place, bool first, struct limit_decision *out)
 {
-    if (limit_ahead(plan, request, place->start_ns))
+    if (limit_ahead(plan, request, place->start_ns) && fixed->count > 0)
         return limit_apply_exhausted(memory, cell, plan, request, out);
     const uint64_t used = limit_owed(place->used, plan, request);
     const struct limit_verdict verdict = limit_judge(used, plan->capacity, request);

@@ -240,6 +240,39 @@ static void a_calendar_window_is_that_of_the_deciders_clock(void **state)
             calendar_history(&random, align, HISTORY / 72);
 }
 
+/* Whoever resolved the window may have a clock that is off by many windows: it is decided in the
+ * window of the decider's clock, as for anybody else, and denies nobody whose clock is right. */
+static void a_window_found_by_a_clock_far_off_is_that_of_now(void **state)
+{
+    (void)state;
+    static const struct calendar_span utc = {INT64_MIN, 0};
+    const struct calendar_zone zone = {&utc, 1};
+    const int64_t now_ns = LIMIT_TEST_EPOCH_NS + 17 * INT64_C(1000000000);
+    for (unsigned align = LIMIT_ALIGN_MINUTE; align < LIMIT_ALIGN_COUNT; align++) {
+        struct table *table = limit_table();
+        const struct limit right = resolved(&zone, 3, align, now_ns);
+        const int64_t length_ns = (int64_t)right.window_ns;
+        for (int64_t by = -50; by <= 50; by++) {
+            if (by >= -1 && by <= 1)
+                continue;
+            struct limit ahead = resolved(&zone, 3, align, now_ns + by * length_ns);
+            const struct limit_decision asked =
+                limit_do(table, (uint64_t)(by + 100), &ahead, OPERATION_CHECK, 1, 0, now_ns);
+            assert_true(asked.allowed);
+            assert_int_equal(asked.used, 1);
+            assert_true(asked.reset_after_ns <= 2 * length_ns);
+            ahead.before_s = 0; /* as nobody resolves it */
+            (void)limit_do(table, (uint64_t)(by + 100), &ahead, OPERATION_PEEK, 1, 0, now_ns);
+            const struct limit_decision got =
+                limit_do(table, (uint64_t)(by + 100), &right, OPERATION_CHECK, 1, 0, now_ns);
+            assert_true(got.allowed);
+            if (align <= LIMIT_ALIGN_DAY) /* longer ones differ in length */
+                assert_int_equal(got.used, 2);
+        }
+        table_free(&table);
+    }
+}
+
 /* An hour of which a change of the clock leaves half is over when that half is, though keys so near
  * to each other could be those of two rules; whoever resolved the request, and when. */
 static void an_hour_cut_short_is_over_when_it_ends(void **state)
@@ -345,6 +378,7 @@ int main(void)
         cmocka_unit_test(agrees_with_one_counter_per_window),
         cmocka_unit_test(agrees_with_a_stopwatch),
         cmocka_unit_test(a_calendar_window_is_that_of_the_deciders_clock),
+        cmocka_unit_test(a_window_found_by_a_clock_far_off_is_that_of_now),
         cmocka_unit_test(an_hour_cut_short_is_over_when_it_ends),
         cmocka_unit_test(a_changed_alignment_keeps_the_count),
         cmocka_unit_test(large_counts_of_first_windows_live_in_the_arena),
