@@ -16,11 +16,13 @@
  * I4  A refund takes from the lease of its own request and from no other. A denied request is not
  *     in flight, so COUNT_DENIED adds none.
  * I5  A lease that ends later than the limit's time-out from now, by more than clocks differ, ends
- *     after that time-out (O9).
+ *     after that time-out (O9); one that was granted here by a longer one, after that.
  */
 #include <string.h>
 
 #include "node/limit/concurrency.h"
+
+#define MS_NS INT64_C(1000000)
 
 enum { NOT_FOUND = -1 };
 
@@ -148,6 +150,12 @@ static int64_t until_ns(const struct limit_plan *plan, const struct limit_reques
     return sat_add(request->now_ns, (int64_t)plan->limit.window_ns);
 }
 
+static uint32_t window_ms(const struct limit_plan *plan)
+{
+    const uint64_t ms = (plan->limit.window_ns + MS_NS - 1) / MS_NS;
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
 /* Gives back `count` places of the request's own lease, or all of everybody. */
 static void give_back(struct leases *leases, int64_t own, uint64_t count)
 {
@@ -170,7 +178,7 @@ static int act(struct limit_memory *memory, struct limit_cell *cell, const struc
                const struct deed *deed)
 {
     struct lease taken = {request->lease, until_ns(plan, request), (uint32_t)deed->verdict.charge,
-                          0};
+                          window_ms(plan)};
     if (deed->verdict.charge > 0) {
         if (scene->first > 0)
             take_out(scene->leases, 0, scene->first);
@@ -220,23 +228,41 @@ static int64_t reset_ns(const struct leases *leases, int64_t now_ns)
     return last_ns > now_ns ? last_ns - now_ns : 0;
 }
 
-/* Brings in the ends of leases that came with a wrong clock (I5); they keep their order. True if
- * there are some; a peek looks only. */
-static bool bring_in(struct leases *leases, const struct limit_plan *plan,
-                     const struct limit_request *request)
+/* No lease like this one that was granted by now ends later: by a longer time-out, if it was
+ * granted here by that, for a rule that is edited takes no place from whoever has it. */
+static int64_t latest_ns(const struct lease *lease, const struct limit_plan *plan,
+                         const struct limit_request *request)
 {
+    const int64_t own_ns = sat_add(request->now_ns, (int64_t)lease->window_ms * MS_NS);
     const int64_t most_ns = until_ns(plan, request);
-    if (leases == NULL || leases->count == 0 ||
-        leases->lease[leases->count - 1].until_ns <= sat_add(most_ns, LIMIT_AHEAD_NS) ||
-        (request->flags & LIMIT_OLDER) != 0)
-        return false;
-    for (uint32_t at = leases->count; at > 0 && limit_rewrites(request); at--) {
-        struct lease *lease = &leases->lease[at - 1];
-        if (lease->until_ns <= most_ns)
-            break;
-        lease->until_ns = most_ns;
+    return own_ns > most_ns ? own_ns : most_ns;
+}
+
+/* Brings in the ends of leases that came with a wrong clock (I5). 0 if there are none, or else when
+ * the last one ends at the latest; a peek looks only. */
+static int64_t bring_in(struct leases *leases, const struct limit_plan *plan,
+                        const struct limit_request *request)
+{
+    const int64_t near_ns = sat_add(until_ns(plan, request), LIMIT_AHEAD_NS);
+    int64_t last_ns = until_ns(plan, request);
+    bool ahead = false;
+    if (leases == NULL || (request->flags & LIMIT_OLDER) != 0)
+        return 0;
+    for (uint32_t at = leases->count; at > 0 && leases->lease[at - 1].until_ns > near_ns;) {
+        struct lease lease = leases->lease[at - 1];
+        const int64_t end_ns = latest_ns(&lease, plan, request);
+        const bool wrong = lease.until_ns > sat_add(end_ns, LIMIT_AHEAD_NS);
+        last_ns = end_ns > last_ns ? end_ns : last_ns;
+        ahead = ahead || wrong;
+        if (!wrong || !limit_rewrites(request)) {
+            at--;
+            continue;
+        }
+        lease.until_ns = end_ns;
+        take_out(leases, at - 1, 1);
+        put_in(leases, &lease); /* now it is looked at again, or who is in its place */
     }
-    return true;
+    return ahead ? last_ns : 0;
 }
 
 static int concurrency_apply(struct limit_memory *memory, struct limit_cell *cell,
@@ -245,7 +271,7 @@ static int concurrency_apply(struct limit_memory *memory, struct limit_cell *cel
 {
     struct scene scene = {.leases = leases_of(memory, cell)};
     const int64_t now_ns = request->now_ns;
-    const bool ahead = bring_in(scene.leases, plan, request);
+    const int64_t ahead_ns = bring_in(scene.leases, plan, request);
     scene.first = ended(scene.leases, now_ns, &scene.held);
     scene.own = find(scene.leases, scene.first, request->lease);
     const struct deed deed = judge(&scene, plan, request);
@@ -262,9 +288,9 @@ static int concurrency_apply(struct limit_memory *memory, struct limit_cell *cel
     limit_report(out, verdict, after, plan->capacity);
     out->retry_after_ns = retry_after_ns;
     out->reset_after_ns = reset_ns(leases_of(memory, cell), now_ns);
-    if (__builtin_expect(!ahead, 1))
+    if (__builtin_expect(ahead_ns == 0, 1))
         return change;
-    const int64_t most_ns = (int64_t)plan->limit.window_ns;
+    const int64_t most_ns = ahead_ns - now_ns;
     out->retry_after_ns = out->retry_after_ns < most_ns ? out->retry_after_ns : most_ns;
     out->reset_after_ns = out->reset_after_ns < most_ns ? out->reset_after_ns : most_ns;
     return peek ? LIMIT_SAME : LIMIT_LOWERED;

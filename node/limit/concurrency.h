@@ -25,7 +25,7 @@ struct lease {
     uint64_t id;
     int64_t until_ns;
     uint32_t places;
-    uint32_t unused;
+    uint32_t window_ms; /* as it was granted here, rounded up; 0: it came from elsewhere */
 };
 
 struct leases {

@@ -15,6 +15,7 @@ struct held {
     uint64_t id;
     int64_t until_ns;
     uint64_t places;
+    uint64_t window_ns; /* as it was granted here; 0: it came from elsewhere */
 };
 
 /* Who is in flight, in no order. */
@@ -53,18 +54,17 @@ static void take_out(struct list *list, struct held *held)
     *held = list->held[--list->count];
 }
 
-/* A lease that ends later than the time-out from now, by more than clocks differ, came with a wrong
- * clock: it ends then. True if there is one. */
-static bool bring_in(struct list *list, const struct limit *limit, int64_t now_ns)
+/* A lease that ends later than the time-out from now, and than the one that it was granted by here,
+ * by more than clocks differ, came with a wrong clock: it ends then. */
+static void bring_in(struct list *list, const struct limit *limit, int64_t now_ns)
 {
-    const int64_t most_ns = now_ns + (int64_t)limit->window_ns;
-    bool ahead = false;
-    for (size_t i = 0; i < list->count; i++)
-        ahead = ahead || list->held[i].until_ns > most_ns + INT64_C(2000000000);
-    for (size_t i = 0; ahead && i < list->count; i++)
-        if (list->held[i].until_ns > most_ns)
+    for (size_t i = 0; i < list->count; i++) {
+        const uint64_t own_ns = list->held[i].window_ns;
+        const uint64_t window_ns = own_ns > limit->window_ns ? own_ns : limit->window_ns;
+        const int64_t most_ns = now_ns + (int64_t)window_ns;
+        if (list->held[i].until_ns > most_ns + INT64_C(2000000000))
             list->held[i].until_ns = most_ns;
-    return ahead;
+    }
 }
 
 static struct limit flight_limit(uint64_t count, uint64_t timeout_ns)
@@ -107,8 +107,10 @@ static int64_t expected(struct list *list, const struct limit *limit, uint64_t i
             take_out(list, own);
         return (int64_t)places;
     case OPERATION_RENEW:
-        if (own != NULL && own->until_ns < until_ns)
+        if (own != NULL && own->until_ns < until_ns) {
             own->until_ns = until_ns;
+            own->window_ns = limit->window_ns;
+        }
         return own != NULL ? (int64_t)places : -1;
     case OPERATION_HIT:
         if (taken > (used < 2 * limit->count ? 2 * limit->count - used : 0))
@@ -122,7 +124,7 @@ static int64_t expected(struct list *list, const struct limit *limit, uint64_t i
     if (operation != OPERATION_HIT && cost > 0 && used + cost > limit->count)
         return -1;
     if (operation != OPERATION_PEEK && taken > 0)
-        list->held[list->count++] = (struct held){id, until_ns, taken};
+        list->held[list->count++] = (struct held){id, until_ns, taken, limit->window_ns};
     return (int64_t)taken;
 }
 
@@ -156,7 +158,7 @@ static void agrees_with_a_list_of_who_is_in_flight(void **state)
                                              ? OPERATION_RESET
                                              : operations[random_below(&random, 10)];
         if (operation != OPERATION_PEEK)
-            (void)bring_in(&list, &limit, now_ns);
+            bring_in(&list, &limit, now_ns);
         struct list seen = list;
         drop_ended(&seen, now_ns);
         const uint64_t before = in_flight(&seen);
@@ -192,6 +194,8 @@ static void agrees_with_a_list_of_who_is_in_flight(void **state)
             assert_true(len > 0);
             table_drop(table, slot);
             assert_int_equal(table_import(table, VNODE, limit_key(1), bytes, (size_t)len, 0, 0), 0);
+            for (size_t i = 0; i < list.count; i++)
+                list.held[i].window_ns = 0; /* nobody knows it of what came from elsewhere */
         }
     }
     table_check_invariants(table);
@@ -219,6 +223,24 @@ static void releasing_twice_frees_once(void **state)
     assert_int_equal(act(table, &limit, 0, OPERATION_PEEK, 0, now_ns + 1000000000).used, 1);
     assert_false(act(table, &limit, 2, OPERATION_RENEW, 0, now_ns + 1000000000).allowed);
     assert_int_equal(act(table, &limit, 0, OPERATION_PEEK, 0, now_ns + 1900000000).used, 0);
+    table_free(&table);
+}
+
+/* Whoever has a place keeps it for as long as it was told, though the time-out is lowered. */
+static void a_shorter_time_out_takes_no_place_away(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    const int64_t minute_ns = INT64_C(60000000000);
+    const struct limit before = flight_limit(2, (uint64_t)(10 * minute_ns));
+    const struct limit after = flight_limit(2, (uint64_t)minute_ns);
+    const int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+    assert_true(act(table, &before, 1, OPERATION_CHECK, 1, now_ns).allowed);
+    assert_true(act(table, &before, 2, OPERATION_CHECK, 1, now_ns).allowed);
+    assert_false(act(table, &after, 3, OPERATION_CHECK, 1, now_ns + 1).allowed);
+    assert_false(act(table, &after, 3, OPERATION_CHECK, 1, now_ns + 5 * minute_ns).allowed);
+    assert_true(act(table, &after, 1, OPERATION_RENEW, 0, now_ns + 5 * minute_ns).allowed);
+    assert_true(act(table, &after, 3, OPERATION_CHECK, 1, now_ns + 10 * minute_ns).allowed);
     table_free(&table);
 }
 
@@ -436,6 +458,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_a_list_of_who_is_in_flight),
         cmocka_unit_test(releasing_twice_frees_once),
+        cmocka_unit_test(a_shorter_time_out_takes_no_place_away),
         cmocka_unit_test(without_a_name_each_admission_takes_a_place),
         cmocka_unit_test(a_denied_request_is_not_in_flight_though_it_counts),
         cmocka_unit_test(the_largest_limit_fits),
