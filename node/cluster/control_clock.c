@@ -13,6 +13,7 @@
 #include "node/cluster/control_answer.h"
 
 #define JUDGE_EVERY_NS (100 * CONTROL_MS)
+#define SURE_NS        (5000 * CONTROL_MS) /* after a jump; a wrong clock is found within two seconds */
 
 enum { MEMBER_FIELDS = 8, SKEW_LEN = 48 };
 
@@ -51,16 +52,26 @@ void control_clock_judge(struct control *control)
 {
     uint64_t ids[RING_MEMBERS_MAX];
     const int64_t gap_ns = control->now_ns - control->clocks_ns;
-    if (gap_ns < JUDGE_EVERY_NS)
+    if (gap_ns >= 0 && gap_ns < JUDGE_EVERY_NS)
         return;
-    if (gap_ns >= CLUSTER_TIME_REFUSED_NS)
+    if (gap_ns < 0 || gap_ns >= CLUSTER_TIME_REFUSED_NS) {
         cluster_time_forget(control->time);
+        control->jumped_ns = control->now_ns;
+    }
     take_gossip(control);
     control->clocks_ns = control->now_ns;
     for (uint32_t i = 0; i < control->config->to_count; i++)
         ids[i] = control->config->to[i].id;
     if (cluster_time_judge(control->time, control->now_ns, ids, control->config->to_count))
         control->view_due = control->look_due = true;
+}
+
+bool control_clock_sure(const struct control *control)
+{
+    if (control->config->to_count <= 1)
+        return true;
+    return cluster_time_agreed(control->time) && control_clock_verdict(control) < CLOCK_PASSES &&
+           control->now_ns - control->jumped_ns >= SURE_NS;
 }
 
 int64_t control_clock_target_ns(const struct control *control)

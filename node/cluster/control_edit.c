@@ -591,7 +591,7 @@ static bool sweep(struct control *control, struct effects *effects)
     static const struct settings_text none = {.data = "", .len = 0};
     struct settings *settings = control->settings;
     const struct settings_table *table = &settings->table;
-    if (control->now_ns - settings->swept_ns < SWEEP_NS)
+    if (control->now_ns - settings->swept_ns < SWEEP_NS || !control_clock_sure(control))
         return false;
     struct settings_change change = next_change(control, "blocks that ended");
     const size_t end = settings_table_at(table, SETTINGS_BLOCK + 1, &none);

@@ -90,6 +90,7 @@ struct control {
     struct swim_effects gossip;
     struct cluster_time *time;
     int64_t clocks_ns; /* when clocks were judged last */
+    int64_t jumped_ns; /* when this node's own time last went on by 2 s or more at once, or back */
     int64_t wall_ns;   /* own wall clock minus own cluster time */
     struct random random;
     struct register_core *ballots;
@@ -283,6 +284,9 @@ enum { CLOCKS_SHOWN_MAX = 256 };
 /* After every event: judges the members' clocks, ten times a second. */
 void control_clock_judge(struct control *control);
 struct view_clock control_clock_of(const struct control *control, uint64_t id);
+/* Whether what is over by this node's time may be taken out of the configuration for all: a
+ * majority has the same time, and has had since it last jumped. */
+bool control_clock_sure(const struct control *control);
 /* A field of `status`. */
 void control_put_clock(const struct control *control, struct mp_writer *writer);
 

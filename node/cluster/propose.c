@@ -47,11 +47,14 @@ bool control_dead_for(const struct control *control, uint64_t id, int64_t age_ns
     const struct swim_member *member = swim_find(control->swim, id);
     if (id == control->options.node_id)
         return false;
-    if (member == NULL) /* not heard of since this process started */
-        return control->now_ns - control->started_ns >= age_ns + CONTROL_HEAR_NS;
-    int64_t since_ns = control_region_lost_ns(control, member);
-    if ((member->state == SWIM_DEAD || member->state == SWIM_LEFT) && member->since_ns < since_ns)
+    int64_t since_ns = control->started_ns + CONTROL_HEAR_NS; /* not heard of: since the start */
+    if (member != NULL)
+        since_ns = control_region_lost_ns(control, member);
+    if (member != NULL && (member->state == SWIM_DEAD || member->state == SWIM_LEFT) &&
+        member->since_ns < since_ns)
         since_ns = member->since_ns;
+    if (age_ns > 0 && since_ns < control->jumped_ns) /* what came before is no time that passed */
+        since_ns = control->jumped_ns;
     return since_ns <= control->now_ns && control->now_ns - since_ns >= age_ns;
 }
 

@@ -235,7 +235,7 @@ static bool refuses(struct net *net, uint32_t at, const struct effect *effect)
         return false;
     }
     node->refused++;
-    assert_int_equal(control_disk_refused(node->control, net->now_ns, &stored), 0);
+    assert_int_equal(control_disk_refused(node->control, net->now_ns + node->ahead_ns, &stored), 0);
     restore(node);
     return true;
 }
@@ -279,7 +279,8 @@ static void perform(struct net *net, uint32_t at)
 
 void net_tell(struct net *net, uint32_t at, const void *frame, size_t len)
 {
-    control_receive(net->nodes[at].control, net->now_ns, frame, len, &net->effects);
+    const struct net_node *node = &net->nodes[at];
+    control_receive(node->control, net->now_ns + node->ahead_ns, frame, len, &net->effects);
     perform(net, at);
 }
 
@@ -313,9 +314,10 @@ void net_run(struct net *net, int64_t ns)
         net->now_ns += net->step_ns;
         deliver(net);
         for (uint32_t i = 0; i < net->count; i++) {
-            if (net->nodes[i].control == NULL)
+            const struct net_node *node = &net->nodes[i];
+            if (node->control == NULL)
                 continue;
-            control_tick(net->nodes[i].control, net->now_ns, &net->effects);
+            control_tick(node->control, net->now_ns + node->ahead_ns, &net->effects);
             perform(net, i);
         }
     }

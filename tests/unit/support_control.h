@@ -35,11 +35,12 @@ struct net_value {
 struct net_node {
     struct control *control; /* NULL: not running */
     struct control_options options;
-    bool cut;        /* nothing reaches it and nothing it says arrives */
-    uint32_t side;   /* of a split: only nodes of one side hear each other */
-    uint32_t joined; /* how many EFFECT_JOINED it has had since it started */
-    uint64_t epoch;  /* the highest it has had */
-    uint8_t *config; /* its disk */
+    bool cut;         /* nothing reaches it and nothing it says arrives */
+    int64_t ahead_ns; /* of the others' time */
+    uint32_t side;    /* of a split: only nodes of one side hear each other */
+    uint32_t joined;  /* how many EFFECT_JOINED it has had since it started */
+    uint64_t epoch;   /* the highest it has had */
+    uint8_t *config;  /* its disk */
     size_t config_len;
     uint8_t *peers;
     size_t peers_len;
