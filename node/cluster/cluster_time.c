@@ -170,6 +170,14 @@ static int64_t size_of(int64_t ns)
     return ns < 0 ? -ns : ns;
 }
 
+/* The most that they can differ by, without its sign. */
+static int64_t most(const struct bounds *bounds, const struct bounds *from)
+{
+    const int64_t above_ns = bounds->high_ns - from->low_ns;
+    const int64_t below_ns = from->high_ns - bounds->low_ns;
+    return above_ns > below_ns ? above_ns : below_ns;
+}
+
 static int by_value(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a;
@@ -210,21 +218,33 @@ static bool agree(struct cluster_time *time, int64_t now_ns, bool walls, uint32_
     return count > 0 && count >= ring / 2 + 1;
 }
 
-/* Whether a step that is entered at `at_ns` holds: it is left at less (K3). */
-static bool stands(bool before, int64_t skew_ns, int64_t at_ns)
+/* How far a clock is from what it is measured by: at least, and at most. */
+struct distance {
+    int64_t least_ns;
+    int64_t most_ns;
+};
+
+static struct distance distance_of(const struct bounds *bounds, const struct bounds *from)
 {
-    return size_of(skew_ns) >= (before ? at_ns / 5 * 4 : at_ns);
+    return (struct distance){size_of(least(bounds, from)), most(bounds, from)};
 }
 
-static enum clock_verdict verdict_of(enum clock_verdict before, int64_t skew_ns,
-                                     int64_t wall_skew_ns, bool agreed)
+/* Whether a step that is entered at `at_ns` holds. It is left at less, and only where that is sure
+ * (K3): wide bounds say nothing against it. */
+static bool stands(bool before, const struct distance *distance, int64_t at_ns)
 {
-    if (agreed && stands(before == CLOCK_REFUSED, skew_ns, CLUSTER_TIME_REFUSED_NS))
+    return before ? distance->most_ns >= at_ns / 5 * 4 : distance->least_ns >= at_ns;
+}
+
+static enum clock_verdict verdict_of(enum clock_verdict before, const struct distance *time,
+                                     const struct distance *wall, bool agreed)
+{
+    if (agreed && stands(before == CLOCK_REFUSED, time, CLUSTER_TIME_REFUSED_NS))
         return CLOCK_REFUSED;
-    if (agreed && stands(before >= CLOCK_PASSES, skew_ns, CLUSTER_TIME_PASSES_NS))
+    if (agreed && stands(before >= CLOCK_PASSES, time, CLUSTER_TIME_PASSES_NS))
         return CLOCK_PASSES;
-    if (stands(before >= CLOCK_ALARM, skew_ns, CLUSTER_TIME_ALARM_NS) ||
-        stands(before >= CLOCK_ALARM, wall_skew_ns, CLUSTER_TIME_ALARM_NS))
+    if (stands(before >= CLOCK_ALARM, time, CLUSTER_TIME_ALARM_NS) ||
+        stands(before >= CLOCK_ALARM, wall, CLUSTER_TIME_ALARM_NS))
         return CLOCK_ALARM;
     return CLOCK_FINE;
 }
@@ -239,15 +259,20 @@ static bool judge_one(struct cluster_time *time, struct cluster_time_member *mem
         return before != member->verdict;
     }
     const struct bounds ours = {0, 0};
-    const struct bounds *reference = time->agreed ? &time->median : &ours;
+    const struct bounds our_wall = bounds_of(&time->members[SELF], true);
+    const struct bounds *by = time->agreed ? &time->median : &ours;
+    const struct bounds *wall_by = time->walls_agreed ? &time->wall_median : &our_wall;
     const struct bounds bounds = bounds_of(member, false);
     const struct bounds wall = bounds_of(member, true);
-    const int64_t wall_least_ns = time->measured ? least(&wall, &time->wall_median) : 0;
-    member->skew_ns = middle(&bounds) - middle(reference);
-    member->wall_skew_ns = time->measured ? middle(&wall) - middle(&time->wall_median) : 0;
-    member->verdict = verdict_of(before, least(&bounds, reference), wall_least_ns, time->agreed);
-    member->held = time->walls_agreed && !member->listed &&
-                   stands(held, wall_least_ns, CLUSTER_TIME_REFUSED_NS);
+    const struct distance off = distance_of(&bounds, by);
+    const struct distance wall_off = distance_of(&wall, wall_by);
+    member->skew_ns = middle(&bounds) - middle(by);
+    member->wall_skew_ns = middle(&wall) - middle(wall_by);
+    member->ours = !time->agreed;
+    member->wall_ours = !time->walls_agreed;
+    member->verdict = verdict_of(before, &off, &wall_off, time->agreed);
+    member->held =
+        time->walls_agreed && !member->listed && stands(held, &wall_off, CLUSTER_TIME_REFUSED_NS);
     return before != member->verdict || held != member->held;
 }
 

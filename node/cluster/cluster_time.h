@@ -14,9 +14,10 @@
  *     CLUSTER_TIME_REFUSED_NS, never its own wall clock, unless the ring is of it alone.
  * K3  Who is off by 100 ms is told of; by 500 ms of cluster time passes its vnodes on; by 2 s has
  *     no say. A step is left at four fifths of what it is entered at.
- * K4  Where no majority agrees within 2 s nobody is worse than told of.
+ * K4  Where no majority agrees within 2 s nobody is worse than told of, as measured by this node's
+ *     own clocks: nobody can say which are right.
+ * K5  A step is entered by the least difference that the bounds allow, and left by the most.
  * K6  A verdict is on a process: the next one of the node begins anew.
- * K5  Verdicts rest on the least difference that the bounds allow.
  *
  * Pure. Must not: read a clock, or allocate after cluster_time_new.
  */
@@ -60,7 +61,9 @@ struct cluster_time_member {
     bool held;        /* its wall clock is too far off for who is not in the ring yet */
     enum clock_verdict verdict;
     int64_t skew_ns;      /* its cluster time minus the majority's, or ours where none agrees */
-    int64_t wall_skew_ns; /* its wall clock minus the majority's median */
+    int64_t wall_skew_ns; /* its wall clock minus the majority's median, or ours */
+    bool ours;            /* skew_ns is against ours, for no majority agrees */
+    bool wall_ours;       /* and wall_skew_ns is */
 };
 
 struct cluster_time;

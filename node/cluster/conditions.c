@@ -232,6 +232,29 @@ static void look_for_newcomer(struct looking *looking, const struct swim_member 
             member->record.name);
 }
 
+/* ---- the time of all ------------------------------------------------------------------------- */
+
+static void look_at_time(struct looking *looking)
+{
+    const struct control *control = looking->control;
+    struct condition condition = {
+        .rank = RANK_TROUBLE + HEALTH_CLOCK,
+        .code = "cluster_time_off",
+        .short_form = "",
+        .means = "it gains on them by half a millisecond a second; windows of a calendar begin "
+                 "and end off by as much",
+        .advice = "if the wall clocks are right, stop all nodes and start them again together",
+    };
+    if (cluster_time_divided(control->time))
+        say(looking, RANK_TROUBLE + HEALTH_CLOCK, "clocks_divided", "",
+            "no majority of the ring agrees on the time within 2 s: nobody stops deciding, set the "
+            "clocks");
+    if (!control_clock_off(control, condition.says, sizeof condition.says))
+        return;
+    name_it(&condition, "", control->options.region);
+    add(looking->out, &condition);
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static void look_outside(struct looking *looking)
@@ -266,10 +289,7 @@ void conditions_look(const struct control *control, const struct control_report 
     }
     if (!ring_config_is_stable(control->config))
         say(&looking, RANK_WAITS, "ring_changing", "", "the ring configuration is changing");
-    if (cluster_time_divided(control->time))
-        say(&looking, RANK_TROUBLE + HEALTH_CLOCK, "clocks_divided", "",
-            "no majority of the ring agrees on the time within 2 s: nobody stops deciding, set the "
-            "clocks");
+    look_at_time(&looking);
     for (uint32_t i = 0; i < control->config->to_count; i++)
         look_at_listed(&looking, &control->config->to[i]);
     while ((member = swim_next(control->swim, &cursor)) != NULL) {

@@ -93,7 +93,9 @@ struct view_clock control_clock_of(const struct control *control, uint64_t id)
                                .process = member->process,
                                .held = member->held,
                                .skew_ns = member->skew_ns,
-                               .wall_skew_ns = member->wall_skew_ns};
+                               .wall_skew_ns = member->wall_skew_ns,
+                               .ours = member->ours,
+                               .wall_ours = member->wall_ours};
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */
@@ -110,6 +112,8 @@ static const char *skew_text(int64_t skew_ns, char out[SKEW_LEN])
 bool control_clock_sentence(const char *name, const struct view_clock *clock, char *out,
                             size_t capacity)
 {
+    static const char cluster[] = "the cluster";
+    static const char by[] = "this node";
     char text[SKEW_LEN];
     const char *does = NULL;
     if (clock->held) {
@@ -128,14 +132,25 @@ bool control_clock_sentence(const char *name, const struct view_clock *clock, ch
                        skew_text(clock->skew_ns, text), does);
     else if (clock->verdict == CLOCK_ALARM && clock->skew_ns < CLUSTER_TIME_ALARM_NS * 4 / 5 &&
              clock->skew_ns > -CLUSTER_TIME_ALARM_NS * 4 / 5)
-        (void)snprintf(out, capacity, "the wall clock of %s is %s that of the cluster", name,
-                       skew_text(clock->wall_skew_ns, text));
+        (void)snprintf(out, capacity, "the wall clock of %s is %s that of %s", name,
+                       skew_text(clock->wall_skew_ns, text), clock->wall_ours ? by : cluster);
     else if (clock->verdict == CLOCK_ALARM)
-        (void)snprintf(out, capacity, "the time of %s is %s that of the cluster", name,
-                       skew_text(clock->skew_ns, text));
+        (void)snprintf(out, capacity, "the time of %s is %s that of %s", name,
+                       skew_text(clock->skew_ns, text), clock->ours ? by : cluster);
     else
         return false;
     return true;
+}
+
+bool control_clock_off(const struct control *control, char *out, size_t capacity)
+{
+    char text[SKEW_LEN];
+    const int64_t off_ns = -cluster_time_target_ns(control->time);
+    const bool off = off_ns >= CLUSTER_TIME_REFUSED_NS || -off_ns >= CLUSTER_TIME_REFUSED_NS;
+    if (off)
+        (void)snprintf(out, capacity, "the time of the cluster is %s that of its wall clocks",
+                       skew_text(off_ns, text));
+    return off;
 }
 
 static void put_field_int(struct mp_writer *writer, const char *name, int64_t value)

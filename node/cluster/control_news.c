@@ -2,6 +2,7 @@
  *
  *   asked for   drain, leave and remove, by whom
  *   frozen      the ring, or the configuration, lost its majority; and won it back
+ *   time        that of all is off the wall clocks of a majority; or right again
  *   changed     blocks, API keys and quotas, by whom; rules have lines of their own, where they
  *               are put in force (rules_file.c)
  *
@@ -74,6 +75,12 @@ static bool tell_majorities(struct control *control, char *out, size_t capacity)
         else
             (void)snprintf(out, capacity,
                            "the ring can change again: a majority of its voters is in reach");
+        return true;
+    }
+    if (lasts(control, &news->time, control_clock_off(control, out, capacity))) {
+        if (!news->time.told)
+            (void)snprintf(out, capacity,
+                           "the time of the cluster is that of its wall clocks again");
         return true;
     }
     if (!lasts(control, &news->settings, settings))

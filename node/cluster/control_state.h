@@ -128,9 +128,10 @@ struct control {
         uint64_t wished;
         struct control_news_state {
             bool told;
-            int64_t since_ns; /* since when it is another, 0: it is not */
-        } ring, settings;     /* whether it is frozen; */
-        uint64_t version;     /* and up to which change, 0: none yet */
+            int64_t since_ns;           /* since when it is another, 0: it is not */
+        } ring, settings;               /* whether it is frozen; */
+        struct control_news_state time; /* whether the cluster's is off its wall clocks */
+        uint64_t version;               /* and up to which change, 0: none yet */
         struct hash128 digest;
         int64_t window_ns;
         uint32_t lines; /* in it */
@@ -284,6 +285,9 @@ enum { CLOCKS_SHOWN_MAX = 256 };
 /* After every event: judges the members' clocks, ten times a second. */
 void control_clock_judge(struct control *control);
 struct view_clock control_clock_of(const struct control *control, uint64_t id);
+/* Whether the time that all agree on is 2 s or more off the wall clocks of a majority, and by what:
+ * a sentence. */
+bool control_clock_off(const struct control *control, char *out, size_t capacity);
 /* Whether what is over by this node's time may be taken out of the configuration for all: a
  * majority has the same time, and has had since it last jumped. */
 bool control_clock_sure(const struct control *control);

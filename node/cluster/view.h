@@ -45,8 +45,10 @@ struct view_clock {
     enum clock_verdict verdict;
     uint64_t process;     /* of which that is said: a later one is not judged yet */
     bool held;            /* it is kept out of the ring for its wall clock */
-    int64_t skew_ns;      /* its cluster time minus the majority's */
-    int64_t wall_skew_ns; /* its wall clock minus the majority's */
+    int64_t skew_ns;      /* its cluster time minus the majority's, or this node's */
+    int64_t wall_skew_ns; /* its wall clock minus the majority's, or this node's */
+    bool ours;            /* no majority agrees: skew_ns is against this node's time */
+    bool wall_ours;       /* and wall_skew_ns against its wall clock */
 };
 
 enum view_state { VIEW_ALIVE, VIEW_SUSPECT, VIEW_DEAD, VIEW_LEFT };

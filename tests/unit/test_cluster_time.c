@@ -124,6 +124,28 @@ static void each_step_begins_at_its_limit_and_ends_at_four_fifths(void **state)
     }
 }
 
+/* What a starved processor measures is wide, and says nothing against a verdict: it would flap. */
+static void a_late_frame_ends_no_verdict(void **state)
+{
+    (void)state;
+    struct fixture at;
+    begin(&at, 3);
+    at.time_ns[2] = 125 * MS;
+    (void)turn(&at, 3, 3);
+    assert_int_equal(verdict(&at, 3), CLOCK_ALARM);
+    at.late_ns = 400 * MS;
+    for (uint32_t k = 0; k < 30; k++) {
+        at.now_ns += 200 * MS; /* narrower bounds are old by then */
+        (void)turn(&at, 3, 1);
+        assert_int_equal(verdict(&at, 3), CLOCK_ALARM);
+    }
+    at.time_ns[2] = 0;
+    at.late_ns = 2 * MS;
+    (void)turn(&at, 3, 3);
+    assert_int_equal(verdict(&at, 3), CLOCK_FINE);
+    cluster_time_free(&at.time);
+}
+
 static void a_node_that_is_off_itself_knows_it(void **state)
 {
     (void)state;
@@ -185,6 +207,8 @@ static void without_a_majority_that_agrees_nobody_stops(void **state)
     assert_true(cluster_time_divided(at.time));
     assert_false(cluster_time_agreed(at.time));
     assert_int_equal(verdict(&at, 2), CLOCK_ALARM);
+    assert_int_equal(verdict(&at, 1), CLOCK_FINE); /* each measures the other by its own */
+    assert_true(cluster_time_of(at.time, 2)->ours && cluster_time_of(at.time, 2)->wall_ours);
     assert_int_equal(cluster_time_target_ns(at.time), 0);
     cluster_time_free(&at.time);
 
@@ -417,6 +441,7 @@ int main(void)
         cmocka_unit_test(clocks_that_agree_are_fine),
         cmocka_unit_test(a_verdict_takes_three_samples),
         cmocka_unit_test(each_step_begins_at_its_limit_and_ends_at_four_fifths),
+        cmocka_unit_test(a_late_frame_ends_no_verdict),
         cmocka_unit_test(a_node_that_is_off_itself_knows_it),
         cmocka_unit_test(a_wrong_wall_clock_is_told_of_and_moves_nobody),
         cmocka_unit_test(a_newcomer_a_day_off_is_held_until_its_clock_is_right),

@@ -81,6 +81,23 @@ static void warnings_are_told_and_leave_the_cluster_healthy(void **state)
     net_free(net);
 }
 
+/* Windows of a calendar are wrong then, at every node, and no single one is to be mended. */
+static void a_time_that_is_off_all_wall_clocks_is_told_and_is_of_nobody(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        control_wall(net->nodes[i].control, 90 * NET_SECOND);
+    net_run(net, 40 * NET_SECOND);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(look(net, i)->count, 1);
+        assert_condition(0, "cluster_time_off", "");
+        assert_non_null(strstr(found.list[0].says, "90.000 s behind that of its wall clocks"));
+        assert_false(found.grave);
+    }
+    net_free(net);
+}
+
 /* Who is stopped in order is expected back, and nobody is to look for a crash. */
 static void a_node_that_was_stopped_in_order_is_told_apart_from_a_dead_one(void **state)
 {
@@ -150,6 +167,7 @@ int main(void)
         cmocka_unit_test(a_healthy_cluster_has_none),
         cmocka_unit_test(every_node_tells_the_same_and_the_gravest_first),
         cmocka_unit_test(warnings_are_told_and_leave_the_cluster_healthy),
+        cmocka_unit_test(a_time_that_is_off_all_wall_clocks_is_told_and_is_of_nobody),
         cmocka_unit_test(a_node_that_was_stopped_in_order_is_told_apart_from_a_dead_one),
         cmocka_unit_test(a_frozen_ring_is_told_once),
         cmocka_unit_test(of_too_many_the_first_ones_are_told_and_all_are_counted),

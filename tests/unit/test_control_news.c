@@ -141,12 +141,48 @@ static void a_frozen_ring_and_configuration_are_told_and_when_they_thaw(void **s
     net_free(net);
 }
 
+static void set_walls(struct net *net, int64_t ns)
+{
+    for (uint32_t i = 0; i < net->count; i++)
+        control_wall(net->nodes[i].control, ns);
+}
+
+/* A fleet whose wall clocks are stepped as one decides on evenly, and its log says what is off; so
+ * does that of a node alone. */
+static void a_time_that_is_off_the_wall_clocks_is_told_and_when_it_is_right(void **state)
+{
+    (void)state;
+    for (uint32_t size = 1; size <= 3; size += 2) {
+        struct net *net = net_cluster(size);
+        net_run(net, 30 * NET_SECOND);
+        take(net, 0);
+        set_walls(net, -3600 * NET_SECOND);
+        net_run(net, 40 * NET_SECOND);
+        take(net, 0);
+        net_run(net, 2 * NET_SECOND);
+        if (news.count == 0)
+            take(net, 0);
+        assert_int_equal(news.count, 1);
+        assert_int_equal(news.warnings, 1);
+        assert_line(0, "the time of the cluster is 3600.000 s ahead of that of its wall clocks");
+        set_walls(net, 0);
+        news.count = 0;
+        for (uint32_t i = 0; i < 60 && news.count == 0; i++) {
+            net_run(net, NET_SECOND);
+            take(net, 0);
+        }
+        assert_line(0, "the time of the cluster is that of its wall clocks again");
+        net_free(net);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_of_the_configuration_are_told_by_every_node),
         cmocka_unit_test(many_changes_are_told_as_a_number),
         cmocka_unit_test(a_frozen_ring_and_configuration_are_told_and_when_they_thaw),
+        cmocka_unit_test(a_time_that_is_off_the_wall_clocks_is_told_and_when_it_is_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
