@@ -58,6 +58,7 @@ void channel_flush(struct shard *shard, uint16_t at, enum channel_kind kind,
         .bulk = kind == CHANNEL_BULK,
         .reads = READS_ALL,
         .wall_ns = shard->watch.wall_ns,
+        .seen_ns = skew_seen_ns(shard, at),
         .records = channel->outbox.data,
         .len = channel->outbox.len,
     };

@@ -412,7 +412,7 @@ int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity
 {
     struct mp_writer writer;
     mp_writer_init(&writer, out, capacity);
-    mp_put_array(&writer, 8);
+    mp_put_array(&writer, envelope->seen_ns != 0 ? 9 : 8);
     mp_put_uint(&writer, PEER_VERSION);
     mp_put_uint(&writer, envelope->node);
     mp_put_uint(&writer, envelope->shard);
@@ -421,6 +421,8 @@ int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity
     mp_put_uint(&writer, envelope->bulk ? 1 : 0);
     mp_put_uint(&writer, envelope->reads);
     mp_put_int(&writer, envelope->wall_ns);
+    if (envelope->seen_ns != 0)
+        mp_put_int(&writer, envelope->seen_ns);
     return writer.failed ? TG_ETOOBIG : (int)writer.len;
 }
 
@@ -446,11 +448,14 @@ int peer_decode(const void *frame, size_t len, struct peer_envelope *envelope)
     const uint64_t channel = fields > 5 ? mp_get_uint(&cursor) : 0;
     const uint64_t reads = fields > 6 ? mp_get_uint(&cursor) : 0;
     envelope->wall_ns = fields > 7 ? mp_get_int(&cursor) : 0;
+    envelope->seen_ns = fields > 8 ? mp_get_int(&cursor) : 0;
     envelope->shard = (uint16_t)shard;
     envelope->bulk = channel == 1;
     envelope->reads = (uint8_t)(reads & READS_ALL);
-    return cursor.failed || shard > UINT16_MAX || channel > 1 || envelope->node == 0 ? TG_EPROTOCOL
-                                                                                     : 0;
+    return cursor.failed || shard > UINT16_MAX || channel > 1 || envelope->node == 0 ||
+                   envelope->seen_ns < 0
+               ? TG_EPROTOCOL
+               : 0;
 }
 
 /* Times before 1970 are nobody's; without them the difference of two never overflows. */

@@ -1,11 +1,12 @@
 /* peer_wire.h - what shards of different nodes say to each other, byte by byte.
  *
- * One ZeroMQ frame is a msgpack envelope [1, node, shard, boot, records, channel, reads, wall];
- * `records` is a bin that holds fixed-layout little-endian records, one after the other, in the
- * order in which they were put. Order matters within a channel: a MARK follows the last SLOT that
- * it stands for. The channel is 1 for bulk copies, 0 for everything else (channel.c). Behind it a
- * frame says what its sender reads (enum peer_reads), and by how much its wall clock is ahead of
- * its cluster time; of one of release 0.1.0, which says neither, both are nothing.
+ * One ZeroMQ frame is a msgpack envelope [1, node, shard, boot, records, channel, reads, wall,
+ * seen]; `records` is a bin that holds fixed-layout little-endian records, one after the other, in
+ * the order in which they were put. Order matters within a channel: a MARK follows the last SLOT
+ * that it stands for. The channel is 1 for bulk copies, 0 for everything else (channel.c). Behind
+ * it a frame says what its sender reads (enum peer_reads), and by how much its wall clock is ahead
+ * of its cluster time; of one of release 0.1.0, which says neither, both are nothing. `seen` is
+ * there for who is not listened to (W2 of skew.h).
  *
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *
@@ -96,7 +97,7 @@
 enum {
     PEER_VERSION = 1,
     PEER_FRAME_MAX = 1 << 20,
-    PEER_ENVELOPE_MAX = 48,
+    PEER_ENVELOPE_MAX = 56,
     PEER_LIMITS_MAX = 8, /* of one forwarded check: one rule's limits */
     PEER_WAIT_MAX_MS = 10000,
     PEER_LOAD_MAX = 1000000, /* millionths */
@@ -159,6 +160,7 @@ struct peer_envelope {
     bool bulk;       /* on the channel of bulk copies */
     uint8_t reads;   /* enum peer_reads: what the sender does, beyond release 0.1.0 */
     int64_t wall_ns; /* its wall clock minus its cluster time; 0 of release 0.1.0 */
+    int64_t seen_ns; /* the newest sent_ns that it read of whom it does not listen to, 0: it does */
     const uint8_t *records;
     size_t len;
 };

@@ -31,10 +31,11 @@ static bool is_sibling(const struct shard *shard, uint16_t at)
 void skew_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
 {
     struct peer_clock *clock = &shard->peers[at]->clock;
-    if (ping->echo_ns == 0 || ping->echo_ns > shard->now_ns || is_sibling(shard, at))
+    const int64_t echo_ns = ping->echo_ns > clock->seen_ns ? ping->echo_ns : clock->seen_ns;
+    if (echo_ns == 0 || echo_ns > shard->now_ns || is_sibling(shard, at))
         return;
     const int64_t low_ns = ping->sent_ns - shard->now_ns;
-    const int64_t high_ns = ping->sent_ns - ping->echo_ns;
+    const int64_t high_ns = ping->sent_ns - echo_ns;
     if (clock->told > 0 && (low_ns > clock->high_ns || high_ns < clock->low_ns))
         clock->told = 0; /* they contradict each other: one by itself says nothing */
     if (clock->told == 0 || high_ns - low_ns <= clock->high_ns - clock->low_ns) {
@@ -42,9 +43,14 @@ void skew_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
         clock->high_ns = high_ns;
     }
     clock->told++;
-    if (shard->watch.doubt_ns != 0 && ping->echo_ns >= shard->watch.doubt_ns &&
+    if (shard->watch.doubt_ns != 0 && echo_ns >= shard->watch.doubt_ns &&
         least(low_ns, high_ns) < CLUSTER_TIME_REFUSED_NS) /* W3 */
         end_doubt(shard);
+}
+
+int64_t skew_seen_ns(const struct shard *shard, uint16_t at)
+{
+    return shard->peers[at]->clock.ping_ns;
 }
 
 bool skew_frame(struct shard *shard, uint16_t at, const struct peer_envelope *envelope)
@@ -55,14 +61,20 @@ bool skew_frame(struct shard *shard, uint16_t at, const struct peer_envelope *en
     if (envelope->boot > clock->process) { /* what is known is of an earlier one */
         clock->process = envelope->boot;
         clock->told = 0;
+        clock->ping_ns = 0;
     }
     clock->wall_ns = envelope->wall_ns;
-    if (clock->off == 0 || envelope->boot > clock->off)
+    clock->seen_ns = envelope->seen_ns;
+    if (clock->off == 0 || envelope->boot > clock->off) {
+        clock->ping_ns = 0;
         return false;
+    }
     bytes_reader_init(&reader, envelope->records, envelope->len);
     while (peer_next(&reader, 2 * shard->options.vnodes, &record) > 0) {
-        if (record.type == PEER_PING)
+        if (record.type == PEER_PING) {
             skew_ping(shard, at, &record.ping);
+            clock->ping_ns = record.ping.sent_ns;
+        }
         shard->stats.clock_refused++;
     }
     return true;

@@ -6,6 +6,8 @@
  * W2  A peer whose clock has no say (cluster_time.h) is not heard: of its frames nothing is taken
  *     but what its keep-alives say of its clock. So its leases end before it is found silent, as
  *     those of one that was cut off do (P3 of peers.c).
+ *     It is told that it was read, in a field of the envelope that renews no lease: else it would
+ *     measure nobody any more, and never learn whose clock is off.
  * W3  After a jump of its time by 2 s or more a shard is in doubt: it decides nothing, and takes
  *     nothing over, until a peer's keep-alive, of after that, shows that both agree within 2 s. A
  *     pause ends so with the first one. Is the jump that of a clock alone, control finds so before
@@ -32,6 +34,8 @@ struct peer_clock {
     uint32_t told;    /* how often, since the last look */
     uint64_t process; /* of which that is */
     uint64_t off;     /* the process whose clock has no say (W2), 0: none */
+    int64_t ping_ns;  /* the newest time that it has told meanwhile, 0: none */
+    int64_t seen_ns;  /* the newest of ours that it has read, not listening to us, 0: it listens */
 };
 
 /* Of the shard. */
@@ -45,6 +49,8 @@ struct skew_watch {
 /* Notes what a frame says of the sender's clock. True if nothing else of it is to be taken. */
 bool skew_frame(struct shard *shard, uint16_t at, const struct peer_envelope *envelope);
 void skew_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping);
+/* What a frame to the peer tells it of its own time, 0: nothing. */
+int64_t skew_seen_ns(const struct shard *shard, uint16_t at);
 /* The shard's time went on by `gap_ns` at once. */
 void skew_gap(struct shard *shard, int64_t gap_ns);
 void skew_tick(struct shard *shard);

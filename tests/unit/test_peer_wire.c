@@ -811,20 +811,20 @@ static void a_frame_gives_its_sender_and_its_records_in_order(void **state)
 static void a_frame_tells_its_channel(void **state)
 {
     uint8_t frame[BUFFER_LEN];
-    struct peer_envelope envelope = {
-        .node = 5, .wall_ns = -7, .records = peer_wire_state, .len = sizeof peer_wire_state};
+    struct peer_envelope envelope = {.node = 5, .wall_ns = -7, .seen_ns = 9};
     struct peer_envelope read;
-
     (void)state;
+    envelope.records = peer_wire_state;
+    envelope.len = sizeof peer_wire_state;
     int len = peer_encode(&envelope, frame, sizeof frame);
     assert_int_equal(peer_decode(frame, (size_t)len, &read), 0);
     assert_false(read.bulk);
     envelope.bulk = true;
     len = peer_encode(&envelope, frame, sizeof frame);
     assert_int_equal(peer_decode(frame, (size_t)len, &read), 0);
-    assert_true(read.bulk && read.wall_ns == -7);
+    assert_true(read.bulk && read.wall_ns == -7 && read.seen_ns == 9);
     assert_int_equal(read.len, sizeof peer_wire_state);
-    frame[len - 3] = 2; /* before two further fields */
+    frame[len - 4] = 2; /* before three further fields */
     assert_int_equal(peer_decode(frame, (size_t)len, &read), TG_EPROTOCOL);
 }
 

@@ -117,6 +117,14 @@ static void who_hears_nobody_goes_on_soon(void **state)
     assert_true(skew_stands(shard));
 }
 
+static struct shard *of_node(struct lab *lab, uint64_t node)
+{
+    uint32_t at = 0;
+    while (lab->shards[at].shard->options.node_id != node)
+        at++;
+    return lab->shards[at].shard;
+}
+
 /* W2: of a peer whose clock has no say nothing is taken, until its next process comes. */
 static void a_peer_without_a_say_is_not_heard(void **state)
 {
@@ -132,6 +140,12 @@ static void a_peer_without_a_say_is_not_heard(void **state)
     assert_int_equal(shard_clocks(shard, samples, SAMPLES_MAX), 2); /* but its clock is measured */
     lab_run(lab, 100 * LAB_MS);
     assert_true(peers_silent(shard, 0));
+    struct shard *other = of_node(lab, peer->node);
+    const uint16_t us = peers_find(other, shard->options.node_id, shard->options.shard);
+    (void)shard_clocks(other, samples, SAMPLES_MAX);
+    lab_run(lab, 300 * LAB_MS);
+    assert_true(other->peers[us]->clock.told > 0); /* and it goes on to measure us, */
+    assert_false(peers_lease_holds(other, us));    /* by what renews no lease */
     const struct peer_envelope next = {.boot = peer->boot + 1, .records = NULL, .len = 0};
     assert_false(skew_frame(shard, 0, &next));
 }
