@@ -359,6 +359,50 @@ static void start_admin(struct tg_client *client, struct client_call *call)
     send_message(client, message, link_named(client));
 }
 
+/* ---- out of time ------------------------------------------------------------------------- */
+
+/* Why no link could be used, in one sentence. */
+static void tell_unreachable(struct tg_client *client)
+{
+    char text[CLIENT_DETAIL_LEN] = "";
+    size_t at = 0;
+
+    for (uint16_t i = 0; i < client->link_count && at + 1 < sizeof text; i++) {
+        const struct client_link *link = &client->links[i];
+        int len;
+
+        if (link->endpoint[0] == '\0' || (link->up && link->refused == 0))
+            continue;
+        len = snprintf(text + at, sizeof text - at, "%s%s: %s", at != 0 ? "; " : "", link->endpoint,
+                       link->refused != 0 ? tg_strerror(link->refused) : link->reason);
+        at += len > 0 ? (size_t)len : 0;
+    }
+    if (at != 0)
+        client_detail(client, "%s", text);
+}
+
+static int expired_code(struct tg_client *client, const struct client_call *call)
+{
+    if (call->sent)
+        return TG_ETIMEOUT;
+    if (call->crowded) {
+        client_detail(client, "more was asked than the nodes answered in time");
+        return TG_EBUSY; /* it waited for a window */
+    }
+    const bool admin = call->count == 0; /* another node than the named one is of no use to it */
+    if ((admin ? link_named(client) : link_any(client, CLIENT_LINK_NONE)) != CLIENT_LINK_NONE) {
+        client_detail(client, "the time was over before the question could be sent; give it more, "
+                              "or this process more of the processor");
+        return TG_ETIMEOUT;
+    }
+    tell_unreachable(client);
+    for (uint16_t i = 0; i < client->link_count; i++) {
+        if (client->links[i].configured && client->links[i].refused != 0)
+            return client->links[i].refused;
+    }
+    return TG_EUNREACHABLE;
+}
+
 /* ---- the turns of the loop --------------------------------------------------------------- */
 
 /* Whether the item would wait so long for its turn that to ask is of no use. Who waits for the
@@ -366,8 +410,10 @@ static void start_admin(struct tg_client *client, struct client_call *call)
 static bool is_too_much(const struct tg_client *client, const struct client_link *link,
                         const struct client_call *call)
 {
-    return call->callback != NULL && client_window_wait_ns(&link->window, link->queue.count) >
-                                         (call->deadline_ns - client->now_ns) / CLIENT_WAIT_SHARE;
+    const int64_t left_ns = call->deadline_ns - client->now_ns;
+
+    return call->callback != NULL && left_ns > 0 && /* else it is late, whoever is asked */
+           client_window_wait_ns(&link->window, link->queue.count) > left_ns / CLIENT_WAIT_SHARE;
 }
 
 /* Whether that is so wherever it may be asked: then it is refused as a whole, which takes this
@@ -406,6 +452,10 @@ void client_call_start(struct tg_client *client, struct client_call *call)
             client_call_end(client, call, TG_EBUSY); /* of what is undecided, if anything is */
             return;
         }
+    }
+    if (call->hold == NULL && call->deadline_ns <= client->now_ns) {
+        client_call_end(client, call, expired_code(client, call)); /* nobody would wait for it */
+        return;
     }
     for (size_t i = 0; i < call->count; i++) {
         const struct client_item item = {.call = call, .index = (uint32_t)i};
@@ -529,47 +579,6 @@ static void tick_message(struct tg_client *client, struct client_message *messag
     }
     wake_by(client, message->try_ns);
     wake_by(client, message->deadline_ns);
-}
-
-/* Why no link could be used, in one sentence. */
-static void tell_unreachable(struct tg_client *client)
-{
-    char text[CLIENT_DETAIL_LEN] = "";
-    size_t at = 0;
-
-    for (uint16_t i = 0; i < client->link_count && at + 1 < sizeof text; i++) {
-        const struct client_link *link = &client->links[i];
-        int len;
-
-        if (link->endpoint[0] == '\0' || (link->up && link->refused == 0))
-            continue;
-        len = snprintf(text + at, sizeof text - at, "%s%s: %s", at != 0 ? "; " : "", link->endpoint,
-                       link->refused != 0 ? tg_strerror(link->refused) : link->reason);
-        at += len > 0 ? (size_t)len : 0;
-    }
-    if (at != 0)
-        client_detail(client, "%s", text);
-}
-
-static int expired_code(struct tg_client *client, const struct client_call *call)
-{
-    if (call->sent)
-        return TG_ETIMEOUT;
-    if (call->crowded) {
-        client_detail(client, "more was asked than the nodes answered in time");
-        return TG_EBUSY; /* it waited for a window */
-    }
-    if (link_any(client, CLIENT_LINK_NONE) != CLIENT_LINK_NONE) {
-        client_detail(client, "the time was over before the question could be sent; give it more, "
-                              "or this process more of the processor");
-        return TG_ETIMEOUT;
-    }
-    tell_unreachable(client);
-    for (uint16_t i = 0; i < client->link_count; i++) {
-        if (client->links[i].configured && client->links[i].refused != 0)
-            return client->links[i].refused;
-    }
-    return TG_EUNREACHABLE;
 }
 
 /* Items of ended calls leave a queue. */

@@ -103,6 +103,7 @@ def test_wrong_wall_clocks_are_told_of_and_change_no_decision(new_cluster, tmp_p
     assert max(ahead.own_ms, back.own_ms) <= NAMED_WITHIN_MS
     assert spend(cluster, keys, 6) == dict.fromkeys(keys, LIMIT - 6)
     assert sum(node.counter("takeovers") for node in cluster) == 0
+    assert not any("starting again" in node.whole_log() for node in cluster)  # time went on evenly
     for clock in clocks:
         clock.step_to(0)
     mended(cluster)
@@ -159,6 +160,24 @@ def test_a_decider_whose_boot_time_jumps_refills_nothing(new_cluster, tmp_path, 
                          for told in map(cluster[0].owner, full)), 20, "it decides its keys again")
     named(cluster, "wall clock of n3", "ahead")  # and that alone is still off
     assert verdicts(cluster[0]) == {"n1": "fine", "n2": "fine", "n3": "alarm"}
+    assert not any(spend(cluster, full, 1).values())
+
+
+# A boot time that is set back would keep leases from ending: the node starts again at once, by the
+# time of the others.
+def test_a_decider_whose_boot_time_is_set_back_starts_again(new_cluster, tmp_path):
+    cluster = new_cluster(3)
+    clock = Clock(cluster[2], tmp_path, boot=True)
+    cluster.start()
+    full = {key: long_limit(LIMIT, "fixed_window")
+            for key in cluster.keys_decided_by("n3", 5, "w")}
+    with cluster.client() as client:
+        assert all(client.check(key, limit, cost=LIMIT).allowed for key, limit in full.items())
+    clock.step_to(-60)
+    wait_for(lambda: "boot time was set back by" in cluster[2].whole_log(), 20, "it notices")
+    wait_for(lambda: all(told["decider"] == told["owner"] == "n3"
+                         for told in map(cluster[0].owner, full)), 20, "it decides its keys again")
+    named(cluster, "wall clock of n3", "behind")
     assert not any(spend(cluster, full, 1).values())
 
 

@@ -106,6 +106,28 @@ static void many_changes_are_told_as_a_number(void **state)
     net_free(net);
 }
 
+/* Nor is a majority told of that is back before it was gone for long. */
+static void a_ring_that_is_frozen_for_a_moment_leaves_no_line(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    take(net, 0);
+    net_stop(net, 1);
+    net_stop(net, 2);
+    for (int i = 0; i < 3000 && !voters_frozen(net->nodes[0].control); i++)
+        net_run(net, 10 * NET_MS);
+    assert_true(voters_frozen(net->nodes[0].control));
+    for (int i = 0; i < 95; i++) {
+        take(net, 0);
+        assert_int_equal(news.warnings, 0);
+        net_run(net, 10 * NET_MS);
+    }
+    net_run(net, NET_SECOND);
+    take(net, 0);
+    assert_true(news.warnings > 0);
+    net_free(net);
+}
+
 /* A majority that is gone for longer than a moment, and is back. */
 static void a_frozen_ring_and_configuration_are_told_and_when_they_thaw(void **state)
 {
@@ -181,6 +203,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_of_the_configuration_are_told_by_every_node),
         cmocka_unit_test(many_changes_are_told_as_a_number),
+        cmocka_unit_test(a_ring_that_is_frozen_for_a_moment_leaves_no_line),
         cmocka_unit_test(a_frozen_ring_and_configuration_are_told_and_when_they_thaw),
         cmocka_unit_test(a_time_that_is_off_the_wall_clocks_is_told_and_when_it_is_right),
     };

@@ -57,6 +57,23 @@ static void a_passing_trouble_is_told_when_it_has_lasted_and_taken_back_at_once(
     assert_true(health_step(&health, 0, 12 * SECOND));
 }
 
+/* What comes with every start and restart, or with a death that others make good in a moment. */
+static void what_passes_by_itself_waits_and_what_does_not_is_told_at_once(void **state)
+{
+    const uint32_t passing = FROZEN | HEALTH_BIT(HEALTH_MAJORITY) | HEALTH_BIT(HEALTH_RECOVERING) |
+                             HEALTH_BIT(HEALTH_INCOMPLETE) | HEALTH_BIT(HEALTH_STOPPING);
+    const uint32_t all = HEALTH_BIT(HEALTH_TROUBLES) - 1;
+    struct health health = {.told = 0};
+    (void)state;
+    assert_true(health_step(&health, all, 10 * SECOND));
+    assert_int_equal(health.told, all & ~passing);
+    assert_false(health_step(&health, all, 11 * SECOND - 1));
+    assert_true(health_step(&health, all, 11 * SECOND));
+    assert_int_equal(health.told, all);
+    assert_true(health_step(&health, 0, 11 * SECOND + 1));
+    assert_int_equal(health.told, all & ~passing);
+}
+
 static void each_trouble_has_its_own_time(void **state)
 {
     struct health health = {.told = 0};
@@ -161,6 +178,61 @@ static void a_ring_without_its_majority_is_told_by_those_who_are_left(void **sta
     net_free(net);
 }
 
+/* Runs until the first node finds its ring frozen, or no longer; when that was. */
+static int64_t run_until_frozen(struct net *net, bool frozen)
+{
+    for (int i = 0; i < 3000 && voters_frozen(net->nodes[0].control) != frozen; i++)
+        net_run(net, 10 * NET_MS);
+    assert_int_equal(voters_frozen(net->nodes[0].control), frozen);
+    return net->now_ns;
+}
+
+/* Others are not alarmed by a majority that is gone for a moment, and not for longer than it is. */
+static void a_frozen_ring_is_told_when_it_has_lasted_for_a_second_and_no_longer(void **state)
+{
+    struct net *net = net_cluster(3);
+    uint64_t version;
+    (void)state;
+    net_stop(net, 1);
+    net_stop(net, 2);
+    const int64_t since_ns = run_until_frozen(net, true);
+    version = swim_self(net->nodes[0].control->swim)->record.version;
+    net_run(net, 950 * NET_MS);
+    assert_true(voters_frozen(net->nodes[0].control));
+    assert_int_equal(known_of(net, 0, 1), 0);
+    assert_int_equal(swim_self(net->nodes[0].control->swim)->record.version, version);
+    net_run(net, 250 * NET_MS);
+    assert_int_equal(known_of(net, 0, 1), FROZEN);
+    assert_true(net->now_ns - since_ns < 3 * NET_SECOND / 2);
+    net_restart_seeded(net, 1, 0);
+    (void)run_until_frozen(net, false);
+    net_run(net, 150 * NET_MS);
+    assert_int_equal(known_of(net, 0, 1), 0);
+    net_free(net);
+}
+
+/* A majority that is back before a second is over was never away, for all others. */
+static void a_ring_that_was_frozen_for_a_moment_is_told_to_nobody(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    net_stop(net, 2);
+    net_run(net, 15 * NET_SECOND);
+    net->nodes[1].cut = true;
+    const int64_t since_ns = run_until_frozen(net, true);
+    net->nodes[1].cut = false;
+    while (voters_frozen(net->nodes[0].control)) {
+        net_run(net, 10 * NET_MS);
+        assert_int_equal(known_of(net, 0, 1), 0);
+        assert_true(net->now_ns - since_ns < NET_SECOND);
+    }
+    for (int i = 0; i < 200; i++) {
+        net_run(net, 10 * NET_MS);
+        assert_int_equal(known_of(net, 0, 1), 0);
+    }
+    net_free(net);
+}
+
 static struct control_report report_with(const struct shard_stats *stats)
 {
     return (struct control_report){.shards = stats, .shard_count = 1, .storage_ok = true};
@@ -205,12 +277,15 @@ int main(void)
         cmocka_unit_test(a_trouble_is_told_at_once_and_taken_back_after_five_seconds),
         cmocka_unit_test(a_trouble_that_comes_and_goes_stays_told),
         cmocka_unit_test(a_passing_trouble_is_told_when_it_has_lasted_and_taken_back_at_once),
+        cmocka_unit_test(what_passes_by_itself_waits_and_what_does_not_is_told_at_once),
         cmocka_unit_test(each_trouble_has_its_own_time),
         cmocka_unit_test(a_clock_that_went_back_keeps_no_trouble_for_ever),
         cmocka_unit_test(changes_are_bounded_whatever_comes),
         cmocka_unit_test(flags_of_a_record_hold_all_troubles_and_nothing_else),
         cmocka_unit_test(every_member_knows_a_trouble_within_two_seconds_and_its_end),
         cmocka_unit_test(a_ring_without_its_majority_is_told_by_those_who_are_left),
+        cmocka_unit_test(a_frozen_ring_is_told_when_it_has_lasted_for_a_second_and_no_longer),
+        cmocka_unit_test(a_ring_that_was_frozen_for_a_moment_is_told_to_nobody),
         cmocka_unit_test(what_the_node_reports_is_found_wrong_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

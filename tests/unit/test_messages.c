@@ -1,5 +1,5 @@
 /* test_messages.c - what a node has no time for: it waits in the library, goes elsewhere, or is
- * refused there, against nodes that a test scripts. */
+ * refused there, against nodes that a test scripts; and what is told of what was not answered. */
 #include "base/error.h"
 
 #include "client/include/tidegate.h"
@@ -10,12 +10,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "client/lib/client.h"
 #include "client/protocol/wire.h"
 #include "tests/unit/support_server.h"
 
@@ -261,6 +263,195 @@ static void what_would_wait_for_too_long_is_refused_when_it_is_asked(void **stat
     crowd_end(&crowd);
 }
 
+/* ---- out of time: why ------------------------------------------------------------------------ */
+
+static const char *detail_of(tg_client_t *client)
+{
+    static char text[1024];
+
+    tg_error_detail(client, text, sizeof text);
+    return text;
+}
+
+/* What never left this host because the node was behind is an overload; what did leave is late. */
+static void who_waited_for_a_full_window_is_told_of_an_overload(void **state)
+{
+    struct many many[3];
+    struct crowd crowd;
+    struct timespec now;
+    tg_reply_t reply = {.data = NULL};
+
+    (void)state;
+    crowd_begin(&crowd, PATIENT_MS);
+    server_stop(crowd.b);
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    still_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    for (size_t i = 0; i < 3; i++) {
+        const size_t from = i == 0 ? 0 : BEHIND + i;
+
+        many[i].code = 1;
+        (void)sem_init(&many[i].done, 0, 0);
+        if (i == 2)
+            still_ns += (int64_t)(PATIENT_MS + 1) * 1000000; /* for those before it */
+        assert_int_equal(tg_check_async(crowd.client, &crowd.requests[from], i == 0 ? BEHIND : 1,
+                                        &crowd.decisions[from], many_done, &many[i]),
+                         0);
+        if (i == 0)
+            assert_true(server_wait(crowd.a, crowd.before + LEAST));
+        server_set_mode(crowd.a, SERVER_ANSWER);
+        if (i < 2) /* answered, so that what was asked before it waits by now */
+            assert_int_equal(tg_admin(crowd.client, "echo", NULL, 0, 0, &reply), 0);
+        tg_reply_free(&reply);
+    }
+    assert_int_equal(sem_wait(&many[0].done), 0);
+    assert_int_equal(sem_wait(&many[1].done), 0);
+    assert_int_equal(many[0].code, TG_ETIMEOUT);
+    assert_int_equal(many[1].code, TG_EBUSY);
+    assert_non_null(strstr(detail_of(crowd.client), "more was asked than the nodes answered"));
+    crowd_end(&crowd);
+}
+
+static struct tg_client idle;
+static tg_request_t one;
+static tg_decision_t decision;
+
+/* Ends a call that no message was sent for; its code. Nothing else is asked of the handle. */
+static int code_of_unsent(bool crowded, bool up)
+{
+    struct client_call *call = calloc(1, sizeof *call);
+
+    assert_non_null(call);
+    memset(&idle, 0, sizeof idle);
+    (void)pthread_mutex_init(&idle.lock, NULL);
+    idle.link_count = 1;
+    idle.links[0].configured = true;
+    idle.links[0].up = up;
+    idle.now_ns = 2000000000;
+    idle.on_failure = TG_FAIL_ERROR;
+    one = tg_request_inline("k", &limit);
+    decision = (tg_decision_t){.outcome = (tg_outcome_t)CLIENT_UNDECIDED};
+    *call = (struct client_call){.requests = &one,
+                                 .decisions = &decision,
+                                 .count = 1,
+                                 .operation = -1,
+                                 .undecided = 1,
+                                 .crowded = crowded,
+                                 .deadline_ns = idle.now_ns};
+    (void)sem_init(&call->completed, 0, 0);
+    atomic_init(&call->owners, 2);
+    atomic_init(&idle.in_flight, 1);
+    idle.live = call;
+    client_messages_tick(&idle);
+    assert_true(call->done && idle.live == NULL);
+    const int code = call->code;
+    client_call_drop(call);
+    return code;
+}
+
+/* An idle node is not overloaded because somebody had too little time to ask it. */
+static void who_was_late_by_itself_is_not_told_of_an_overload(void **state)
+{
+    (void)state;
+    assert_int_equal(code_of_unsent(false, true), TG_ETIMEOUT);
+    assert_int_equal(decision.error, TG_ETIMEOUT);
+    assert_non_null(strstr(idle.detail, "before the question could be sent"));
+    assert_int_equal(code_of_unsent(true, true), TG_EBUSY);
+    assert_non_null(strstr(idle.detail, "more was asked than the nodes answered"));
+    assert_int_equal(code_of_unsent(false, false), TG_EUNREACHABLE);
+}
+
+struct held_up {
+    tg_client_t *client;
+    tg_request_t request;
+    tg_decision_t decision;
+    struct many many;
+};
+
+/* Keeps the library's thread, after what was asked before, for longer than what it asks may take.
+ */
+static void hold_up(void *argument, int code, tg_decision_t *decisions, size_t count)
+{
+    struct held_up *held_up = argument;
+
+    (void)code;
+    (void)decisions;
+    (void)count;
+    held_up->request = tg_request_inline("late", &limit);
+    held_up->many.code = tg_check_async(held_up->client, &held_up->request, 1, &held_up->decision,
+                                        many_done, &held_up->many);
+    still_ns += (int64_t)(PATIENT_MS + 1) * 1000000;
+}
+
+/* Nor is it asked then: what nobody waits for any more is not to be counted. */
+static void a_call_that_the_thread_finds_late_is_late_and_is_not_sent(void **state)
+{
+    struct server *server = server_new("n1", SERVER_SWALLOW);
+    struct held_up held_up = {.many.code = 1};
+    struct many nudge = {.code = 1};
+    const tg_request_t request = tg_request_inline("k", &limit);
+    tg_options_t options = tg_options();
+    tg_decision_t asked[2];
+    struct timespec now;
+
+    (void)state;
+    options.timeout_ms = PATIENT_MS;
+    options.try_timeout_ms = PATIENT_MS;
+    options.no_leases = 1;
+    held_up.client = tg_open(server_endpoint(server), &options);
+    assert_non_null(held_up.client);
+    (void)sem_init(&held_up.many.done, 0, 0);
+    (void)sem_init(&nudge.done, 0, 0);
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    still_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    assert_int_equal(tg_check_async(held_up.client, &request, 1, &asked[0], hold_up, &held_up), 0);
+    assert_true(server_wait(server, 1));
+    still_ns += (int64_t)(PATIENT_MS + 1) * 1000000; /* the first one ends, and holds up */
+    assert_int_equal(tg_check_async(held_up.client, &request, 1, &asked[1], many_done, &nudge), 0);
+    assert_int_equal(sem_wait(&held_up.many.done), 0);
+    assert_int_equal(sem_wait(&nudge.done), 0);
+    assert_int_equal(held_up.many.code, TG_ETIMEOUT);
+    assert_int_equal(nudge.code, TG_ETIMEOUT);
+    assert_non_null(strstr(detail_of(held_up.client), "before the question could be sent"));
+    assert_true(server_wait(server, 2));
+    tg_close(&held_up.client);
+    assert_int_equal(server_count(server), 2);
+    server_free(&server);
+}
+
+/* An administrative command is for the node that was named: that others are up is no comfort. */
+static void a_command_for_a_node_that_is_gone_says_so_though_others_are_up(void **state)
+{
+    struct server *named = server_new("named", SERVER_ANSWER);
+    struct server *other = server_new("other", SERVER_ANSWER);
+    const tg_request_t request = tg_request_inline("k", &limit);
+    tg_options_t options = tg_options();
+    int code = TG_ETIMEOUT;
+    tg_decision_t asked;
+    tg_reply_t reply;
+
+    (void)state;
+    server_set_ring(named, 16, 1, server_endpoint(other), server_endpoint(other));
+    server_set_ring(other, 16, 1, server_endpoint(other), server_endpoint(other));
+    options.timeout_ms = PATIENT_MS;
+    options.try_timeout_ms = PATIENT_MS;
+    options.no_leases = 1;
+    tg_client_t *client = tg_open(server_endpoint(named), &options);
+    assert_non_null(client);
+    while (server_count(other) == 0) /* it learns of it, and asks it from then on */
+        assert_int_equal(tg_check(client, &request, &asked), 0);
+    server_stop(named);
+    for (int i = 0; i < 100 && code == TG_ETIMEOUT; i++) { /* sent before the loss was noticed */
+        code = tg_admin(client, "echo", NULL, 0, 50, &reply);
+        tg_reply_free(&reply);
+    }
+    assert_int_equal(code, TG_EUNREACHABLE);
+    assert_non_null(strstr(detail_of(client), server_endpoint(named)));
+    assert_int_equal(tg_check(client, &request, &asked), 0);
+    tg_close(&client);
+    server_free(&named);
+    server_free(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +459,12 @@ int main(void)
         cmocka_unit_test_teardown(what_waits_for_a_silent_node_goes_elsewhere, let_time_pass),
         cmocka_unit_test_teardown(what_would_wait_for_too_long_is_refused_when_it_is_asked,
                                   let_time_pass),
+        cmocka_unit_test_teardown(who_waited_for_a_full_window_is_told_of_an_overload,
+                                  let_time_pass),
+        cmocka_unit_test(who_was_late_by_itself_is_not_told_of_an_overload),
+        cmocka_unit_test_teardown(a_call_that_the_thread_finds_late_is_late_and_is_not_sent,
+                                  let_time_pass),
+        cmocka_unit_test(a_command_for_a_node_that_is_gone_says_so_though_others_are_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
