@@ -2,6 +2,9 @@
  *
  * B1  Whoever asks is answered, or its connection is closed: never is a question left without a
  *     word. Nothing that a client sends takes more than its place here.
+ * B2  Whoever comes when all places are taken has that of who was quiet longest: idle connections,
+ *     as clients keep ready, keep nobody out. A place is kept for a turn at least, in which what
+ *     was asked is answered.
  */
 #include "node/runtime/lobby.h"
 
@@ -18,7 +21,8 @@
 enum { BURST = 64, LINE_LEN = 640, ANSWER_LEN = 1024 };
 
 struct lobby_connection {
-    int fd; /* -1: free */
+    int fd;        /* -1: free */
+    uint64_t turn; /* in which it came, or said something last */
     size_t len;
     char bytes[LOBBY_BYTES];
 };
@@ -26,6 +30,7 @@ struct lobby_connection {
 struct lobby {
     struct socket_holder holder;
     struct resp_request request;
+    uint64_t turn;
     struct lobby_connection connections[LOBBY_CONNECTIONS_MAX];
 };
 
@@ -103,15 +108,31 @@ void lobby_answer(struct lobby *lobby, void *router, const char *why)
 
 /* ---- Redis clients --------------------------------------------------------------------------- */
 
+/* A place for one who comes (B2); NULL: in this turn there is none. */
+static struct lobby_connection *place(struct lobby *lobby)
+{
+    struct lobby_connection *quiet = NULL;
+    for (size_t i = 0; i < LOBBY_CONNECTIONS_MAX; i++) {
+        struct lobby_connection *at = &lobby->connections[i];
+        if (at->fd < 0)
+            return at;
+        if (at->turn < lobby->turn && (quiet == NULL || at->turn < quiet->turn))
+            quiet = at;
+    }
+    return quiet;
+}
+
 void lobby_accept(struct lobby *lobby, int listener)
 {
-    for (size_t i = 0; listener >= 0 && i < LOBBY_CONNECTIONS_MAX; i++) {
-        if (lobby->connections[i].fd >= 0)
-            continue;
-        const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    for (int taken = 0; listener >= 0 && taken < BURST; taken++) {
+        struct lobby_connection *to = place(lobby);
+        const int fd =
+            to == NULL ? -1 : accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             return; /* the others wait in the kernel's queue */
-        lobby->connections[i].fd = fd;
+        if (to->fd >= 0)
+            leave(to);
+        *to = (struct lobby_connection){.fd = fd, .turn = lobby->turn};
     }
 }
 
@@ -163,7 +184,9 @@ void lobby_answer_redis(struct lobby *lobby, const char *why)
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
         connection->len += got > 0 ? (size_t)got : 0;
+        connection->turn = lobby->turn;
         if (got <= 0 || !answer_all(lobby, connection, line, line_len))
             leave(connection);
     }
+    lobby->turn++;
 }

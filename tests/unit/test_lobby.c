@@ -1,0 +1,124 @@
+/* test_lobby.c - Redis clients of a node that does not serve yet, over real connections. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "node/runtime/lobby.h"
+
+enum { MANY = LOBBY_CONNECTIONS_MAX, PATIENCE_MS = 5000 };
+
+struct hall {
+    struct lobby *lobby;
+    int listener;
+    struct sockaddr_in address;
+};
+
+static void open_hall(struct hall *hall)
+{
+    socklen_t len = sizeof hall->address;
+    hall->address = (struct sockaddr_in){.sin_family = AF_INET};
+    hall->address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    hall->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    assert_true(hall->listener >= 0);
+    assert_int_equal(bind(hall->listener, (struct sockaddr *)&hall->address, len), 0);
+    assert_int_equal(listen(hall->listener, 4 * MANY), 0);
+    assert_int_equal(getsockname(hall->listener, (struct sockaddr *)&hall->address, &len), 0);
+    assert_int_equal(lobby_new(&hall->lobby), 0);
+}
+
+static void close_hall(struct hall *hall)
+{
+    lobby_free(&hall->lobby);
+    (void)close(hall->listener);
+}
+
+static int come(const struct hall *hall)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&hall->address, sizeof hall->address), 0);
+    return fd;
+}
+
+static void turn(struct hall *hall)
+{
+    lobby_accept(hall->lobby, hall->listener);
+    lobby_answer_redis(hall->lobby, "it waits for a seed");
+}
+
+/* Turns until something can be read of it, or it was closed. */
+static void assert_answered(struct hall *hall, int fd)
+{
+    char bytes[256] = "";
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    for (int waited_ms = 0; waited_ms < PATIENCE_MS && poll(&polled, 1, 1) == 0; waited_ms++)
+        turn(hall);
+    assert_true(recv(fd, bytes, sizeof bytes - 1, MSG_DONTWAIT) > 0);
+    assert_string_equal(bytes, "-UNAVAILABLE it waits for a seed\r\n");
+}
+
+static void ask(int fd)
+{
+    static const char ping[] = "PING\r\n";
+    assert_int_equal(send(fd, ping, sizeof ping - 1, MSG_NOSIGNAL), sizeof ping - 1);
+}
+
+static void who_asks_is_told_what_is_waited_for(void **state)
+{
+    (void)state;
+    struct hall hall;
+    open_hall(&hall);
+    const int fd = come(&hall);
+    for (int i = 0; i < 3; i++) {
+        ask(fd);
+        assert_answered(&hall, fd);
+    }
+    (void)close(fd);
+    close_hall(&hall);
+}
+
+/* B2: a pool of idle connections keeps nobody out, and who asks now and then keeps its place. */
+static void idle_connections_keep_nobody_out(void **state)
+{
+    (void)state;
+    struct hall hall;
+    int idle[2 * MANY];
+    open_hall(&hall);
+    const int asks = come(&hall);
+    ask(asks);
+    assert_answered(&hall, asks);
+    for (int i = 0; i < 2 * MANY; i++) {
+        idle[i] = come(&hall);
+        turn(&hall);
+        if (i % 16 == 0) {
+            ask(asks);
+            assert_answered(&hall, asks);
+        }
+    }
+    const int late = come(&hall);
+    ask(late);
+    assert_answered(&hall, late);
+    for (int i = 0; i < 2 * MANY; i++)
+        (void)close(idle[i]);
+    (void)close(late);
+    (void)close(asks);
+    close_hall(&hall);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_asks_is_told_what_is_waited_for),
+        cmocka_unit_test(idle_connections_keep_nobody_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
