@@ -148,6 +148,7 @@ static void say_degraded(struct cli_text *out, const struct screen *screen,
         else
             say_condition(out, screen, i, options, said++ == 0);
     }
+    more += screen->conditions_more;
     if (said == 0)
         say_verdict(out, options, false, "the node gives no reason");
     if (more > 0)

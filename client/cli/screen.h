@@ -70,6 +70,7 @@ struct screen_node {
     uint64_t state_for_ms;
     bool own;
     bool voter;
+    bool grave; /* it has a trouble with which the cluster is not healthy */
     bool told;
     bool skewed; /* the skew is known */
     int64_t skew_us;
@@ -126,6 +127,7 @@ struct screen {
     uint64_t dead;
     struct screen_condition conditions[SCREEN_CONDITIONS_MAX];
     uint32_t condition_count;
+    uint32_t conditions_more;                       /* which the node did not send */
     struct screen_rule busiest[SCREEN_CHANGES_MAX]; /* rules that answer most */
     uint32_t busiest_count;
     struct screen_change changes[SCREEN_CHANGES_MAX];

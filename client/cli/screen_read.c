@@ -149,6 +149,7 @@ static void read_node(const struct row *row, struct screen_node *out)
     out->state_for_ms = number(row, "state_for_ms");
     out->rtt_us = number(row, "rtt_us");
     out->own = truth(row, "own");
+    out->grave = truth(row, "grave");
     out->voter = truth(row, "voter");
     out->skewed = skew != NULL && (skew->type == MP_UINT || skew->type == MP_INT);
     out->skew_us = out->skewed ? whole(skew) : 0;
@@ -226,6 +227,7 @@ int screen_read(const struct cli_answer *answer, struct screen *screen)
     if (answer->count == 0 || answer->tokens[0].type != MP_MAP)
         return 0;
     screen->healthy = truth(&all, "healthy");
+    screen->conditions_more = (uint32_t)number(&all, "conditions_more");
     screen->stable = truth(&all, "stable");
     text(&all, "node", screen->node, sizeof screen->node);
     text(&all, "cluster_id", screen->cluster, sizeof screen->cluster);

@@ -74,7 +74,7 @@ static bool is_well(const struct screen *screen, const struct screen_node *node)
         if (screen->conditions[i].grave && strcmp(screen->conditions[i].node, node->name) == 0 &&
             strcmp(screen->conditions[i].region, node->region) == 0)
             return false;
-    return strcmp(node->state, "alive") == 0;
+    return !node->grave && strcmp(node->state, "alive") == 0;
 }
 
 static int show_node(struct cli *cli, const struct cli_answer *answer, const struct screen *screen,

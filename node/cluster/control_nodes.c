@@ -12,7 +12,7 @@
 #include "node/cluster/settings.h"
 
 enum { BUSIEST_MAX = 64, BUSIEST_SHOWN = 5 };
-enum { NODES_MAX = 512, CHANGES_MAX = 5, LOOKED_MAX = 64, CHANGE_LEN = 160, NODE_FIELDS = 16 };
+enum { NODES_MAX = 512, CHANGES_MAX = 5, LOOKED_MAX = 64, CHANGE_LEN = 160, NODE_FIELDS = 17 };
 
 struct nodes {
     const struct swim_member *list[NODES_MAX];
@@ -95,6 +95,13 @@ static bool votes(const struct control *control, uint64_t id)
     return false;
 }
 
+/* Whether it has a trouble with which the cluster is not healthy: not all conditions are told. */
+static bool is_gravely_ill(const struct answer_context *context, const struct swim_member *member)
+{
+    return member->state <= SWIM_SUSPECT &&
+           health_grave(control_health_of(context->control, member, context->report)) != 0;
+}
+
 static void put_node(const struct answer_context *context, const struct swim_member *member)
 {
     const struct control *control = context->control;
@@ -116,6 +123,7 @@ static void put_node(const struct answer_context *context, const struct swim_mem
     put_field_str(writer, "version", record->software);
     put_field_uint(writer, "rtt_us", (uint64_t)member->rtt_ns / 1000);
     control_put_health(context, record->id);
+    put_field_bool(writer, "grave", is_gravely_ill(context, member));
     put_skew(control, member, writer);
     control_put_time(writer, "unreachable_since", (uint64_t)(lost_ns / CONTROL_MS));
     mp_put_str(writer, "figures");

@@ -290,7 +290,7 @@ void answer_status(struct answer_context *context)
         control_gather_look(context->control);
     conditions_look(control, report, &conditions);
     answer_begin(context);
-    mp_put_map(writer, 34);
+    mp_put_map(writer, 35);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -299,6 +299,7 @@ void answer_status(struct answer_context *context)
     put_reasons(&conditions, writer);
     control_put_warnings(context, &conditions, writer);
     put_conditions(context, &conditions);
+    put_field_uint(writer, "conditions_more", conditions.more);
     control_put_nodes(context);
     control_put_busiest(context);
     control_put_changes(context);

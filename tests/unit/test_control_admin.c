@@ -152,9 +152,9 @@ static void ask_figures(struct net *net, struct answer *answer)
 static void status_has_a_row_a_node_with_its_health_and_figures(void **state)
 {
     static const char *const fields[] = {
-        "name",    "id",    "own",    "region",  "zone",   "state",   "state_for_ms",
-        "ring",    "voter", "client", "version", "rtt_us", "skew_us", "unreachable_since",
-        "figures", "health"};
+        "name",    "id",     "own",    "region",  "zone",   "state",   "state_for_ms",
+        "ring",    "voter",  "client", "version", "rtt_us", "skew_us", "unreachable_since",
+        "figures", "health", "grave"};
     struct net *net = net_cluster(3);
     struct answer answer = {.policy = NULL};
     const struct shard_stats stats = {.checks = 7};
@@ -185,6 +185,8 @@ static void status_has_a_row_a_node_with_its_health_and_figures(void **state)
     struct mp_cursor codes = tokens_field(at, "health");
     assert_int_equal(mp_get_array(&codes), 1);
     assert_text(codes, "disk_full");
+    codes = tokens_field(at, "grave");
+    assert_true(mp_get_bool(&codes));
     assert_int_equal(tokens_uint(tokens_field(at, "figures"), "checks"), 7);
     net_free(net);
 }
