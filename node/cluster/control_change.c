@@ -251,8 +251,7 @@ static void depart(struct answer_context *context, enum control_departure depart
     read_text(context, "id", meant, sizeof meant);
     if (!joined(context))
         return;
-    if (control->departure < departure)
-        read_author(context, control->departure_by);
+    const bool begins = control->departure < departure;
     int error = TG_ECONFLICT;
     if (meant[0] != '\0' && !is_id(meant, control->options.node_id))
         (void)snprintf(sentence, sizeof sentence, "this is %s, not the node that was asked first",
@@ -263,6 +262,8 @@ static void depart(struct answer_context *context, enum control_departure depart
         answer_error(context, error, sentence);
         return;
     }
+    if (begins)
+        read_author(context, control->departure_by);
     const bool done = !in_ring(control) && vnodes_held(context) == 0;
     sentence[0] = '\0';
     if (!done)
@@ -576,13 +577,12 @@ void answer_remove(struct answer_context *context)
     }
     const uint64_t id = meaning.id;
     if (error == 0)
-        read_author(context, control->wished_by);
-    if (error == 0)
         error = control_remove(control, context->now_ns, id, meaning.name, force, sentence);
     if (error != 0) {
         answer_error(context, error, sentence);
         return;
     }
+    read_author(context, control->wished_by); /* who was refused is nobody's reason */
     const bool done = !removal_due(control, id, force);
     sentence[0] = '\0';
     if (done && control->wished != id) /* nobody asked this node to remove it while it was */

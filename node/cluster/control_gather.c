@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "node/cluster/control_state.h"
 
 #define LOOKED_NS (3000 * CONTROL_MS) /* somebody still looks so long after a question */
@@ -21,7 +22,20 @@ static bool asks(const struct control *control, const struct swim_member *member
 {
     return (member->record.flags & CONTROL_FLAG_FIGURES) != 0 &&
            member->record.id != control->options.node_id &&
+           (control_abroad(control, member) ||
+            ring_config_find(control->config, member->record.id) != NULL) &&
            control_alive(control, member->record.id);
+}
+
+/* The number of a question in a round of that one: nobody who was asked knows that of another. */
+static uint64_t number_for(const struct control *control, uint64_t round, uint64_t id)
+{
+    uint8_t bytes[16];
+    struct bytes_writer writer;
+    bytes_writer_init(&writer, bytes, sizeof bytes);
+    bytes_put_u64(&writer, round);
+    bytes_put_u64(&writer, id);
+    return hash64(&control->identity.secret, bytes, writer.len);
 }
 
 static void send(struct control *control, struct figures_frame *frame, const char *address,
@@ -54,7 +68,8 @@ static void ask(struct control *control, const struct swim_member *member, struc
 {
     struct gather *gather = &control->gather;
     struct gather_row *row = row_of(gather, member->record.id);
-    struct figures_frame frame = {.type = FIGURES_ASK, .number = gather->number};
+    struct figures_frame frame = {.type = FIGURES_ASK,
+                                  .number = number_for(control, gather->number, member->record.id)};
     if (row == NULL && gather->count < GATHER_MAX) {
         row = &gather->rows[gather->count++];
         *row = (struct gather_row){.id = member->record.id};
@@ -93,7 +108,8 @@ static void told(struct control *control, const struct figures_frame *frame)
 {
     struct gather *gather = &control->gather;
     struct gather_row *row = row_of(gather, frame->sender);
-    if (row == NULL || (frame->number != gather->number && frame->number != gather->before))
+    if (row == NULL || (frame->number != number_for(control, gather->number, row->id) &&
+                        frame->number != number_for(control, gather->before, row->id)))
         return; /* F2 of figures.h */
     row->told_ns = control->now_ns;
     row->figures = frame->figures;

@@ -38,7 +38,9 @@ static bool tell_asked(struct control *control, char *out, size_t capacity)
                                                             : "drain: it moves all it holds away");
         return true;
     }
-    if (control->wish.remove == 0 || control->wish.remove == news->wished)
+    if (control->wish.remove == 0) /* it was granted, or nobody pursues it: it may come again */
+        news->wished = 0;
+    if (control->wish.remove == news->wished)
         return false;
     news->wished = control->wish.remove;
     (void)snprintf(out, capacity, "asked by %s to remove %s from the ring%s", control->wished_by,

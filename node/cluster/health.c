@@ -105,8 +105,11 @@ const struct health_kind *health_kind(enum health_trouble trouble)
 static bool tells(const struct health *health, int trouble, bool there, bool told, int64_t now_ns)
 {
     const bool passing = kinds[trouble].passing;
+    const int64_t back_ns = health->back_ns[trouble];
     if (there)
-        return told || !passing || now_ns - health->since_ns[trouble] >= LASTED_NS;
+        return told || !passing ||
+               (now_ns - health->since_ns[trouble] >= LASTED_NS &&
+                (back_ns == 0 || now_ns - back_ns >= HEALTH_CLEAR_NS)); /* H1 */
     return told && !kinds[trouble].passing && now_ns - health->last_ns[trouble] < HEALTH_CLEAR_NS;
 }
 
@@ -121,8 +124,12 @@ bool health_step(struct health *health, uint32_t troubles, int64_t now_ns)
             health->since_ns[i] = now_ns;
         if (there || now_ns < health->last_ns[i])
             health->last_ns[i] = now_ns;
+        if (now_ns < health->back_ns[i])
+            health->back_ns[i] = 0;
         if (tells(health, i, there, was_told, now_ns))
             told |= HEALTH_BIT(i);
+        else if (was_told)
+            health->back_ns[i] = now_ns;
     }
     const bool changed = told != health->told;
     health->there = troubles;

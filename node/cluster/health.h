@@ -59,7 +59,7 @@ struct health_kind {
     const char *advice;
     bool grave;   /* the cluster is not healthy while it lasts */
     bool passing; /* starts and restarts have it: it is told when it has lasted for a second,
-                   * and taken back at once */
+                   * and taken back at once; then for 5 s it is not told again */
 };
 
 /* What a node knows of its own troubles; zeroed to begin with. */
@@ -67,6 +67,7 @@ struct health {
     uint32_t told;                     /* HEALTH_BITs */
     int64_t since_ns[HEALTH_TROUBLES]; /* when it came, of what is there */
     int64_t last_ns[HEALTH_TROUBLES];  /* when it was last there */
+    int64_t back_ns[HEALTH_TROUBLES];  /* when it was taken back last, 0: never */
     uint32_t there;                    /* at the last step */
 };
 

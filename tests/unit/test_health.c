@@ -118,6 +118,20 @@ static void changes_are_bounded_whatever_comes(void **state)
     assert_true(changes > 10 && changes <= 2 * (uint32_t)(now_ns / HEALTH_CLEAR_NS) + 2);
 }
 
+/* H1: nor do troubles that are told late and taken back at once. */
+static void a_passing_trouble_that_comes_and_goes_is_told_once_in_five_seconds(void **state)
+{
+    struct health health = {.told = 0};
+    int64_t now_ns = SECOND;
+    uint32_t changes = 0;
+    (void)state;
+    for (int i = 0; i < 6000; i++) {
+        now_ns += 10 * MS;
+        changes += health_step(&health, i % 130 < 120 ? 1u << HEALTH_MAJORITY : 0, now_ns);
+    }
+    assert_in_range(changes, 12, 2 * 60 / 5 + 2);
+}
+
 static void flags_of_a_record_hold_all_troubles_and_nothing_else(void **state)
 {
     const uint32_t all = (1u << HEALTH_TROUBLES) - 1;
@@ -281,6 +295,7 @@ int main(void)
         cmocka_unit_test(each_trouble_has_its_own_time),
         cmocka_unit_test(a_clock_that_went_back_keeps_no_trouble_for_ever),
         cmocka_unit_test(changes_are_bounded_whatever_comes),
+        cmocka_unit_test(a_passing_trouble_that_comes_and_goes_is_told_once_in_five_seconds),
         cmocka_unit_test(flags_of_a_record_hold_all_troubles_and_nothing_else),
         cmocka_unit_test(every_member_knows_a_trouble_within_two_seconds_and_its_end),
         cmocka_unit_test(a_ring_without_its_majority_is_told_by_those_who_are_left),
