@@ -27,8 +27,7 @@ static bool asks(const struct control *control, const struct swim_member *member
            control_alive(control, member->record.id);
 }
 
-/* The number of a question in a round of that one: nobody who was asked knows that of another. */
-static uint64_t number_for(const struct control *control, uint64_t round, uint64_t id)
+uint64_t control_figures_number(const struct control *control, uint64_t round, uint64_t id)
 {
     uint8_t bytes[16];
     struct bytes_writer writer;
@@ -68,8 +67,9 @@ static void ask(struct control *control, const struct swim_member *member, struc
 {
     struct gather *gather = &control->gather;
     struct gather_row *row = row_of(gather, member->record.id);
-    struct figures_frame frame = {.type = FIGURES_ASK,
-                                  .number = number_for(control, gather->number, member->record.id)};
+    struct figures_frame frame = {
+        .type = FIGURES_ASK,
+        .number = control_figures_number(control, gather->number, member->record.id)};
     if (row == NULL && gather->count < GATHER_MAX) {
         row = &gather->rows[gather->count++];
         *row = (struct gather_row){.id = member->record.id};
@@ -108,8 +108,8 @@ static void told(struct control *control, const struct figures_frame *frame)
 {
     struct gather *gather = &control->gather;
     struct gather_row *row = row_of(gather, frame->sender);
-    if (row == NULL || (frame->number != number_for(control, gather->number, row->id) &&
-                        frame->number != number_for(control, gather->before, row->id)))
+    if (row == NULL || (frame->number != control_figures_number(control, gather->number, row->id) &&
+                        frame->number != control_figures_number(control, gather->before, row->id)))
         return; /* F2 of figures.h */
     row->told_ns = control->now_ns;
     row->figures = frame->figures;

@@ -263,6 +263,9 @@ bool control_receive_figures(struct control *control, const void *bytes, size_t 
                              struct effects *effects);
 /* What the node told lately; NULL: nothing. Of this node, what was taken last. */
 const struct figures *control_figures_of(const struct control *control, uint64_t id);
+/* The number of the question to a member in a round of gather.h: nobody who was asked knows that of
+ * another. */
+uint64_t control_figures_number(const struct control *control, uint64_t round, uint64_t id);
 /* How many members have yet to tell theirs. */
 uint32_t control_figures_awaited(const struct control *control);
 

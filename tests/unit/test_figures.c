@@ -226,7 +226,11 @@ static void figures_that_nobody_asked_for_count_for_nothing(void **state)
     const int len = figures_encode(&frame, bytes, sizeof bytes);
     net_tell(net, 0, bytes, (size_t)len);
     assert_null(control_figures_of(asked, 2));
-    frame.number = asked->gather.number;
+    const uint64_t round = asked->gather.number;
+    frame.number = control_figures_number(asked, round, 3); /* n3 in the name of n2 */
+    net_tell(net, 0, bytes, (size_t)figures_encode(&frame, bytes, sizeof bytes));
+    assert_null(control_figures_of(asked, 2));
+    frame.number = control_figures_number(asked, round, 2);
     net_tell(net, 0, bytes, (size_t)figures_encode(&frame, bytes, sizeof bytes));
     assert_non_null(control_figures_of(asked, 2));
     net_free(net);
