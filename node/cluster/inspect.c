@@ -81,6 +81,11 @@ uint64_t inspect_home(const struct shard *shard, uint32_t vnode)
     return shard->abroad.homes[vnode];
 }
 
+uint64_t inspect_clock_refused(const struct shard *shard)
+{
+    return shard->stats.clock_refused;
+}
+
 uint64_t inspect_lent(const struct shard *shard)
 {
     struct elastic_stats stats;

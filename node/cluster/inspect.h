@@ -40,6 +40,8 @@ uint32_t inspect_differs(const struct shard *shard, uint32_t from, uint32_t step
                          const struct inspect_brief *known);
 /* Requests that pools have lent to here. */
 uint64_t inspect_lent(const struct shard *shard);
+/* As shard_stats tells, for who asks after each event. */
+uint64_t inspect_clock_refused(const struct shard *shard);
 /* The vnode, of so many, whose decider owns the pool of that id. */
 uint32_t inspect_pool_vnode(uint32_t pool, uint32_t vnodes);
 /* How far what is held of a vnode is; for decisions, the same as inspect_vnode tells. */

@@ -1,10 +1,18 @@
 /* clocks.c - the clocks of a simulated node: boot time and wall time, each with steps of its own,
  * and the shipped cluster time upon them; as node/runtime does it.
+ *
+ * C4  A process whose cluster time is the receiver's is heard, also if the one before it was not.
+ * C5  Of a process that the receiver's view says has no say, nothing is taken.
+ * C6  A shard whose time is off that of most by 2 s decides nothing, takes over nothing, takes
+ *     nothing of what others count, forgets nothing and writes nothing.
  */
 #include "tests/sim/clocks.h"
 #include "node/cluster/control_state.h"
+#include "node/cluster/inspect.h"
+#include "node/cluster/peer_wire.h"
 
 enum { SHARD_CLOCKS = 64 };
+#define HEARD_NS (CLUSTER_TIME_REFUSED_NS / 2)
 #define AGAIN_NS (50 * SIM_MS) /* until a node that starts again runs */
 
 /* What a monotonic clock that drifts has counted. */
@@ -101,6 +109,106 @@ bool clocks_judge(struct sim *sim, struct node *node)
         return true;
     node_stop(sim, node);
     return false;
+}
+
+/* ---- what shards do -------------------------------------------------------------------------- */
+
+/* By how much the node's time differs from that of most. */
+static int64_t off_ns(const struct sim *sim, const struct node *node)
+{
+    int64_t skews[SIM_ALL_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sim->all_count; i++) {
+        const struct node *other = &sim->nodes[i];
+        if (!other->up || node_region(sim, other) != node_region(sim, node))
+            continue;
+        const int64_t skew_ns = shell_clock(sim, other) - shell_clock(sim, node);
+        uint32_t at = count++;
+        for (; at > 0 && skews[at - 1] > skew_ns; at--)
+            skews[at] = skews[at - 1];
+        skews[at] = skew_ns;
+    }
+    return skews[(count - 1) / 2];
+}
+
+static bool is_off(int64_t skew_ns, int64_t by_ns)
+{
+    return skew_ns >= by_ns || skew_ns <= -by_ns;
+}
+
+static uint64_t seqs_of(const struct sim *sim, const struct node *node, uint8_t shard)
+{
+    uint64_t sum = 0;
+    for (uint32_t vnode = shard; vnode < sim->vnodes; vnode += node->shard_count)
+        sum += inspect_seq(node->shards[shard], vnode);
+    return sum;
+}
+
+void clocks_see(const struct sim *sim, const struct node *node, uint8_t shard,
+                struct clocks_seen *out)
+{
+    struct shard_stats stats;
+    *out = (struct clocks_seen){.off = false};
+    if (!sim->stepped)
+        return;
+    out->refused = inspect_clock_refused(node->shards[shard]);
+    out->off = is_off(off_ns(sim, node), CLUSTER_TIME_REFUSED_NS);
+    if (!out->off)
+        return;
+    shard_stats(node->shards[shard], &stats);
+    out->writes = node->disk.batches[shard].out;
+    out->checks = stats.checks;
+    out->terms = stats.terms_opened;
+    out->slots = stats.slots;
+    out->seqs = seqs_of(sim, node, shard);
+}
+
+/* Whether the view of the node says that the clock of that very process is 2 s off. */
+static bool has_no_say(const struct node *node, const struct peer_envelope *envelope)
+{
+    const struct view_member *member =
+        node->view == NULL ? NULL : view_find(node->view, envelope->node);
+    return member != NULL && member->clock.verdict == CLOCK_REFUSED &&
+           member->clock.process == envelope->boot;
+}
+
+/* C4 and C5. */
+static void check_frame(struct sim *sim, const struct node *node, const struct event *event,
+                        bool refused)
+{
+    const struct node *from = &sim->nodes[event->from];
+    struct peer_envelope envelope;
+    if (!from->up || from->boots != event->tag ||
+        peer_decode(event->bytes, event->len, &envelope) != 0 || envelope.node != from->id)
+        return; /* what a process left behind may be former */
+    const int64_t skew_ns = shell_clock(sim, from) - shell_clock(sim, node);
+    sim->coverage.clock_refused += refused;
+    if (refused && !is_off(skew_ns, HEARD_NS))
+        sim_fail(sim, "n%u refuses n%u, whose time differs by %lld ms", node->index, from->index,
+                 (long long)(skew_ns / SIM_MS));
+    if (!refused && envelope.len > 0 && has_no_say(node, &envelope))
+        sim_fail(sim, "n%u listens to n%u, whose clock has no say", node->index, from->index);
+}
+
+void clocks_check(struct sim *sim, const struct node *node, const struct event *event,
+                  const struct clocks_seen *before)
+{
+    struct clocks_seen now;
+    if (!sim->stepped || !node->up || node->shards[event->shard] == NULL)
+        return;
+    clocks_see(sim, node, event->shard, &now);
+    if (event->kind == EVENT_PEER)
+        check_frame(sim, node, event, now.refused > before->refused);
+    if (!before->off || !now.off)
+        return;
+    const char *does = now.checks > before->checks   ? "decides"
+                       : now.terms > before->terms   ? "opens a term"
+                       : now.slots < before->slots   ? "forgets"
+                       : now.seqs > before->seqs     ? "takes what others count"
+                       : now.writes > before->writes ? "writes"
+                                                     : NULL;
+    if (does != NULL) /* C6 */
+        sim_fail(sim, "n%u %s while its time is off", node->index, does);
 }
 
 /* The process has ended. */

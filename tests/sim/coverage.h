@@ -44,6 +44,8 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(starved, "nodes without a processor for a while", true)                                      \
     X(clock_steps, "clock steps", true)                                                            \
     X(wrong_clocks, "clocks that are wrong", true)                                                 \
+    X(held_newcomers, "newcomers whose clock is a day off", true)                                  \
+    X(clock_refused, "frames of those that are refused", true)                                     \
     X(clock_restarts, "nodes that start again, for their time was off", true)                      \
     X(full_disks, "full disks", true)                                                              \
     X(brims, "all disks full at once", true)                                                       \

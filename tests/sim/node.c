@@ -544,10 +544,12 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
 {
     struct shard *shard = node->shards[event->shard];
     const int64_t now_ns = shell_clock(sim, node);
+    struct clocks_seen seen;
     if (shard == NULL) /* not in a cluster yet: the runtime has no such socket open */
         return;
     if (node->closed[event->shard] && (event->kind == EVENT_PEER || event->kind == EVENT_CLIENT))
         return;
+    clocks_see(sim, node, event->shard, &seen);
     switch (event->kind) {
     case EVENT_PEER:
         shard_peer(shard, now_ns, event->bytes, event->len, &sim->effects);
@@ -578,6 +580,7 @@ static void shard_event(struct sim *sim, struct node *node, const struct event *
         break;
     }
     shell_shard_done(sim, node, event->shard, event->kind != EVENT_TICK);
+    clocks_check(sim, node, event, &seen);
     if (event->kind == EVENT_TICK)
         shell_next_tick(sim, node, event->shard);
 }

@@ -9,11 +9,14 @@
  *              that of one jumps by 0.6 to 1.9 s
  *              the wall clocks of all are stepped, and one starts again
  *              boot time of all jumps by 5 s
- *              a node comes back without its disk, a day off
+ *              a spare node joins, or one comes back without its disk, a day off
+ *              a node stands still for seconds
  *
  * C1  A node whose time left that of the others by 2 s starts again within JUDGED_MS.
  * C2  Nobody else does so for its clock.
  * C3  Whose wall clock is a day off is not taken into the ring, until it is right.
+ *
+ * C4 and C5 are of clocks.c.
  */
 #include <inttypes.h>
 
@@ -33,8 +36,9 @@ enum kind {
     KIND_FLEET,
     KIND_ALL,
     KIND_NEWCOMER,
+    KIND_STILL,
 };
-enum { KINDS = KIND_NEWCOMER + 1, HELD_MS = 3000 };
+enum { KINDS = KIND_STILL + 1, HELD_MS = 3000, STILL_MIN_MS = 2100, STILL_MAX_MS = 5000 };
 
 static int64_t drawn_ms(struct sim *sim)
 {
@@ -92,16 +96,40 @@ static void boot_of_all(struct sim *sim)
     tell(sim, &sim->nodes[0], "boot time of all and", JUMP_MS);
 }
 
-/* It comes back as another, and a day off. */
-static void newcomer(struct sim *sim, struct node *node)
+/* Its time goes on meanwhile, as that of the others: for it nobody starts again. */
+static void stand_still(struct sim *sim, struct node *node)
 {
+    const int64_t ms = random_between(phase_stream(sim), STILL_MIN_MS, STILL_MAX_MS);
+    node->paused_until_ns = sim->now_ns + ms * SIM_MS;
+    sim_tell(sim, 1, "n%u stands still for %lld ms", node->index, (long long)ms);
+    sim->plan.bound += node_unconfirmed(node);
+    phase_wait(sim, ms + 1000);
+}
+
+/* One that never was a member, or one that lost its disk, but where promises may be on no other. */
+static struct node *newcomer_of(struct sim *sim, struct node *node)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++)
+        if (!sim->nodes[i].member)
+            return &sim->nodes[i];
     if (node->former_count == SIM_FORMERS_MAX || sim->options.quorum)
-        return; /* a promise may be on no other disk */
+        return NULL;
     sim->plan.bound += node_unconfirmed(node);
     faults_crash(sim, node);
     node_replace(sim, node);
+    return node;
+}
+
+/* A spare node comes, or one comes back as another, and it is a day off. */
+static void newcomer(struct sim *sim, struct node *node)
+{
+    node = newcomer_of(sim, node);
+    if (node == NULL)
+        return;
+    node->member = true;
     node->wall_offset_ns = DAY_MS * SIM_MS;
     tell(sim, node, "the wall clock", DAY_MS);
+    sim->coverage.held_newcomers++;
     sim->plan.left = 1;
     sim->plan.victim = node->index;
     node_start_later(sim, node->index, 50 * SIM_MS);
@@ -167,6 +195,9 @@ static void step(struct sim *sim)
     case KIND_NEWCOMER:
         newcomer(sim, node);
         break;
+    case KIND_STILL:
+        stand_still(sim, node);
+        break;
     }
 }
 
@@ -178,8 +209,8 @@ static bool wrong(struct sim *sim)
         plan->side = 0;
         plan->left = 0;
         plan->takeovers = sim->coverage.clock_restarts;
-        step(sim);
         phase_wait(sim, 20);
+        step(sim);
         return false;
     }
     for (uint32_t i = 0; i < sim->node_count; i++)
