@@ -93,6 +93,7 @@ static void describe(const struct control *control, struct swim_record *record)
                     (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U) |
                     (control->disk_full ? CONTROL_FLAG_FULL : 0U) |
                     (control->stopping ? CONTROL_FLAG_STOPS : 0U) |
+                    (control->confirmed ? CONTROL_FLAG_TIMED : 0U) |
                     (control->settings->mixed ? CONTROL_FLAG_MIXED : 0U) | CONTROL_FLAG_REGIONS |
                     CONTROL_FLAG_PROVES | CONTROL_FLAG_FIGURES | health_flags(control->health.told);
     memcpy(record->name, options->name, sizeof record->name);

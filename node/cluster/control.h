@@ -130,6 +130,8 @@ void control_wall(struct control *control, int64_t wall_ns);
 /* What the shards saw of peers' clocks. */
 void control_clock_heard(struct control *control, int64_t now_ns,
                          const struct cluster_time_sample *clocks, uint32_t count);
+/* Whether a member says that a majority of its ring agreed with its time. */
+bool control_clock_confirmed(const struct swim_record *record);
 /* By how much the cluster time of this node is to be slewed. */
 int64_t control_clock_target_ns(const struct control *control);
 /* Of this node itself. CLOCK_PASSES: it is to pass its vnodes on, stop, and start again with
