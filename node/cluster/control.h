@@ -111,6 +111,9 @@ int64_t control_next_deadline(const struct control *control);
 bool control_waiting(const struct control *control, char *out, size_t capacity);
 /* Adds a gossip address to be tried, as options.seeds are; one known or too many is ignored. */
 void control_add_seed(struct control *control, const char *address);
+/* Gossip addresses of the members it knows, one a line, of a node that shares a ring with others:
+ * for the next process of a node without a disk. Else 0. They live until the next call. */
+size_t control_peers(struct control *control, const uint8_t **addresses);
 /* Whether this node has a cluster, and which. */
 const struct control_identity *control_identity(const struct control *control);
 /* Says which seed answers for another cluster, in one sentence; false if none does. */
