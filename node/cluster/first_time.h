@@ -34,7 +34,6 @@
  *   3  all start, and all differ                          the median, for all
  *   5  two run and agree, the own is off, two are away    theirs
  *   5  two run and differ, the own is near one, two away  that one and the own
- *   n  fewer than a majority, all of the same time        theirs, when time is up
  *
  * F1  One vote a member, and one an address: no answer counts twice, and none that lies outside of
  *     what a clock can say.
