@@ -23,6 +23,7 @@
 #define MS               INT64_C(1000000)
 #define INTERVAL_MAX_NS  (60000 * MS)
 #define TOMBSTONE_MAX_NS (INT64_C(365) * 86400000 * MS)
+#define SEQ_SALT         UINT64_C(0x717565737469)
 
 enum { FACTOR_MAX = 100, HEALTH_MAX = 64 };
 
@@ -125,6 +126,21 @@ static bool id_is_zero(const uint8_t *cluster_id)
     return memcmp(cluster_id, zero, sizeof zero) == 0;
 }
 
+/* Whoever is asked hears the question's number. Nobody is to tell the next one by it, for that
+ * would do to answer in the name of another. */
+static void seq_init(struct swim *swim, uint64_t seed)
+{
+    const uint64_t words[2] = {random_next(&swim->random), hash_mix64(seed + SEQ_SALT)};
+    static_assert(sizeof words == HASH_KEY_LEN, "two words are a key");
+    memcpy(swim->seq_key.bytes, words, sizeof words);
+}
+
+uint64_t swim_seq(struct swim *swim)
+{
+    const uint64_t number = ++swim->seq_count;
+    return hash64(&swim->seq_key, &number, sizeof number) | UINT64_C(1) << 63;
+}
+
 int swim_new(struct swim **out, const struct allocator *allocator,
              const struct swim_options *options, const struct swim_record *self,
              const uint8_t *cluster_id, uint64_t seed)
@@ -146,7 +162,7 @@ int swim_new(struct swim **out, const struct allocator *allocator,
     random_init(&swim->random, seed);
     memcpy(swim->cluster_id, cluster_id, SWIM_CLUSTER_ID_LEN);
     swim->joined = !id_is_zero(cluster_id);
-    swim->next_seq = (random_next(&swim->random) >> 1) + 1;
+    seq_init(swim, seed);
     self_init(swim, &record);
     swim_index_self(swim);
     *out = swim;

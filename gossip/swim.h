@@ -36,8 +36,9 @@ enum {
     SWIM_MEMBERS_MAX = 2048, /* bound of options.members_max, this node included */
     SWIM_REGIONS_MAX = 32,   /* this node's own included */
     SWIM_SEEDS_MAX = 128,
-    SWIM_MESSAGE_MAX = 8192, /* bytes of one gossip message */
-    SWIM_SENDS_MAX = 64,     /* messages in one effects buffer */
+    SWIM_SEEDS_PER_ROUND_MAX = 8, /* that a node without a cluster greets at once */
+    SWIM_MESSAGE_MAX = 8192,      /* bytes of one gossip message */
+    SWIM_SENDS_MAX = 64,          /* messages in one effects buffer */
     SWIM_SEND_BYTES_MAX = 8 * SWIM_MESSAGE_MAX,
     SWIM_EVENTS_MAX = 64,
     SWIM_MET_MAX = 4,
@@ -164,13 +165,15 @@ struct swim_send {
 };
 
 /* Someone met while this node had no cluster yet; cluster_id all zero = has none either. Or, when
- * it has one, who answered at the address `seed` for another. */
+ * it has one, who answered for another. */
 struct swim_met {
     uint8_t cluster_id[SWIM_CLUSTER_ID_LEN];
-    char seed[SWIM_ADDRESS_LEN]; /* "" in the first case */
+    char seed[SWIM_ADDRESS_LEN]; /* the address that was greeted and answers; "": it greeted us */
     int64_t time_ns;             /* its cluster time when it spoke */
+    int64_t wall_ns;             /* its wall clock minus that; 0 of older releases */
     bool timeless;               /* it has none yet: that is its wall clock */
-    bool answers;                /* it was greeted */
+    bool answers;                /* it was greeted: */
+    int64_t asked_ns;            /* when the greeting that this answers left */
     struct swim_record record;
 };
 

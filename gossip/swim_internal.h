@@ -30,6 +30,7 @@
 #include <assert.h>
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/mp.h"
 #include "base/random.h"
 #include "gossip/swim.h"
@@ -53,11 +54,11 @@ enum {
     SWIM_ENTRIES_MAX = (SWIM_MESSAGE_MAX - SWIM_HEAD_MAX - SWIM_PIGGYBACK_MAX) / SWIM_ENTRY_LEN,
     SWIM_INDEX_LEN_MAX = 4 * SWIM_MEMBERS_MAX,
     SWIM_JOB_WORDS = SWIM_MEMBERS_MAX / 64,
-    SWIM_SEEDS_PER_ROUND_MAX = 8,
-    SWIM_AGE_LEN = 6,   /* hash of a region's name, age of what is known of it */
-    SWIM_AGES_MAX = 3,  /* told with one message */
-    SWIM_WALL_LEN = 9,  /* bytes of the wall clock behind the ages */
-    SWIM_TAIL_MAX = 40, /* bytes of a frame behind its items */
+    SWIM_GREETINGS_MAX = 4, /* of one seed that may still be answered */
+    SWIM_AGE_LEN = 6,       /* hash of a region's name, age of what is known of it */
+    SWIM_AGES_MAX = 3,      /* told with one message */
+    SWIM_WALL_LEN = 9,      /* bytes of the wall clock behind the ages */
+    SWIM_TAIL_MAX = 40,     /* bytes of a frame behind its items */
     SWIM_SELF = 0,
     SWIM_HOME = 0 /* this node's own region; the others are abroad */
 };
@@ -150,12 +151,18 @@ struct swim_job {
     char address[SWIM_ADDRESS_LEN];
 };
 
+/* A HELLO that went to a seed. */
+struct swim_greeting {
+    uint64_t seq; /* 0 = none, or it was answered */
+    int64_t sent_ns;
+};
+
 struct swim_seed {
     char address[SWIM_ADDRESS_LEN];
-    uint64_t seq;         /* of the last exchange started with it */
-    uint64_t id;          /* who answered there, 0 = nobody yet */
-    uint64_t greeted_seq; /* of the last HELLO of a node that has a cluster */
-    bool learned;         /* remembered from an expired tombstone; may be replaced */
+    uint64_t seq;                                       /* of the last exchange started with it */
+    uint64_t id;                                        /* who answered there, 0 = nobody yet */
+    struct swim_greeting greetings[SWIM_GREETINGS_MAX]; /* the newest first */
+    bool learned; /* remembered from an expired tombstone; may be replaced */
 };
 
 /* A member that was asked for its own word, because others said what is hard to believe. */
@@ -239,8 +246,9 @@ struct swim {
     uint32_t contact_at;                          /* the region asked last */
     uint32_t age_at;                              /* the region whose age was told last */
 
-    uint64_t next_seq;
-    uint64_t messages; /* numbered, so that no item rides twice on one */
+    struct hash_key seq_key; /* of the numbers of questions, so that */
+    uint64_t seq_count;      /* no answer tells the next one's */
+    uint64_t messages;       /* numbered, so that no item rides twice on one */
     uint32_t health;
     int64_t stalled_until_ns;
     bool refuted; /* during the message in hand */
@@ -267,6 +275,10 @@ struct swim {
     struct mp_token tokens[SWIM_TOKENS_MAX];
     uint8_t scratch[SWIM_MESSAGE_MAX];
 };
+
+/* swim.c */
+/* The number of a question, never 0, that tells nobody the next one's. */
+uint64_t swim_seq(struct swim *swim);
 
 /* swim_record.c */
 int swim_record_check(const struct swim_record *record);

@@ -91,7 +91,8 @@ static bool probe_start(struct swim *swim, uint32_t at)
     struct swim_probe *probe = probe_free(swim);
     if (probe_running(swim, member->record.id))
         return true; /* P1 */
-    if (probe == NULL || !ping_send(swim, swim->next_seq, member->record.id, member->record.gossip))
+    const uint64_t seq = swim_seq(swim);
+    if (probe == NULL || !ping_send(swim, seq, member->record.id, member->record.gossip))
         return false;
     const int64_t timeout_ns = ack_timeout_ns(swim, member);
     const int64_t interval_ns = scaled(swim, swim->options.probe_interval_ns);
@@ -100,7 +101,7 @@ static bool probe_start(struct swim *swim, uint32_t at)
         .used = true,
         .slot = at,
         .id = member->record.id,
-        .seq = swim->next_seq++,
+        .seq = seq,
         .sent_ns = swim->now_ns,
         .indirect_ns = sat_add(swim->now_ns, timeout_ns),
         .deadline_ns = sat_add(swim->now_ns, interval_ns > least_ns ? interval_ns : least_ns)};
@@ -228,7 +229,7 @@ static void help(struct swim *swim, const struct swim_message *message)
     }
     *relay = (struct swim_relay){.used = true,
                                  .subject = message->number,
-                                 .seq = swim->next_seq++,
+                                 .seq = swim_seq(swim),
                                  .asker_id = message->sender,
                                  .asker_seq = message->seq,
                                  .nack_ns = sat_add(swim->now_ns, timeout_ns / 5 * 4),

@@ -25,6 +25,8 @@
  *     not with the next exchange of 30 s: it may hold keys together with this node.
  * Y4  A seed that did not answer may be of another cluster, which drops what is not its own. It is
  *     greeted as well, as by a node without a cluster: whoever is there says whose it is.
+ * Y5  A WELCOME counts if it has the number of one of the last greetings of a seed, and once: the
+ *     number is random and went to that address alone, and it tells when the question left.
  */
 #include <string.h>
 
@@ -176,7 +178,7 @@ static uint64_t sync_start(struct swim *swim, const char *address, bool abroad)
     uint32_t hashes[SWIM_BUCKETS];
     struct bytes_writer bytes;
     const uint64_t salt = random_next(&swim->random);
-    const uint64_t seq = swim->next_seq;
+    const uint64_t seq = swim_seq(swim);
 
     if (!swim_message_begin(swim, &writer, SWIM_SYNC, seq, 0))
         return 0;
@@ -189,7 +191,6 @@ static uint64_t sync_start(struct swim *swim, const char *address, bool abroad)
         bytes_put_u32(&bytes, hashes[i]);
     swim_rumours_put(swim, &writer, 0, SWIM_SELF);
     swim_message_end(swim, &writer, address);
-    swim->next_seq++;
     swim->stats.push_pulls++;
     return seq;
 }
@@ -206,9 +207,16 @@ bool swim_hello(struct swim *swim, const char *address, uint64_t seq)
     return true;
 }
 
-static uint64_t hello_start(struct swim *swim, const char *address)
+/* Greets a seed. Returns the greeting's number, 0 if there is no room. */
+static uint64_t hello_start(struct swim *swim, struct swim_seed *seed)
 {
-    return swim_hello(swim, address, swim->next_seq) ? swim->next_seq++ : 0;
+    const uint64_t seq = swim_seq(swim);
+    if (!swim_hello(swim, seed->address, seq))
+        return 0;
+    memmove(&seed->greetings[1], &seed->greetings[0],
+            (SWIM_GREETINGS_MAX - 1) * sizeof seed->greetings[0]);
+    seed->greetings[0] = (struct swim_greeting){.seq = seq, .sent_ns = swim->now_ns};
+    return seq;
 }
 
 /* Tries the next few seeds, all of them over a few rounds. */
@@ -220,9 +228,9 @@ static void seeds_try(struct swim *swim, uint32_t tries_max)
         if (seed_settled(swim, seed))
             continue;
         if (swim->joined && seed->seq != 0)
-            seed->greeted_seq = hello_start(swim, seed->address); /* Y4 */
-        const uint64_t seq = swim->joined ? sync_start(swim, seed->address, false)
-                                          : hello_start(swim, seed->address);
+            (void)hello_start(swim, seed); /* Y4 */
+        const uint64_t seq =
+            swim->joined ? sync_start(swim, seed->address, false) : hello_start(swim, seed);
         if (seq == 0)
             return;
         seed->seq = seq;
@@ -615,27 +623,41 @@ static void receive_want(struct swim *swim, const struct swim_message *message)
     }
 }
 
-/* The seed that this answers for, if it was greeted and is of another cluster. */
-static const struct swim_seed *seed_of_another(const struct swim *swim,
-                                               const struct swim_message *message)
+/* The seed that this answers for, and when it was asked; NULL: nobody asked for it (Y5). */
+static const struct swim_seed *seed_answered(struct swim *swim, const struct swim_message *message,
+                                             int64_t *asked_ns)
 {
-    static const uint8_t none[SWIM_CLUSTER_ID_LEN];
-    if (message->kind != SWIM_WELCOME || message->seq == 0 ||
-        memcmp(message->cluster_id, none, sizeof none) == 0 ||
-        memcmp(message->cluster_id, swim->cluster_id, sizeof none) == 0)
+    if (message->kind != SWIM_WELCOME || message->seq == 0)
         return NULL;
     for (uint32_t i = 0; i < swim->seeds_len; i++)
-        if (swim->seeds[i].greeted_seq == message->seq)
+        for (uint32_t k = 0; k < SWIM_GREETINGS_MAX; k++) {
+            struct swim_greeting *greeting = &swim->seeds[i].greetings[k];
+            if (greeting->seq != message->seq)
+                continue;
+            greeting->seq = 0;
+            *asked_ns = greeting->sent_ns;
             return &swim->seeds[i];
+        }
     return NULL;
+}
+
+static bool of_another_cluster(const struct swim *swim, const struct swim_message *message)
+{
+    static const uint8_t none[SWIM_CLUSTER_ID_LEN];
+    return memcmp(message->cluster_id, none, sizeof none) != 0 &&
+           memcmp(message->cluster_id, swim->cluster_id, sizeof none) != 0;
 }
 
 static void meet(struct swim *swim, const struct swim_message *message)
 {
     struct swim_effects *out = swim->out;
-    const struct swim_seed *seed = NULL;
-    if (message->record.id != message->sender ||
-        (swim->joined && (seed = seed_of_another(swim, message)) == NULL))
+    int64_t asked_ns = 0;
+    if (message->record.id != message->sender)
+        return;
+    const struct swim_seed *seed = seed_answered(swim, message, &asked_ns);
+    if (seed == NULL && (swim->joined || message->kind == SWIM_WELCOME))
+        return;
+    if (swim->joined && !of_another_cluster(swim, message))
         return;
     size_t place = 0;
     while (place < out->met_count && out->met[place].record.id != message->sender)
@@ -649,8 +671,10 @@ static void meet(struct swim *swim, const struct swim_message *message)
     memcpy(out->met[place].cluster_id, message->cluster_id, SWIM_CLUSTER_ID_LEN);
     out->met[place].record = message->record;
     out->met[place].time_ns = message->time_ns;
+    out->met[place].wall_ns = message->wall_ns;
     out->met[place].timeless = message->timeless;
-    out->met[place].answers = message->kind == SWIM_WELCOME;
+    out->met[place].answers = seed != NULL;
+    out->met[place].asked_ns = asked_ns;
     memset(out->met[place].seed, 0, sizeof out->met[place].seed);
     if (seed != NULL)
         memcpy(out->met[place].seed, seed->address, sizeof seed->address);

@@ -25,6 +25,7 @@ struct cluster_time {
     bool agreed;
     bool walls_agreed;
     bool alone;
+    bool confirmed;
     struct bounds median; /* of cluster times */
     struct bounds wall_median;
     int64_t values[CLUSTER_TIME_MEMBERS_MAX]; /* scratch */
@@ -106,19 +107,19 @@ void cluster_time_heard(struct cluster_time *time, int64_t now_ns,
     const bool known = member->samples > 0 &&
                        sat_sub(now_ns, member->heard_ns) <= CLUSTER_TIME_FRESH_NS &&
                        now_ns >= member->heard_ns;
-    member->heard_ns = now_ns;
-    member->wall_ns = bounded(sample->wall_ns);
+    bool anew = !known || high - low <= member->high_ns - member->low_ns ||
+                now_ns - member->at_ns >= BEST_FOR_NS;
     if (known && (low > member->high_ns + DRIFT_NS || high < member->low_ns - DRIFT_NS)) {
         member->odd += sample->count;
         if (member->odd < SAMPLES)
-            return; /* one of both clocks was stepped, or the frame is forged */
-        begin(member, now_ns, low, high);
+            return; /* a clock was stepped, or the frame is forged: nothing of it counts yet */
         member->samples = SAMPLES;
-        return;
+        anew = true;
     }
     member->odd = 0;
-    if (!known || high - low <= member->high_ns - member->low_ns ||
-        now_ns - member->at_ns >= BEST_FOR_NS)
+    member->heard_ns = now_ns;
+    member->wall_ns = bounded(sample->wall_ns);
+    if (anew)
         begin(member, now_ns, low, high);
     member->samples = (known ? member->samples : 0) + sample->count;
     if (member->samples > SAMPLES)
@@ -129,6 +130,7 @@ void cluster_time_forget(struct cluster_time *time)
 {
     for (uint32_t i = SELF + 1; i < time->count; i++)
         time->members[i].samples = 0;
+    time->confirmed = false;
 }
 
 void cluster_time_wall(struct cluster_time *time, int64_t wall_ns)
@@ -303,6 +305,8 @@ bool cluster_time_judge(struct cluster_time *time, int64_t now_ns, const uint64_
     (void)agree(time, now_ns, true, count, &time->wall_median, &time->walls_agreed);
     for (uint32_t i = 0; i < time->count; i++)
         changed = judge_one(time, &time->members[i], now_ns) || changed;
+    time->confirmed =
+        (time->confirmed || time->agreed) && time->members[SELF].verdict < CLOCK_PASSES;
     return changed || agreed != time->agreed || divided != cluster_time_divided(time);
 }
 
@@ -324,6 +328,11 @@ bool cluster_time_agreed(const struct cluster_time *time)
     return time->agreed;
 }
 
+bool cluster_time_confirmed(const struct cluster_time *time)
+{
+    return time->confirmed;
+}
+
 bool cluster_time_divided(const struct cluster_time *time)
 {
     return time->measured && !(time->agreed && time->walls_agreed);
@@ -341,61 +350,4 @@ const char *cluster_time_verdict_name(enum clock_verdict verdict)
     static const char *const names[] = {"unknown", "fine", "alarm", "passes on", "refused"};
     ASSERT((size_t)verdict < sizeof names / sizeof *names);
     return names[verdict];
-}
-
-/* ---- at the start ---------------------------------------------------------------------------- */
-
-void cluster_time_answered(struct cluster_time_answer *answer, int64_t time_ns, bool running,
-                           int64_t asked_ns, int64_t now_ns)
-{
-    int64_t low_ns = sat_sub(time_ns, now_ns);
-    int64_t high_ns = sat_sub(time_ns, asked_ns);
-    if (answer->told && answer->running == running && answer->low_ns <= high_ns &&
-        low_ns <= answer->high_ns) { /* else a clock was stepped, or is another one */
-        low_ns = answer->low_ns > low_ns ? answer->low_ns : low_ns;
-        high_ns = answer->high_ns < high_ns ? answer->high_ns : high_ns;
-    }
-    answer->low_ns = low_ns;
-    answer->high_ns = high_ns;
-    answer->skew_ns =
-        low_ns <= 0 && high_ns >= 0 ? 0 : low_ns + sat_sub(high_ns, low_ns) / 2; /* K5 */
-    answer->running = running;
-    answer->told = true;
-}
-
-/* Those that run first, then by their time. */
-static int by_answer(const void *a, const void *b)
-{
-    const struct cluster_time_answer *x = a;
-    const struct cluster_time_answer *y = b;
-    if (x->running != y->running)
-        return x->running ? -1 : 1;
-    return (x->skew_ns > y->skew_ns) - (x->skew_ns < y->skew_ns);
-}
-
-bool cluster_time_first(struct cluster_time_answer *answers, uint32_t count, uint32_t members,
-                        int64_t *offset_ns)
-{
-    uint32_t running = 0;
-    uint32_t near = 0;
-    if (count > 0)
-        qsort(answers, count, sizeof *answers, by_answer);
-    while (running < count && answers[running].running)
-        running++;
-    if (running > 0) {
-        *offset_ns = answers[(running - 1) / 2].skew_ns;
-    } else {
-        uint32_t below = 0; /* the own wall clock has its place among them */
-        while (below < count && answers[below].skew_ns < 0)
-            below++;
-        const uint32_t at = count / 2; /* of count + 1 values, the lower of the middle ones */
-        if (at == below)
-            *offset_ns = 0;
-        else
-            *offset_ns = answers[at < below ? at : at - 1].skew_ns;
-    }
-    for (uint32_t i = 0; i < count; i++)
-        near += size_of(sat_sub(answers[i].skew_ns, *offset_ns)) < CLUSTER_TIME_REFUSED_NS;
-    near += running > 0 || size_of(*offset_ns) < CLUSTER_TIME_REFUSED_NS; /* this node follows */
-    return near >= members / 2 + 1;
 }

@@ -98,36 +98,14 @@ const struct cluster_time_member *cluster_time_next(const struct cluster_time *t
                                                     uint32_t *cursor);
 /* Whether a majority of the ring was measured, and agrees within 2 s on the cluster time. */
 bool cluster_time_agreed(const struct cluster_time *time);
+/* Whether a majority has agreed with the time of this process, and it was not found off since: who
+ * starts may believe it (first_time.h). */
+bool cluster_time_confirmed(const struct cluster_time *time);
 /* Whether a majority was measured and does not agree, on cluster time or on wall clocks (K4). */
 bool cluster_time_divided(const struct cluster_time *time);
 /* What our cluster time is to be slewed by (K2); 0: it runs on evenly. */
 int64_t cluster_time_target_ns(const struct cluster_time *time);
 
 const char *cluster_time_verdict_name(enum clock_verdict verdict);
-
-/* ---- at the start ---------------------------------------------------------------------------- */
-
-/* What somebody answered a node that has no cluster time yet; zeroed but for `id` to begin with. */
-struct cluster_time_answer {
-    uint64_t id;
-    int64_t skew_ns; /* its time minus this node's wall clock; 0 where that may be, by the bounds */
-    int64_t low_ns;  /* bounds of it */
-    int64_t high_ns;
-    bool running; /* that is its cluster time; else its wall clock, it has none either */
-    bool told;    /* it answered */
-};
-
-/* It told `time_ns`, its cluster time if it is `running`, and this node read that at `now_ns`. To
- * which question it is the answer nobody knows: the first one left at `asked_ns`. So its time was
- * read between both, however late it came. What it told before makes the bounds narrower. */
-void cluster_time_answered(struct cluster_time_answer *answer, int64_t time_ns, bool running,
-                           int64_t asked_ns, int64_t now_ns);
-
-/* What the first cluster time is to differ from the own wall clock by, in `*offset_ns`: the median
- * of the cluster times that run, for one that runs is what a node has to agree with; else of the
- * wall clocks, the own one included. True if the answers are enough: a majority of `members`, this
- * node included, that agrees within 2 s. `answers` is sorted in place. */
-bool cluster_time_first(struct cluster_time_answer *answers, uint32_t count, uint32_t members,
-                        int64_t *offset_ns);
 
 #endif

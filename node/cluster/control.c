@@ -30,8 +30,8 @@ static_assert(sizeof(struct effect) < 256, "effects stay small: bytes lie in the
 
 /* ---- effects --------------------------------------------------------------------------------- */
 
-/* Gossip addresses of all members, one a line, so that a restart finds them without seeds. */
-static void keep_peers(struct control *control, struct effects *effects)
+/* Writes the gossip addresses of all members, one a line; returns their length. */
+static size_t put_peers(struct control *control)
 {
     size_t len = 0;
     size_t cursor = 0;
@@ -45,7 +45,19 @@ static void keep_peers(struct control *control, struct effects *effects)
         control->bytes[len + address_len] = '\n';
         len += address_len + 1;
     }
-    control_keep(CONTROL_PEERS_KEY, control->bytes, len, effects);
+    return len;
+}
+
+/* So that a restart finds them without seeds. */
+static void keep_peers(struct control *control, struct effects *effects)
+{
+    control_keep(CONTROL_PEERS_KEY, control->bytes, put_peers(control), effects);
+}
+
+size_t control_peers(struct control *control, const uint8_t **addresses)
+{
+    *addresses = control->bytes;
+    return control->config->to_count > 1 ? put_peers(control) : 0;
 }
 
 /* Hands on what gossip wants done, in its order: durable first, then sent. */
@@ -93,6 +105,7 @@ static void describe(const struct control *control, struct swim_record *record)
                     (control->departure != CONTROL_STAYS ? CONTROL_FLAG_DRAINING : 0U) |
                     (control->disk_full ? CONTROL_FLAG_FULL : 0U) |
                     (control->stopping ? CONTROL_FLAG_STOPS : 0U) |
+                    (control->confirmed ? CONTROL_FLAG_TIMED : 0U) |
                     (control->settings->mixed ? CONTROL_FLAG_MIXED : 0U) | CONTROL_FLAG_REGIONS |
                     CONTROL_FLAG_PROVES | CONTROL_FLAG_FIGURES | health_flags(control->health.told);
     memcpy(record->name, options->name, sizeof record->name);

@@ -111,6 +111,9 @@ int64_t control_next_deadline(const struct control *control);
 bool control_waiting(const struct control *control, char *out, size_t capacity);
 /* Adds a gossip address to be tried, as options.seeds are; one known or too many is ignored. */
 void control_add_seed(struct control *control, const char *address);
+/* Gossip addresses of the members it knows, one a line, of a node that shares a ring with others:
+ * for the next process of a node without a disk. Else 0. They live until the next call. */
+size_t control_peers(struct control *control, const uint8_t **addresses);
 /* Whether this node has a cluster, and which. */
 const struct control_identity *control_identity(const struct control *control);
 /* Says which seed answers for another cluster, in one sentence; false if none does. */
@@ -130,6 +133,8 @@ void control_wall(struct control *control, int64_t wall_ns);
 /* What the shards saw of peers' clocks. */
 void control_clock_heard(struct control *control, int64_t now_ns,
                          const struct cluster_time_sample *clocks, uint32_t count);
+/* Whether a member says that a majority of its ring agreed with its time. */
+bool control_clock_confirmed(const struct swim_record *record);
 /* By how much the cluster time of this node is to be slewed. */
 int64_t control_clock_target_ns(const struct control *control);
 /* Of this node itself. CLOCK_PASSES: it is to pass its vnodes on, stop, and start again with

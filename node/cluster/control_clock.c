@@ -64,6 +64,15 @@ void control_clock_judge(struct control *control)
         ids[i] = control->config->to[i].id;
     if (cluster_time_judge(control->time, control->now_ns, ids, control->config->to_count))
         control->view_due = control->look_due = true;
+    if (control->confirmed == cluster_time_confirmed(control->time))
+        return;
+    control->confirmed = !control->confirmed;
+    control_tell_self(control);
+}
+
+bool control_clock_confirmed(const struct swim_record *record)
+{
+    return (record->flags & CONTROL_FLAG_TIMED) != 0;
 }
 
 bool control_clock_sure(const struct control *control)

@@ -92,6 +92,7 @@ struct control {
     int64_t clocks_ns; /* when clocks were judged last */
     int64_t jumped_ns; /* when this node's own time last went on by 2 s or more at once, or back */
     int64_t wall_ns;   /* own wall clock minus own cluster time */
+    bool confirmed;    /* that a majority agreed with the own time is told */
     struct random random;
     struct register_core *ballots;
     struct register_out wants; /* of the register's last call */
@@ -196,6 +197,7 @@ enum {
     CONTROL_FLAG_REGIONS = 16,  /* knows that a ring is of one region: older releases do not */
     CONTROL_FLAG_FIGURES = 64,  /* answers who asks for its figures (gather.h) */
     CONTROL_FLAG_PROVES = 32,   /* repeats the number of a FETCH, of either kind, in its answer */
+    CONTROL_FLAG_TIMED = 128,   /* a majority agreed with its time: cluster_time_confirmed */
     CONTROL_FLAG_STOPS = 65536  /* its process ends in order, and is expected to start again */
 };
 static_assert((int)CONTROL_FLAG_STOPS < 1 << HEALTH_SHIFT, "no bit means two things");

@@ -7,46 +7,52 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "node/cluster/cluster_time.h"
+#include "node/cluster/first_time.h"
 #include "node/runtime/socket.h"
 
-#define MS ((int64_t)1000000)
-/* How well an answer must tell the time; others count when time is up. */
-#define PROMPT_NS (50 * MS)
+enum {
+    BURST_FRAMES = 256, /* then the time is looked at, whoever sends */
+    ROUNDS = 5          /* in which every address is asked */
+};
 
-enum { ANSWERS_MAX = SWIM_SEEDS_MAX };
+static_assert((int)SWIM_SEEDS_MAX <= (int)FIRST_TIME_ANSWERS_MAX, "each address has its place");
 
 struct asking {
     const struct clock_first *first;
     struct swim *swim;
     struct swim_effects effects;
-    struct cluster_time_answer answers[ANSWERS_MAX];
-    uint32_t count;
-    uint32_t addresses; /* that are asked */
-    uint32_t members;   /* of the ring, as it was known; 0: it is not */
-    int64_t asked_ns;   /* when the first greeting left; 0: none did */
+    struct first_time answers;
+    char addresses[SWIM_SEEDS_MAX][SWIM_ADDRESS_LEN]; /* that are asked */
 };
 
-/* How many members the ring had that this node knows; 0: none. */
-static uint32_t members_of(const struct control_options *options)
+static void know_ring(struct asking *asking)
 {
+    const struct control_options *options = asking->first->options;
     struct ring_config *config = malloc(sizeof *config);
     struct mp_token *tokens = malloc(RING_CONFIG_TOKENS_MAX * sizeof *tokens);
-    uint32_t members = 0;
     if (config != NULL && tokens != NULL && options->config != NULL &&
         ring_config_decode(config, options->config, options->config_len, tokens,
                            RING_CONFIG_TOKENS_MAX) == 0)
-        members = config->to_count;
+        first_time_ring(&asking->answers, config);
     free(config);
     free(tokens);
-    return members;
+}
+
+static uint32_t place_of(const struct asking *asking, const char *address)
+{
+    uint32_t place = 0;
+    while (place < asking->answers.asked && strcmp(asking->addresses[place], address) != 0)
+        place++;
+    return place;
 }
 
 static void add_address(struct asking *asking, const char *address)
 {
-    if (strcmp(address, asking->first->options->gossip) != 0 &&
-        swim_add_seed(asking->swim, address) == 0)
-        asking->addresses++; /* one that is given twice is waited for in vain, and not for long */
+    if (strcmp(address, asking->first->options->gossip) == 0 ||
+        place_of(asking, address) < asking->answers.asked ||
+        swim_add_seed(asking->swim, address) != 0)
+        return;
+    memcpy(asking->addresses[asking->answers.asked++], address, strlen(address) + 1);
 }
 
 static void add_addresses(struct asking *asking)
@@ -70,6 +76,16 @@ static void add_addresses(struct asking *asking)
     }
 }
 
+/* After how long the next few addresses are greeted, so that each has its turn in every round. */
+static int64_t pause_ns(const struct control_options *options)
+{
+    uint32_t addresses = options->seed_count;
+    for (size_t i = 0; i < (options->peers == NULL ? 0 : options->peers_len); i++)
+        addresses += options->peers[i] == '\n';
+    addresses = addresses < SWIM_SEEDS_MAX ? addresses : SWIM_SEEDS_MAX;
+    return CLOCK_FIRST_NS / ROUNDS / (1 + addresses / SWIM_SEEDS_PER_ROUND_MAX);
+}
+
 static int begin(struct asking *asking)
 {
     static const uint8_t none[SWIM_CLUSTER_ID_LEN];
@@ -89,14 +105,15 @@ static int begin(struct asking *asking)
     memcpy(record.client, options->client, sizeof record.client);
     memcpy(record.software, options->version, sizeof record.software);
     swim_options_default(&swim_options);
-    swim_options.join_retry_ns = CLOCK_FIRST_NS / 5;
+    swim_options.join_retry_ns = pause_ns(options);
     const int error =
         swim_new(&asking->swim, alloc_heap(), &swim_options, &record, none, options->seed);
     if (error != 0)
         return error;
     swim_wall(asking->swim, 0, true); /* the wall clock is the time until there is another */
+    first_time_init(&asking->answers, options->node_id);
     add_addresses(asking);
-    asking->members = members_of(options);
+    know_ring(asking);
     return 0;
 }
 
@@ -106,24 +123,25 @@ static bool counts(const struct asking *asking, const struct swim_met *met)
     static const uint8_t none[SWIM_CLUSTER_ID_LEN];
     const struct control_options *options = asking->first->options;
     const bool starts = memcmp(met->cluster_id, none, sizeof none) == 0;
-    return met->answers && strcmp(swim_region_name(&met->record), options->region) == 0 &&
+    return strcmp(swim_region_name(&met->record), options->region) == 0 &&
            (starts || !options->has_identity ||
             memcmp(met->cluster_id, options->identity.cluster_id, sizeof none) == 0);
 }
 
 static void take_answer(struct asking *asking, const struct swim_met *met, int64_t now_ns)
 {
-    uint32_t at = 0;
-    if (!counts(asking, met))
+    const uint32_t place = place_of(asking, met->seed);
+    if (!met->answers || place == asking->answers.asked)
         return;
-    while (at < asking->count && asking->answers[at].id != met->record.id)
-        at++;
-    if (at == ANSWERS_MAX)
-        return;
-    if (at == asking->count)
-        asking->answers[asking->count++] = (struct cluster_time_answer){.id = met->record.id};
-    cluster_time_answered(&asking->answers[at], met->time_ns, !met->timeless, asking->asked_ns,
-                          now_ns);
+    const struct first_time_answer answer = {.id = counts(asking, met) ? met->record.id : 0,
+                                             .place = place,
+                                             .running = !met->timeless,
+                                             .confirmed = control_clock_confirmed(&met->record),
+                                             .time_ns = met->time_ns,
+                                             .wall_ns = met->wall_ns,
+                                             .asked_ns = met->asked_ns,
+                                             .now_ns = now_ns};
+    first_time_heard(&asking->answers, &answer);
 }
 
 static void carry_out(struct asking *asking, int64_t now_ns)
@@ -137,23 +155,6 @@ static void carry_out(struct asking *asking, int64_t now_ns)
     swim_effects_clear(&asking->effects);
 }
 
-/* Whether what came is enough, and what follows from it. */
-static bool enough(struct asking *asking, bool late, int64_t *offset_ns)
-{
-    struct cluster_time_answer answers[ANSWERS_MAX];
-    uint32_t count = 0;
-    uint32_t running = 0;
-    for (uint32_t i = 0; i < asking->count; i++)
-        if (late || asking->answers[i].high_ns - asking->answers[i].low_ns <= PROMPT_NS) {
-            running += asking->answers[i].running;
-            answers[count++] = asking->answers[i];
-        }
-    uint32_t members = asking->members;
-    if (members == 0) /* of a newcomer: whoever knows the time, or else all that it knows */
-        members = running > 0 ? 1 : asking->addresses + 1;
-    return cluster_time_first(answers, count, members, offset_ns) && count > 0;
-}
-
 static void turn(struct asking *asking)
 {
     struct socket_holder holder = {.held = false};
@@ -162,13 +163,13 @@ static void turn(struct asking *asking)
     int64_t now_ns = clock_now_ns(asking->first->clock);
     if (now_ns >= swim_next_deadline(asking->swim)) {
         swim_tick(asking->swim, now_ns, &asking->effects);
-        if (asking->effects.sends_count > 0 && asking->asked_ns == 0)
-            asking->asked_ns = now_ns;
         carry_out(asking, now_ns);
     }
     if (!socket_readable(asking->first->gossip))
         (void)poll(&readable, 1, 10);
-    while (socket_receive(asking->first->gossip, &holder, &message) > 0) {
+    for (int taken = 0;
+         taken < BURST_FRAMES && socket_receive(asking->first->gossip, &holder, &message) > 0;
+         taken++) {
         now_ns = clock_now_ns(asking->first->clock);
         (void)swim_receive(asking->swim, now_ns, message.data, message.odd ? 0 : message.len,
                            &asking->effects);
@@ -177,42 +178,42 @@ static void turn(struct asking *asking)
     socket_release(&holder);
 }
 
-static void set(struct asking *asking, int64_t offset_ns, bool agreed)
+static void set(struct asking *asking, const struct first_time_choice *choice)
 {
     const struct clock_first *first = asking->first;
-    const int64_t ms = offset_ns / 1000000;
-    clock_set(first->clock, offset_ns);
+    const int64_t ms = choice->offset_ns / 1000000;
+    clock_set(first->clock, choice->offset_ns);
     if (ms >= 100 || ms <= -100)
         log_printf(first->log, LOG_LEVEL_WARN,
                    "the wall clock of this node is %" PRId64 " ms %s that of the cluster (%" PRIu32
                    " members answered), whose time it goes by",
-                   ms < 0 ? -ms : ms, ms < 0 ? "ahead of" : "behind", asking->count);
-    else if (!agreed)
+                   ms < 0 ? -ms : ms, ms < 0 ? "ahead of" : "behind", asking->answers.count);
+    else if (!choice->majority)
         log_printf(first->log, LOG_LEVEL_INFO,
                    "no majority told its time at the start (%" PRIu32 " members answered): "
                    "going by what there is",
-                   asking->count);
+                   asking->answers.count);
 }
 
 int clock_first(const struct clock_first *first)
 {
     struct asking *asking = calloc(1, sizeof *asking);
-    int64_t offset_ns = 0;
+    struct first_time_choice choice = {.enough = false};
     if (asking == NULL)
         return TG_ENOMEM;
     asking->first = first;
     const int error = begin(asking);
     const int64_t until_ns = clock_now_ns(first->clock) + CLOCK_FIRST_NS;
-    bool agreed = false;
-    while (error == 0 && asking->addresses > 0 && !agreed &&
-           clock_now_ns(first->clock) < until_ns) {
+    if (error == 0)
+        choice = first_time_choose(&asking->answers, false);
+    while (error == 0 && !choice.enough && clock_now_ns(first->clock) < until_ns) {
         turn(asking);
-        agreed = enough(asking, false, &offset_ns);
+        choice = first_time_choose(&asking->answers, false);
     }
-    if (error == 0 && !agreed)
-        (void)enough(asking, true, &offset_ns);
-    if (error == 0 && asking->addresses > 0)
-        set(asking, offset_ns, agreed);
+    if (error == 0 && !choice.enough)
+        choice = first_time_choose(&asking->answers, true);
+    if (error == 0 && asking->answers.asked > 0)
+        set(asking, &choice);
     swim_free(&asking->swim);
     free(asking);
     return error;

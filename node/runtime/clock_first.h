@@ -4,9 +4,9 @@
  * Everything in a node reckons with a time that never jumps. So what the others' time is has to be
  * known before the membership, the terms and the slots come to life. The node greets its seeds and
  * the members that it knew (HELLO), as one without a cluster would, and takes what they answer:
- * their cluster time, or of those who are starting as well, their wall clocks (cluster_time_first).
- * Nobody is waited for longer than CLOCK_FIRST_NS, and a node that knows of nobody takes its own
- * wall clock at once.
+ * their cluster time, or of those who are starting as well, their wall clocks: first_time.h says
+ * what follows. Only answers to its own greetings count. Nobody is waited for longer than
+ * CLOCK_FIRST_NS, and a node that knows of nobody takes its own wall clock at once.
  */
 #ifndef NODE_RUNTIME_CLOCK_FIRST_H
 #define NODE_RUNTIME_CLOCK_FIRST_H

@@ -535,16 +535,27 @@ static void look_at_stop(struct daemon *daemon)
     daemon->done = daemon->done || late || (idle && say_farewell(daemon));
 }
 
+/* A node that stops to start again for its clock goes on stopping in order, and stays away then. */
+static void end(struct daemon *daemon)
+{
+    const bool under_way = daemon->again && daemon->stopping;
+    daemon->again = false;
+    if (!under_way) {
+        begin_stop(daemon);
+        return;
+    }
+    log_printf(daemon->log, LOG_LEVEL_INFO, "told to stop: this node does not start again");
+    (void)sd_notify(0, "STOPPING=1");
+}
+
 static void read_signals(struct daemon *daemon)
 {
     int number;
     while ((number = signals_take(daemon->signals)) != 0) {
         if (number == SIGHUP)
             rules_reload(daemon);
-        else {
-            daemon->again = false;
-            begin_stop(daemon);
-        }
+        else
+            end(daemon);
     }
 }
 

@@ -275,6 +275,26 @@ static void describe_node(struct daemon *daemon, struct control_options *options
     options->seeds_pending = config->seed_count > 0 && options->seed_count == 0;
 }
 
+/* A node without a disk that starts again for its clock would know nobody, and found another
+ * cluster beside its own: it looks for those it shared the ring with. */
+static void recall_peers(const struct daemon *daemon, struct control_options *options)
+{
+    const struct daemon_kept *kept = daemon->kept;
+    const uint8_t *at = kept->peers;
+    size_t left = at == NULL || daemon->store != NULL ? 0 : kept->peers_len;
+    if (left > 0)
+        options->bootstrap = false;
+    while (left > 0 && options->seed_count < CONTROL_SEEDS_MAX) {
+        const uint8_t *end = memchr(at, '\n', left);
+        const size_t len = end == NULL ? left : (size_t)(end - at);
+        if (len > 0 && len < VIEW_TEXT_LEN)
+            (void)snprintf(options->seeds[options->seed_count++], VIEW_TEXT_LEN, "%.*s", (int)len,
+                           (const char *)at);
+        at += len + (len < left);
+        left -= len + (len < left);
+    }
+}
+
 /* From here on time does not jump any more. */
 static int find_time(struct daemon *daemon, const struct control_options *options)
 {
@@ -299,6 +319,7 @@ static int start_control(struct daemon *daemon)
     new_identity(daemon->config, &options->identity);
     int code = recall_identity(daemon, options);
     describe_node(daemon, options);
+    recall_peers(daemon, options);
     struct daemon_ring ring;
     uint8_t *peers;
     const int error = daemon_recall_ring(daemon, &ring);
@@ -722,14 +743,34 @@ int daemon_check(const struct config *config)
     return result == 0 ? DAEMON_OK : DAEMON_CONFIG;
 }
 
-/* *again: the process is to begin once more, with another offset of its clock. */
-static int run(const struct config *config, bool *again)
+/* What the next run is to know of this one. */
+static void keep(struct daemon *daemon, struct daemon_kept *kept)
 {
-    *again = false;
+    const uint8_t *peers;
+    const size_t len = daemon->store == NULL ? control_peers(daemon->control, &peers) : 0;
+    uint8_t *copy = len > 0 ? malloc(len) : NULL;
+    if (copy != NULL) {
+        memcpy(copy, peers, len);
+        free(kept->peers);
+        kept->peers = copy;
+        kept->peers_len = len;
+    }
+    free(kept->rules_text);
+    kept->rules_text = daemon->rules_text;
+    kept->rules_len = daemon->rules_len;
+    daemon->rules_text = NULL;
+    daemon->rules_len = 0;
+}
+
+/* kept->again: the process is to begin once more, with another offset of its clock. */
+static int run(const struct config *config, struct daemon_kept *kept)
+{
+    kept->again = false;
     struct daemon *daemon = calloc(1, sizeof *daemon);
     if (daemon == NULL)
         return DAEMON_DATA;
     daemon->config = config;
+    daemon->kept = kept;
     daemon->signals = -1;
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
         daemon->redis[i] = -1;
@@ -744,10 +785,12 @@ static int run(const struct config *config, bool *again)
     if (code == 0) {
         control_loop_run(daemon);
         code = daemon->exit_code;
-        *again = code == 0 && daemon->again;
+        kept->again = code == 0 && daemon->again;
     }
+    if (kept->again)
+        keep(daemon, kept);
     stop(daemon);
-    if (*again)
+    if (kept->again)
         log_printf(daemon->log, LOG_LEVEL_WARN, "starting again, by the cluster's time");
     else if (code == 0)
         log_printf(daemon->log, LOG_LEVEL_INFO, "stopped");
@@ -759,10 +802,12 @@ static int run(const struct config *config, bool *again)
 int daemon_run(const struct config *config)
 {
     int code;
-    bool again;
+    struct daemon_kept kept = {.again = false};
     signals_hold();
     do
-        code = run(config, &again);
-    while (again);
+        code = run(config, &kept);
+    while (kept.again);
+    free(kept.rules_text);
+    free(kept.peers);
     return code;
 }

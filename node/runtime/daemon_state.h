@@ -52,8 +52,18 @@ struct usage {
 
 enum { SEEDS_LOST_LEN = 256 };
 
+/* What goes from one run of a process to the next when it starts again for its clock. */
+struct daemon_kept {
+    bool again;       /* the process is to begin once more */
+    char *rules_text; /* what the rules file held when it was read last, or NULL */
+    size_t rules_len;
+    uint8_t *peers; /* of a node without a disk: whom it shared a ring with (control_peers) */
+    size_t peers_len;
+};
+
 struct daemon {
     const struct config *config;
+    struct daemon_kept *kept; /* NULL: --check-config */
     struct log_output output;
     const struct log *log;
     struct clock clock;

@@ -99,6 +99,17 @@ static struct compiler_job *read_rules(const struct daemon *daemon, char *error,
     return job;
 }
 
+/* A process that starts again for its clock goes on with what it had read: what was written into
+ * the file since was never reloaded, and may not even compile. */
+static struct compiler_job *kept_rules(const struct daemon *daemon, char *error, size_t capacity)
+{
+    const struct daemon_kept *kept = daemon->kept;
+    struct compiler_job *job = compiler_job_new(COMPILER_FILE, kept->rules_text, kept->rules_len);
+    if (job == NULL)
+        (void)snprintf(error, capacity, "%s: out of memory", daemon->config->rules);
+    return job;
+}
+
 /* Keeps what the file was compiled to. 0, or an error with "FILE:LINE:COLUMN: what". */
 static int take_file(struct daemon *daemon, struct compiler_job *job, char *error, size_t capacity)
 {
@@ -131,7 +142,9 @@ int rules_load(struct daemon *daemon, char *error, size_t capacity)
     const struct compiler_options compiling = rules_compiler_options(daemon);
     if (daemon->config->rules[0] == '\0')
         return 0;
-    struct compiler_job *job = read_rules(daemon, error, capacity);
+    struct compiler_job *job = daemon->kept != NULL && daemon->kept->rules_text != NULL
+                                   ? kept_rules(daemon, error, capacity)
+                                   : read_rules(daemon, error, capacity);
     if (job == NULL)
         return TG_EINVALID;
     compiler_do(&compiling, job);

@@ -1,6 +1,7 @@
 """Nodes whose clocks are wrong, by faketime: each wall clock, and boot time too, moves while its node runs."""
 
 import glob
+import signal
 import time
 
 import pytest
@@ -213,3 +214,69 @@ def test_two_nodes_that_disagree_go_on_and_say_so(new_cluster, tmp_path):
     keys = {key: limit for node in cluster for key in cluster.keys_decided_by(node.name, 3, f"{node}")}
     assert spend(cluster, keys, LIMIT + 2) == dict.fromkeys(keys, LIMIT)
     assert "starting again" not in cluster[0].whole_log() + cluster[1].whole_log()
+
+
+AGAIN = "starting again, by the cluster's time"
+
+
+# A node that starts again for its clock goes on with the rules it had read: a file that was written since may be broken.
+def test_a_clock_that_jumps_does_not_end_a_node_whose_rules_file_was_broken_since(new_cluster, tmp_path):
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("rules:\n  - name: all\n    match: {api: /pay}\n    key: [user]\n    limits: [{rate: 7/24h}]\n")
+    cluster = new_cluster(3, "--rules", str(rules))
+    clock = Clock(cluster[2], tmp_path, boot=True)
+    cluster.start()
+    rules.write_text("rules: [")
+    clock.step_to(5)
+    wait_for(lambda: AGAIN in cluster[2].whole_log(), 20, "it starts again")
+    wait_for(lambda: cluster[2].whole_log().count("serves") == 2 and cluster[2].is_running, 20, "it serves again")
+    cluster.wait_healthy()
+    assert cluster[2].is_running
+
+
+# SIGTERM while a node passes its deciding on for its clock is an orderly stop, and the end.
+def test_a_node_told_to_stop_while_it_starts_again_stops_in_order(new_cluster, tmp_path):
+    cluster = new_cluster(3)
+    clock = Clock(cluster[2], tmp_path, boot=True)
+    cluster.start()
+    clock.step_to(1)
+    wait_for(lambda: "passing deciding on, to start again" in cluster[2].whole_log(), 20, "it is about to", 0.001)
+    assert cluster[2].stop() == 0
+    log = cluster[2].whole_log()
+    assert "told to stop: this node does not start again" in log and AGAIN not in log, log
+    assert log.rstrip().endswith("stopped")
+    wait_for(lambda: "stopped, restart expected" in cluster[0].whole_log(), 20, "the others heard of it")
+
+
+# One that founded its cluster, and keeps nothing, is of the same one when it has started again.
+@pytest.mark.parametrize("step_s", [1, 5], ids=["passes", "refused"])
+def test_an_ephemeral_founder_that_starts_again_founds_no_second_cluster(new_cluster, tmp_path, step_s):
+    cluster = new_cluster(3, "--ephemeral")
+    clock = Clock(cluster[0], tmp_path, boot=True)
+    cluster.start()
+    founded = cluster[1].status()["cluster_id"]
+    clock.step_to(step_s)
+    wait_for(lambda: AGAIN in cluster[0].whole_log(), 20, "it starts again")
+    wait_for(lambda: cluster[0].whole_log().count("serves") == 2, 20, "it serves again")
+    assert {node.status()["cluster_id"] for node in cluster} == {founded}
+
+
+# All were stopped, and the one whose clock is wrong is the first that runs: the two others are a majority.
+def test_after_a_full_stop_two_right_clocks_outvote_the_one_that_was_first(new_cluster, tmp_path):
+    cluster = new_cluster(3)
+    clocks = [Clock(node, tmp_path) for node in cluster]
+    cluster.start()
+    limit = long_limit(LIMIT, "fixed_window")
+    keys = {key: limit for node in cluster for key in cluster.keys_decided_by(node.name, 3, f"{node}")}
+    with cluster.client() as client:
+        assert all(client.check(key, limit, cost=6).allowed for key in keys)
+    cluster.wait_written()
+    cluster.stop_all()
+    clocks[0].step_to(HOUR_S)
+    cluster[0].start()
+    cluster[1].spawn()
+    cluster[2].spawn()
+    wait_for(lambda: AGAIN in cluster[0].whole_log(), 30, "the first starts again")
+    named(cluster, "wall clock of n1", "ahead")
+    assert all(AGAIN not in node.whole_log() for node in cluster.nodes[1:])
+    assert spend(cluster, keys, 6) == dict.fromkeys(keys, LIMIT - 6)

@@ -7,13 +7,19 @@
  *     nothing of what others count, forgets nothing and writes nothing.
  */
 #include "tests/sim/clocks.h"
+
+#include <stdlib.h>
+
+#include "base/assert.h"
 #include "node/cluster/control_state.h"
+#include "node/cluster/first_time.h"
 #include "node/cluster/inspect.h"
 #include "node/cluster/peer_wire.h"
 
 enum { SHARD_CLOCKS = 64 };
-#define HEARD_NS (CLUSTER_TIME_REFUSED_NS / 2)
-#define AGAIN_NS (50 * SIM_MS) /* until a node that starts again runs */
+#define HEARD_NS      (CLUSTER_TIME_REFUSED_NS / 2)
+#define FIRST_WAIT_NS (1000 * SIM_MS) /* CLOCK_FIRST_NS */
+#define AGAIN_NS      (50 * SIM_MS)   /* until a node that starts again runs */
 
 /* What a monotonic clock that drifts has counted. */
 static int64_t mono_ns(const struct sim *sim, const struct node *node)
@@ -28,28 +34,67 @@ static int64_t wall_ns(const struct sim *sim, const struct node *node)
 
 static bool reaches(const struct sim *sim, const struct node *node, const struct node *other)
 {
-    return other != node && other->up && other->member == node->member &&
+    return other != node && other->member == node->member &&
            node_region(sim, other) == node_region(sim, node) &&
            !sim->net.links[node->index][other->index].cut &&
            !sim->net.links[other->index][node->index].cut;
 }
 
-/* The first cluster time: what the others go by. */
+/* One that is to start within the second that a node waits answers by its wall clock. `starts_ns`:
+ * when it was to start last, 0: never. */
+static bool starts(const struct sim *sim, const struct node *other)
+{
+    return !other->up && other->starts_ns > 0 && other->starts_ns >= sim->now_ns &&
+           other->starts_ns - sim->now_ns < FIRST_WAIT_NS;
+}
+
+static void know_ring(const struct node *node, struct first_time *first)
+{
+    const struct disk_meta bytes = disk_get_meta(&node->disk, "ring.config");
+    struct ring_config *config = malloc(sizeof *config);
+    struct mp_token *tokens = malloc(RING_CONFIG_TOKENS_MAX * sizeof *tokens);
+    ASSERT(config != NULL && tokens != NULL);
+    if (bytes.bytes != NULL &&
+        ring_config_decode(config, bytes.bytes, bytes.len, tokens, RING_CONFIG_TOKENS_MAX) == 0)
+        first_time_ring(first, config);
+    free(config);
+    free(tokens);
+}
+
+/* The first cluster time, as node/runtime/clock_first.c finds it: answers come one by one, and it
+ * waits for no more than are enough. */
 void clocks_start(struct sim *sim, struct node *node)
 {
-    struct cluster_time_answer answers[SIM_ALL_MAX];
+    struct first_time first;
+    struct node *asked[SIM_ALL_MAX];
     uint32_t count = 0;
-    int64_t offset_ns;
-    for (uint32_t i = 0; i < sim->all_count; i++) {
-        struct node *other = &sim->nodes[i];
-        if (reaches(sim, node, other))
-            answers[count++] = (struct cluster_time_answer){.id = other->id,
-                                                            .skew_ns = shell_clock(sim, other) -
-                                                                       wall_ns(sim, node),
-                                                            .running = true};
+    first_time_init(&first, node->id);
+    know_ring(node, &first);
+    for (uint32_t i = 0; i < sim->all_count; i++)
+        if (reaches(sim, node, &sim->nodes[i]))
+            asked[count++] = &sim->nodes[i];
+    first.asked = count;
+    struct first_time_choice choice = first_time_choose(&first, false);
+    for (uint32_t i = 0; i < count && !choice.enough; i++) {
+        const uint32_t place = ((uint32_t)node->boots + i) % count; /* another is first each time */
+        struct node *other = asked[place];
+        if (!other->up && !starts(sim, other))
+            continue;
+        const struct first_time_answer answer = {
+            .id = other->id,
+            .place = place,
+            .running = other->up,
+            .confirmed = other->up && cluster_time_confirmed(other->control->time),
+            .time_ns = other->up ? shell_clock(sim, other) : wall_ns(sim, other),
+            .wall_ns = other->up ? wall_ns(sim, other) - shell_clock(sim, other) : 0,
+            .asked_ns = wall_ns(sim, node),
+            .now_ns = wall_ns(sim, node)};
+        first_time_heard(&first, &answer);
+        choice = first_time_choose(&first, false);
     }
-    (void)cluster_time_first(answers, count, 1, &offset_ns);
-    node->course = clock_course_start(mono_ns(sim, node), wall_ns(sim, node) + offset_ns);
+    if (!choice.enough)
+        choice = first_time_choose(&first, true);
+    node->course = clock_course_start(mono_ns(sim, node), wall_ns(sim, node) + choice.offset_ns);
     node->next_adjust_ns = sim->now_ns;
     node->latest_ns = 0;
     node->again = false;

@@ -393,6 +393,7 @@ static void count_stats(struct sim *sim, const struct node *node)
 void node_start_later(struct sim *sim, uint8_t node, int64_t delay_ns)
 {
     const struct event event = {.at_ns = sim->now_ns + delay_ns, .kind = EVENT_START, .node = node};
+    sim->nodes[node].starts_ns = event.at_ns;
     queue_push(&sim->queue, &event);
 }
 

@@ -15,8 +15,10 @@
  * C1  A node whose time left that of the others by 2 s starts again within JUDGED_MS.
  * C2  Nobody else does so for its clock.
  * C3  Whose wall clock is a day off is not taken into the ring, until it is right.
+ * C7  After a full stop all go by the wall clocks of a majority, though the one whose wall clock is
+ *     off is the first that runs. (At the end of the phase, when nothing is asked.)
  *
- * C4 and C5 are of clocks.c.
+ * C4 to C6 are of clocks.c.
  */
 #include <inttypes.h>
 
@@ -26,6 +28,7 @@
 #include "tests/sim/phase.h"
 
 enum { HOUR_MS = 3600000, DAY_MS = 86400000, JUDGED_MS = 3000, JUMP_MS = 5000 };
+enum { COLD_FIRST_MS = 1500, COLD_SPREAD_MS = 600, COLD_JUDGED_MS = 20000 };
 
 enum kind {
     KIND_WALL,
@@ -249,8 +252,59 @@ static bool judge(struct sim *sim)
     return true;
 }
 
+static void stop_all(struct sim *sim)
+{
+    struct node *wrong = node_some_up(sim);
+    sim->plan.victim = wrong->index;
+    wrong->wall_offset_ns = (random_below(phase_stream(sim), 2) == 0 ? 1 : -1) * HOUR_MS * SIM_MS;
+    tell(sim, wrong, "the wall clock, of the first to start,", wrong->wall_offset_ns / SIM_MS);
+    for (uint8_t i = 0; i < sim->node_count; i++) {
+        struct node *node = &sim->nodes[i];
+        const int64_t after_ms =
+            COLD_FIRST_MS + (int64_t)random_below(phase_stream(sim), COLD_SPREAD_MS);
+        if (node->up)
+            node_crash(sim, node, true);
+        if (node->member)
+            node_start_later(sim, i, node == wrong ? 0 : after_ms * SIM_MS);
+    }
+}
+
+/* C7 */
+static bool cold(struct sim *sim)
+{
+    if (phase_first(sim)) {
+        stop_all(sim);
+        phase_wait(sim, COLD_FIRST_MS + COLD_SPREAD_MS);
+        return false;
+    }
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        const struct node *node = &sim->nodes[i];
+        const int64_t off_ns = node->up ? shell_clock(sim, node) - SIM_EPOCH - sim->now_ns : 0;
+        if (!node->member ||
+            (node->up && off_ns < CLUSTER_TIME_REFUSED_NS && off_ns > -CLUSTER_TIME_REFUSED_NS))
+            continue;
+        if (sim->now_ns - sim->plan.entered_ns > COLD_JUDGED_MS * SIM_MS)
+            sim_fail(sim, "after a full stop n%u goes by a time that is off by %lld ms", i,
+                     (long long)(off_ns / SIM_MS));
+        return phase_not_yet(sim, "a node goes by a clock that is off");
+    }
+    sim->nodes[sim->plan.victim].wall_offset_ns = 0;
+    return true;
+}
+
 const struct phase_step phase_clocks[] = {
-    {"some", step_some},     {"wrong", wrong},      {"owned", step_owned}, {"again", wrong},
-    {"enough", step_enough}, {"drain", step_drain}, {"mend", mend},        {"rest", step_rest},
-    {"audit", step_audit},   {"judge", judge},      {NULL, NULL},
+    {"some", step_some},
+    {"wrong", wrong},
+    {"owned", step_owned},
+    {"again", wrong},
+    {"enough", step_enough},
+    {"drain", step_drain},
+    {"mend", mend},
+    {"rest", step_rest},
+    {"audit", step_audit},
+    {"judge", judge},
+    {"flushed", step_flushed},
+    {"cold", cold},
+    {"back", step_rest},
+    {NULL, NULL},
 };

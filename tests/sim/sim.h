@@ -253,7 +253,7 @@ struct node {
     int64_t boot_offset_ns;     /* what that was stepped by */
     int64_t wall_offset_ns;     /* its wall clock minus the true time */
     struct clock_course course; /* the shipped clock */
-    int64_t next_adjust_ns;
+    int64_t starts_ns, next_adjust_ns;
     int64_t latest_ns; /* of its time, as it was seen */
     bool again;        /* it stops to start again with another time */
     int64_t paused_until_ns;

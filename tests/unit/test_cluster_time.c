@@ -356,83 +356,52 @@ static void the_next_process_is_judged_anew(void **state)
     cluster_time_free(&at.time);
 }
 
-/* An answer to an older question carries an older time. It is no skew, however late it is read. */
-static void a_late_first_answer_is_no_skew(void **state)
+/* What one answer says that contradicts the others counts for nothing: not for the wall clock, nor
+ * as a sign of life. Those after it count as before. */
+static void an_answer_that_contradicts_the_others_says_nothing_of_the_wall_clock(void **state)
 {
     (void)state;
-    struct cluster_time_answer answer = {.id = 2};
-    cluster_time_answered(&answer, 1000 * S + MS, true, 1000 * S, 1000 * S + 190 * MS);
-    assert_int_equal(answer.skew_ns, 0);
-    assert_int_equal(answer.low_ns, -189 * MS);
-    assert_int_equal(answer.high_ns, MS);
-    cluster_time_answered(&answer, 1000 * S + 200 * MS, true, 1000 * S, 1000 * S + 201 * MS);
-    assert_int_equal(answer.skew_ns, 0);
-    assert_int_equal(answer.low_ns, -MS);
-    assert_int_equal(answer.high_ns, MS);
+    struct fixture at;
+    begin(&at, 3);
+    (void)turn(&at, 3, 10);
+    const int64_t heard_ns = cluster_time_of(at.time, 2)->heard_ns;
+    at.now_ns += 10 * MS;
+    heard(&at, 2, 3600 * S, 3600 * S + MS, -DAY);
+    assert_int_equal(cluster_time_of(at.time, 2)->wall_ns, 0);
+    assert_int_equal(cluster_time_of(at.time, 2)->heard_ns, heard_ns);
+    assert_false(cluster_time_judge(at.time, at.now_ns, at.ids, 3));
+    assert_int_equal(verdict(&at, 2), CLOCK_FINE);
+    at.wall_ns[1] = 200 * MS;
+    (void)turn(&at, 3, 1);
+    assert_int_equal(cluster_time_of(at.time, 2)->wall_ns, 200 * MS);
+    cluster_time_free(&at.time);
 }
 
-static void a_first_answer_tells_a_skew_within_its_bounds(void **state)
+static void a_time_is_confirmed_while_a_majority_agreed_and_it_is_not_found_off(void **state)
 {
     (void)state;
-    struct cluster_time_answer ahead = {.id = 2};
-    cluster_time_answered(&ahead, 4600 * S + MS, true, 1000 * S, 1000 * S + 2 * MS);
-    assert_int_equal(ahead.skew_ns, 3600 * S);
-    struct cluster_time_answer behind = {.id = 3};
-    cluster_time_answered(&behind, 400 * S + MS, true, 1000 * S, 1000 * S + 2 * MS);
-    assert_int_equal(behind.skew_ns, -600 * S);
-}
-
-/* Of a clock that was stepped meanwhile, or of another one, what was told before bounds nothing. */
-static void a_first_answer_of_another_clock_begins_anew(void **state)
-{
-    (void)state;
-    struct cluster_time_answer answer = {.id = 2};
-    cluster_time_answered(&answer, 1000 * S, false, 1000 * S, 1000 * S + 2 * MS);
-    cluster_time_answered(&answer, 1060 * S, false, 1000 * S, 1000 * S + 4 * MS);
-    assert_int_equal(answer.low_ns, 60 * S - 4 * MS);
-    assert_int_equal(answer.high_ns, 60 * S);
-    cluster_time_answered(&answer, 1060 * S, true, 1000 * S, 1000 * S + 9 * MS);
-    assert_true(answer.running);
-    assert_int_equal(answer.low_ns, 60 * S - 9 * MS);
-}
-
-static void the_first_time_is_that_which_runs(void **state)
-{
-    (void)state;
-    int64_t offset_ns;
-    struct cluster_time_answer two[] = {{.id = 2, .skew_ns = 3600 * S, .running = true},
-                                        {.id = 3, .skew_ns = 3600 * S + MS, .running = true}};
-    assert_true(cluster_time_first(two, 2, 3, &offset_ns));
-    assert_int_equal(offset_ns, 3600 * S);
-    struct cluster_time_answer mixed[] = {{.id = 2, .skew_ns = -DAY, .running = false},
-                                          {.id = 3, .skew_ns = 7 * S, .running = true}};
-    assert_true(cluster_time_first(mixed, 2, 3, &offset_ns)); /* it and we */
-    assert_int_equal(offset_ns, 7 * S);
-    struct cluster_time_answer apart[] = {{.id = 2, .skew_ns = 0, .running = true},
-                                          {.id = 3, .skew_ns = 9 * S, .running = true}};
-    assert_false(cluster_time_first(apart, 2, 5, &offset_ns));
-}
-
-static void the_first_time_of_all_is_the_median_of_their_wall_clocks(void **state)
-{
-    (void)state;
-    int64_t offset_ns;
-    assert_true(cluster_time_first(NULL, 0, 1, &offset_ns)); /* alone */
-    assert_int_equal(offset_ns, 0);
-    assert_false(cluster_time_first(NULL, 0, 3, &offset_ns));
-    assert_int_equal(offset_ns, 0);
-    struct cluster_time_answer we_are_off[] = {{.id = 2, .skew_ns = -3600 * S},
-                                               {.id = 3, .skew_ns = -3600 * S + MS}};
-    assert_true(cluster_time_first(we_are_off, 2, 3, &offset_ns));
-    assert_int_equal(offset_ns, -3600 * S + MS);
-    struct cluster_time_answer other_is_off[] = {{.id = 2, .skew_ns = DAY},
-                                                 {.id = 3, .skew_ns = MS}};
-    assert_true(cluster_time_first(other_is_off, 2, 3, &offset_ns));
-    assert_int_equal(offset_ns, MS);
-    struct cluster_time_answer none_agrees[] = {{.id = 2, .skew_ns = DAY},
-                                                {.id = 3, .skew_ns = -DAY}};
-    assert_false(cluster_time_first(none_agrees, 2, 3, &offset_ns));
-    assert_int_equal(offset_ns, 0);
+    struct fixture at;
+    begin(&at, 3);
+    assert_false(cluster_time_confirmed(at.time));
+    (void)turn(&at, 1, 3); /* alone of three */
+    assert_false(cluster_time_confirmed(at.time));
+    (void)turn(&at, 2, 3);
+    assert_true(cluster_time_confirmed(at.time));
+    at.now_ns += 31 * S; /* alone again: what was confirmed runs on */
+    (void)turn(&at, 1, 3);
+    assert_false(cluster_time_agreed(at.time));
+    assert_true(cluster_time_confirmed(at.time));
+    at.time_ns[1] = at.time_ns[2] = 700 * MS;
+    (void)turn(&at, 3, 3);
+    assert_int_equal(verdict(&at, 1), CLOCK_PASSES);
+    assert_false(cluster_time_confirmed(at.time));
+    cluster_time_free(&at.time);
+    begin(&at, 3);
+    (void)turn(&at, 3, 3);
+    assert_true(cluster_time_confirmed(at.time));
+    cluster_time_forget(at.time); /* it may have jumped */
+    assert_false(cluster_time_confirmed(at.time));
+    cluster_time_free(&at.time);
 }
 
 int main(void)
@@ -453,11 +422,8 @@ int main(void)
         cmocka_unit_test(a_silent_member_has_no_value),
         cmocka_unit_test(what_was_measured_before_a_jump_is_forgotten),
         cmocka_unit_test(the_next_process_is_judged_anew),
-        cmocka_unit_test(a_late_first_answer_is_no_skew),
-        cmocka_unit_test(a_first_answer_tells_a_skew_within_its_bounds),
-        cmocka_unit_test(a_first_answer_of_another_clock_begins_anew),
-        cmocka_unit_test(the_first_time_is_that_which_runs),
-        cmocka_unit_test(the_first_time_of_all_is_the_median_of_their_wall_clocks),
+        cmocka_unit_test(an_answer_that_contradicts_the_others_says_nothing_of_the_wall_clock),
+        cmocka_unit_test(a_time_is_confirmed_while_a_majority_agreed_and_it_is_not_found_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -400,6 +400,70 @@ static void a_silent_seed_is_greeted_and_says_whose_it_is(void **state)
     }
 }
 
+/* An answer that nobody asked for says nothing. One that somebody did counts once, and tells when
+ * its own question left, not the newest one. */
+static void only_the_answer_to_a_greeting_counts_and_only_once(void **state)
+{
+    static struct swim_effects first;
+    static struct swim_effects second;
+    static struct swim_effects answers;
+    static struct swim_effects b_out;
+    (void)state;
+    struct swim *a = node_new(1, cluster_a);
+    struct swim *b = node_new(2, cluster_none);
+    struct swim *asker = node_new(2, cluster_none); /* another process: other numbers */
+    asker->seq_count = 100;
+    assert_int_equal(swim_add_seed(b, "127.0.0.1:1"), 0);
+    assert_int_equal(swim_add_seed(asker, "127.0.0.1:1"), 0);
+    swim_effects_clear(&first);
+    swim_effects_clear(&answers);
+    swim_tick(asker, START_NS, &first);
+    assert_int_equal(carry(a, START_NS, &first, &answers), 1);
+    swim_effects_clear(&first);
+    swim_effects_clear(&second);
+    swim_effects_clear(&b_out);
+    swim_tick(b, START_NS, &first);
+    swim_tick(b, START_NS + 500 * MS, &second);
+    assert_int_equal(second.sends_count, 1);
+    assert_int_equal(carry(b, START_NS + 510 * MS, &answers, &b_out), 1);
+    assert_int_equal(b_out.met_count, 0);
+    swim_effects_clear(&answers);
+    swim_wall(a, 7 * SECOND, false);
+    assert_int_equal(carry(a, START_NS + 520 * MS, &first, &answers), 1);
+    assert_int_equal(carry(b, START_NS + 530 * MS, &answers, &b_out), 1);
+    assert_int_equal(b_out.met_count, 1);
+    assert_true(b_out.met[0].answers);
+    assert_int_equal(b_out.met[0].asked_ns, START_NS);
+    assert_int_equal(b_out.met[0].wall_ns, 7 * SECOND);
+    assert_string_equal(b_out.met[0].seed, "127.0.0.1:1");
+    swim_effects_clear(&b_out);
+    assert_int_equal(carry(b, START_NS + 540 * MS, &answers, &b_out), 1);
+    assert_int_equal(b_out.met_count, 0);
+    swim_effects_clear(&answers);
+    assert_int_equal(carry(a, START_NS + 550 * MS, &second, &answers), 1);
+    assert_int_equal(carry(b, START_NS + 560 * MS, &answers, &b_out), 1);
+    assert_int_equal(b_out.met_count, 1);
+    assert_int_equal(b_out.met[0].asked_ns, START_NS + 500 * MS);
+    swim_free(&a);
+    swim_free(&b);
+    swim_free(&asker);
+}
+
+/* Whoever is asked learns no number but its own: nobody answers in the name of another. */
+static void no_number_of_a_question_tells_the_next_one(void **state)
+{
+    (void)state;
+    struct swim *swim = node_new(1, cluster_a);
+    uint64_t seqs[64];
+    for (int i = 0; i < 64; i++) {
+        seqs[i] = swim_seq(swim);
+        assert_int_not_equal(seqs[i], 0);
+        for (int k = 0; k < i; k++)
+            assert_true(seqs[i] - seqs[k] > 1000 && seqs[k] - seqs[i] > 1000);
+    }
+    swim_free(&swim);
+}
+
 /* A tombstone is forgotten after a day, told so, and its address stays as a seed. */
 static void tombstones_expire_but_their_addresses_stay(void **state)
 {
@@ -604,6 +668,8 @@ int main(void)
         cmocka_unit_test(another_cluster_is_kept_out),
         cmocka_unit_test(a_stranger_learns_the_cluster),
         cmocka_unit_test(a_silent_seed_is_greeted_and_says_whose_it_is),
+        cmocka_unit_test(only_the_answer_to_a_greeting_counts_and_only_once),
+        cmocka_unit_test(no_number_of_a_question_tells_the_next_one),
         cmocka_unit_test(tombstones_expire_but_their_addresses_stay),
         cmocka_unit_test(a_full_table_gives_up_tombstones_only),
         cmocka_unit_test(events_wait_for_room),
