@@ -124,13 +124,29 @@ static struct node *newcomer_of(struct sim *sim, struct node *node)
 }
 
 /* A spare node comes, or one comes back as another, and it is a day off. */
+/* What the wall clocks were stepped by, as those of all may have been: the median. */
+static int64_t walls_ns(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        uint32_t below = 0;
+        uint32_t equal = 0;
+        for (uint32_t j = 0; j < sim->node_count; j++) {
+            below += sim->nodes[j].wall_offset_ns < sim->nodes[i].wall_offset_ns;
+            equal += sim->nodes[j].wall_offset_ns == sim->nodes[i].wall_offset_ns;
+        }
+        if (below <= sim->node_count / 2 && below + equal > sim->node_count / 2)
+            return sim->nodes[i].wall_offset_ns;
+    }
+    return 0;
+}
+
 static void newcomer(struct sim *sim, struct node *node)
 {
     node = newcomer_of(sim, node);
     if (node == NULL)
         return;
     node->member = true;
-    node->wall_offset_ns = DAY_MS * SIM_MS;
+    node->wall_offset_ns = walls_ns(sim) + DAY_MS * SIM_MS;
     tell(sim, node, "the wall clock", DAY_MS);
     sim->coverage.held_newcomers++;
     sim->plan.left = 1;
@@ -151,7 +167,7 @@ static bool newcomer_in(struct sim *sim)
             sim_fail(sim, "n%u is a day off and was taken into the ring", newcomer->index);
     if (sim->now_ns - plan->entered_ns < HELD_MS * SIM_MS)
         return false;
-    newcomer->wall_offset_ns = 0;
+    newcomer->wall_offset_ns = walls_ns(sim);
     plan->left = 0;
     return true;
 }
@@ -255,6 +271,7 @@ static bool judge(struct sim *sim)
 static void stop_all(struct sim *sim)
 {
     struct node *wrong = node_some_up(sim);
+    sim->cold = true;
     sim->plan.victim = wrong->index;
     wrong->wall_offset_ns = (random_below(phase_stream(sim), 2) == 0 ? 1 : -1) * HOUR_MS * SIM_MS;
     tell(sim, wrong, "the wall clock, of the first to start,", wrong->wall_offset_ns / SIM_MS);
@@ -289,6 +306,7 @@ static bool cold(struct sim *sim)
         return phase_not_yet(sim, "a node goes by a clock that is off");
     }
     sim->nodes[sim->plan.victim].wall_offset_ns = 0;
+    sim->cold = false;
     return true;
 }
 

@@ -662,9 +662,9 @@ struct sim {
     struct tokens_held tokens;
     struct global_rule global_rules[GLOBAL_KEYS];
     struct global global;
-    int64_t clocks_ns; /* by which some wall clocks are off beyond SIM_OFFSET_MAX_MS */
-    bool flooded;      /* tables are full of keys that nobody counts */
-    bool stepped;      /* clocks differ by more than they should */
+    int64_t clocks_ns;  /* by which some wall clocks are off beyond SIM_OFFSET_MAX_MS */
+    bool flooded;       /* tables are full of keys that nobody counts */
+    bool stepped, cold; /* clocks differ by more than they should; nobody runs whose is known */
     int64_t ballots_ns[SIM_VNODES_MAX]; /* when one was opened last, of the second plane */
     bool mid_step;                      /* processes may end between two effects */
     bool crash_due;                     /* the node at hand ends with this event */
