@@ -338,6 +338,8 @@ static int start_control(struct daemon *daemon)
         code = complain(daemon, DAEMON_DATA,
                         "the stored ring configuration, or what was promised for the next one, "
                         "cannot be used");
+    if (code == 0) /* whoever it greets is told from the first word on */
+        control_wall(daemon->control, clock_wall_ns(&daemon->clock));
     if (code == 0 && daemon_recall_settings(daemon) != 0)
         code = complain_corrupt(daemon, "the stored configuration (rules, blocks) cannot be used");
     daemon->joined_due = options->has_identity;
@@ -614,6 +616,8 @@ int daemon_start_shards(struct daemon *daemon)
         shard_options_of(daemon, i, identity, &options);
         if (shard_new(alloc_heap(), &options, restore.now_ns, &restore.shards[i]) != 0)
             code = complain(daemon, DAEMON_DATA, "not enough memory for --memory");
+        else
+            shard_wall(restore.shards[i], clock_wall_ns(&daemon->clock));
     }
     if (code == 0)
         code = restore_shards(daemon, &restore);

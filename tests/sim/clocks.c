@@ -106,23 +106,28 @@ int64_t shell_clock(const struct sim *sim, const struct node *node)
     return clock_course_at(&node->course, mono_ns(sim, node));
 }
 
+void clocks_tell(const struct sim *sim, const struct node *node)
+{
+    const int64_t wall = wall_ns(sim, node) - shell_clock(sim, node);
+    control_wall(node->control, wall);
+    for (uint8_t i = 0; i < node->shard_count; i++)
+        if (node->shards[i] != NULL)
+            shard_wall(node->shards[i], wall);
+}
+
 /* Before each tick of control, as often as node/runtime looks at clocks. */
 void clocks_look(struct sim *sim, struct node *node)
 {
     struct cluster_time_sample clocks[SHARD_CLOCKS];
     const int64_t now_ns = shell_clock(sim, node);
-    const int64_t wall = wall_ns(sim, node) - now_ns;
     if (sim->now_ns < node->next_adjust_ns)
         return;
     node->next_adjust_ns = sim->now_ns + CLOCK_WALL_EVERY_NS;
-    control_wall(node->control, wall);
-    for (uint8_t i = 0; i < node->shard_count; i++) {
-        if (node->shards[i] == NULL)
-            continue;
-        shard_wall(node->shards[i], wall);
-        control_clock_heard(node->control, now_ns, clocks,
-                            shard_clocks(node->shards[i], clocks, SHARD_CLOCKS));
-    }
+    clocks_tell(sim, node);
+    for (uint8_t i = 0; i < node->shard_count; i++)
+        if (node->shards[i] != NULL)
+            control_clock_heard(node->control, now_ns, clocks,
+                                shard_clocks(node->shards[i], clocks, SHARD_CLOCKS));
     node->course = clock_course_adjust(&node->course, mono_ns(sim, node),
                                        control_clock_target_ns(node->control));
 }

@@ -6,6 +6,8 @@
 
 /* A process starts: its first cluster time. */
 void clocks_start(struct sim *sim, struct node *node);
+/* Tells the cores that are there what the wall clock is ahead by. */
+void clocks_tell(const struct sim *sim, const struct node *node);
 /* Before a tick of control. */
 void clocks_look(struct sim *sim, struct node *node);
 /* Before an event: true if the process is to end at once. */

@@ -102,6 +102,7 @@ void node_start_shard(struct sim *sim, struct node *node, uint8_t shard)
     const int error =
         shard_new(sim->allocator, &options, shell_clock(sim, node), &node->shards[shard]);
     ASSERT(error == 0);
+    clocks_tell(sim, node);
     shard_policy(node->shards[shard], sim->policies[node->policy]);
     (void)shard_policy_unused(node->shards[shard]);
     node->tick_at_ns[shard] = SIM_NEVER;
@@ -328,6 +329,7 @@ void node_start(struct sim *sim, struct node *node)
     const int error = control_new(sim->allocator, options, shell_clock(sim, node), &node->control);
     free(options);
     ASSERT(error == 0);
+    clocks_tell(sim, node);
     node_restore_settings(node);
     sim_tell(sim, 1, "n%u starts, incarnation %llu, %u shards, %llu records", node->index,
              (unsigned long long)node->disk.now.incarnation, node->shard_count,
