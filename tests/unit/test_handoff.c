@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/inspect.h"
+#include "node/cluster/shard/inspect.h"
 #include "node/cluster/shard_state.h"
 #include "tests/unit/support_disk.h"
 #include "tests/unit/support_limit.h"
