@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
 #include "tests/unit/support_shard.h"
 
 static const char RULES[] =

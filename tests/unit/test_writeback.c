@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
 #include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 

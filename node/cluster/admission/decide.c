@@ -45,6 +45,8 @@
 
 #include "base/assert.h"
 #include "node/cluster/admission/decide.h"
+#include "node/cluster/partition/vnodes.h"
+#include "node/cluster/replication/bound_granted.h"
 
 /* D11 */
 uint64_t decide_lease_of(const struct shard *shard, const struct retry_key *key)

@@ -45,6 +45,7 @@
  *     together lend no more than by the older or by the newer rules, whichever say more.
  */
 #include "node/cluster/admission/pools.h"
+#include "node/cluster/partition/vnodes.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -44,7 +44,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 
 bool vnodes_mine(const struct shard *shard, uint32_t number)
 {

@@ -17,7 +17,8 @@
  * not take it for VNODES_PASS_GIVE_UP_MS, A recovers: it asks all replicas, and only if none
  * decides and none holds more, opens a term of its own. V3 of vnodes.c is the invariant.
  */
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 
 /* Returns how many went out. */
 static uint32_t put_reservations(struct shard *shard, uint32_t number, uint16_t at,

@@ -4,7 +4,8 @@
  * replicas that are preferred, and notes what has arrived where the configuration wants it. It
  * looks at stirred vnodes alone (V8), so that an idle shard does next to nothing.
  */
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 
 enum {
     VNODES_PASSES_PER_TICK = 256,

@@ -11,7 +11,8 @@
  */
 #include <string.h>
 
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 
 static bool same_ids(const struct vnode *vnode, const uint64_t *ids, uint32_t count)
 {

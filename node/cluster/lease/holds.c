@@ -35,9 +35,10 @@
  *     What is not granted charges nothing, and waits for nobody.
  */
 #include "node/cluster/lease/holds.h"
+#include "node/cluster/partition/vnodes.h"
 
 #include "base/assert.h"
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
 
 /* How many replicas the vnode has, this node included. */
 static uint32_t replicas_of(const struct vnode *vnode)

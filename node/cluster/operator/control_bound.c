@@ -19,6 +19,7 @@
 
 #include "node/cluster/operator/conditions.h"
 #include "node/cluster/operator/control_answer.h"
+#include "node/cluster/partition/vnodes.h"
 
 enum { WHY_LEN = 480, WARNINGS_MAX = 4 };
 #define LATELY_NS INT64_C(60000000000)

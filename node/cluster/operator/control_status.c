@@ -6,6 +6,7 @@
 
 #include "node/cluster/operator/conditions.h"
 #include "node/cluster/operator/control_answer.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/usage/usage_book.h"
 
 enum { SHARD_POOL_FIELDS = 6, REASONS_MAX = 16 };

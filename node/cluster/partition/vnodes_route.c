@@ -4,7 +4,8 @@
  * first replica that lives if that one does not. A check that can go nowhere waits.
  */
 #include "base/prefetch.h"
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 
 uint64_t vnodes_decider(const struct shard *shard, uint32_t number)
 {

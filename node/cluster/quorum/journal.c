@@ -26,7 +26,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 
 /* Portions of the table from which leftovers are taken in one tick while a header waits for it:
  * some 65,000 slots, so that a million are gone through in less than 200 ms. */

@@ -64,7 +64,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 #include "ring/config.h"
 
 #define SEAL_MAX_NS (200 * MS) /* how long a sealed vnode waits for its last commits */

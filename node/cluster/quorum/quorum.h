@@ -159,6 +159,38 @@ uint8_t quorum_flags(const struct shard *shard, uint32_t vnode);
 void quorum_lost(struct shard *shard, uint32_t vnode);
 void quorum_found(struct shard *shard, uint32_t vnode);
 
+/* Wants to open a term now. Planned: it is no take-over; invited: the decider asks for it. */
+void quorum_campaign(struct shard *shard, uint32_t vnode, bool planned, bool invited,
+                     struct effects *effects);
+/* Seals the vnode, or no longer; wants to open a term, or no longer. */
+void quorum_set_sealed(struct shard *shard, uint32_t vnode, bool sealed);
+void quorum_set_campaigning(struct shard *shard, uint32_t vnode, bool campaigning);
+/* RECOVERING: asks again, campaigns, pulls, opens, as far as it can. */
+void quorum_recover(struct shard *shard, uint32_t vnode, struct effects *effects);
+void quorum_recover_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
+void quorum_ask(struct shard *shard, uint32_t vnode, struct effects *effects);
+void quorum_replica_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
+/* Whether the ring changes because an operator forced it (Q11). */
+bool quorum_forced(const struct shard *shard);
+/* Living links whose peers take soon what they are sent. */
+uint8_t quorum_prompt_links(const struct shard *shard, uint32_t vnode);
+/* Whether another vnode may be sealed or campaign now. */
+bool quorum_may_move(const struct shard *shard);
+/* Whether the ring configuration of the newest term heard of is known here (Q9). */
+bool quorum_up_to_date(const struct shard *shard, uint32_t vnode);
+
+/* A higher term was adopted; this node follows another one. */
+void quorum_adopted(struct shard *shard, uint32_t vnode);
+void quorum_deposed(struct shard *shard, uint32_t vnode);
+/* This node is no replica any more. */
+void quorum_dropped(struct shard *shard, uint32_t vnode);
+/* PASS: the decider wants this replica to decide. False if it cannot. */
+bool quorum_passed(struct shard *shard, uint32_t vnode, struct effects *effects);
+/* In vain: not again at once. */
+void quorum_pause(struct shard *shard, uint32_t vnode);
+/* It begins to recover: nothing is known of the others. */
+void quorum_recovering(struct shard *shard, uint32_t vnode);
+
 /* ---- journal.c ------------------------------------------------------------------------------- */
 
 /* The vnode's promise, or its state up to now, waits for the journal. */

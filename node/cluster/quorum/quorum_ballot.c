@@ -44,7 +44,8 @@
  *     will), so that the ones that are have the journals and the network for themselves.
  */
 #include "base/assert.h"
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 
 #define ASK_AGAIN_NS       (30 * MS)
 #define ASK_DEAF_NS        (250 * MS)

@@ -22,6 +22,8 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
 #define DIVERGE_SETTLE_NS (20 * MS)  /* so that of several new deciders the last one is the heir */

@@ -45,7 +45,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
 
 #define MERGE_GUARD_NS (600000 * MS) /* as long as a dead member keeps its place in the ring */
 #define MERGE_LOAD_NS  (200 * MS)    /* a slot that did not come is asked for again */

@@ -15,8 +15,6 @@ enum {
     MERGE_WAITS_MAX = 4096, /* slots that are fetched from disk to be merged */
     MERGE_LOADS_MAX = 64,   /* of those, asked for at a time */
     MERGE_REFUSALS_MAX = 16,
-    MERGE_ENDS_MAX = 4,    /* branches of one vnode that are known to have ended */
-    MERGE_REFUSED_MAX = 8, /* and of which something was not taken */
 };
 
 /* What the frame at hand has said so far; valid within one event. */
@@ -55,41 +53,9 @@ struct merge {
     uint8_t other[SIDE_ENTRY_BYTES_MAX];
 };
 
-/* A sending that was ended. */
-struct merge_end {
-    uint16_t from;
-    bool told;           /* MERGED was said */
-    uint32_t sync;       /* 0: none */
-    uint64_t line;       /* names the term of the branch */
-    uint64_t branch_seq; /* and how far it goes */
-    uint64_t seq;        /* up to which replicas must hold it before it counts as merged */
-    int64_t ended_ns;    /* when it was ended first, and last */
-    int64_t again_ns;
-};
-
-/* The newest sending of a peer of which something was not taken. */
-struct merge_refused {
-    uint16_t from;
-    uint32_t sync; /* 0: none */
-};
-
-/* Of one vnode. */
-struct merge_vnode {
-    uint16_t heir;  /* to whom a branch goes that is handed over, PEER_NONE: there is none */
-    bool begun;     /* that is being sent */
-    bool deposed;   /* decided until another term was seen: may have a branch though no replica */
-    bool side_lost; /* of the copy that arrives, some of what is remembered found no room */
-    struct guard guard;
-    int64_t guard_ns; /* of the newest cut */
-    int64_t heir_ns;
-    /* taking one over */
-    struct merge_end ends[MERGE_ENDS_MAX];
-    struct merge_refused refused[MERGE_REFUSED_MAX];
-    uint8_t refused_next; /* the one that is written over */
-    uint32_t refusals;    /* sendings in a row that met a full side table */
-};
-
+struct effects;
 struct shard;
+struct vnode;
 
 /* What of a branch's state of a slot is in ours already. */
 enum merge_previous {
@@ -109,5 +75,41 @@ void merge_absorb(struct shard *shard, uint32_t vnode, uint32_t entry, struct by
 uint64_t merge_line(const struct term *term);
 /* The name of merges in the vnode's present term (struct side_blob). */
 uint32_t merge_event(const struct shard *shard, uint32_t vnode);
+
+/* 0 or TG_ENOMEM. */
+MUST_USE int merge_init(struct shard *shard);
+void merge_fini(struct shard *shard);
+/* A frame of a peer begins: nothing was said yet. */
+void merge_frame_begin(struct shard *shard);
+/* A term begins: notes where its line was cut, if somebody may be apart. */
+void merge_cut(struct shard *shard, uint32_t vnode);
+/* Keeps the bases of the slots that the batch may change. */
+void merge_before(struct shard *shard);
+/* Looks whether guarding may end. */
+void merge_watch(struct shard *shard, uint32_t vnode);
+void merge_tick(struct shard *shard, struct effects *effects);
+/* Whether something is to be merged into the slot when it was read. */
+bool merge_awaits(const struct shard *shard, struct hash128 id);
+/* The slot was read from disk, or is not there, or cannot be read. */
+void merge_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int result);
+void merge_set_guard(struct shard *shard, uint32_t vnode, const struct guard *guard);
+/* Guards no more. */
+void merge_forget(struct shard *shard, uint32_t vnode);
+void merge_in_diverged(struct shard *shard, const struct peer_record *record);
+
+/* What is remembered of a slot, put before its state: bytes it needs at most, and the record. */
+size_t merge_side_room(const struct shard *shard, uint32_t vnode, struct hash128 id);
+void merge_put_side(struct shard *shard, uint32_t vnode, struct hash128 id,
+                    struct bytes_writer *outbox);
+/* Whether it puts one. */
+bool merge_tells(const struct vnode *vnode);
+void merge_put_guard(const struct shard *shard, uint32_t vnode, struct bytes_writer *outbox);
+/* A vnode entry of `type` with the guard that it is to be read with. */
+void merge_put_report(struct shard *shard, uint16_t peer, uint32_t vnode,
+                      enum peer_record_type type, struct effects *effects);
+void merge_in_side(struct shard *shard, const struct peer_record *record);
+/* A state of the slot was taken from the decider / a mark was, after a complete copy or not. */
+void merge_in_slot(struct shard *shard, uint32_t vnode, struct hash128 id);
+void merge_in_mark(struct shard *shard, uint32_t vnode, bool copied);
 
 #endif

@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
 enum { SIDE_HEADER_LEN = 32, BLOB_HEADER_LEN = 52 }; /* at most */

@@ -43,6 +43,8 @@
  *     What waits and what was told is remembered beside first answers (retry.h), and no longer.
  */
 #include "node/cluster/region/abroad.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 
 #include <assert.h>
 #include <string.h>

@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
 #define BOUND_AGE_NS (60000 * MS) /* figures are of the last minutes */

@@ -15,14 +15,6 @@ struct replica_link;
 struct shard;
 struct shard_stats;
 
-/* How many of the tokens granted in this term some marks tell of; bound.c. */
-struct link_granted {
-    uint64_t mark;   /* the newest mark */
-    uint64_t sample; /* the sample */
-    uint64_t held;   /* what was acknowledged before */
-    bool based;      /* holds what this term was opened on (B4) */
-};
-
 enum { BOUND_SAMPLES_MAX = 64 };
 
 /* A grant whose way to the replicas is timed; bound.c. */

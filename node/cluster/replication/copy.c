@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
 enum { COPY_LOOKS = 1024 /* vnodes looked at by one tick */ };

@@ -1,4 +1,4 @@
-/* copy.h - what a shard learns of keys that are on disk only (copy.c, refresh.c). */
+/* copy.h - what a shard learns of keys that are on disk only (copy.c). */
 #ifndef NODE_CLUSTER_REPLICATION_COPY_H
 #define NODE_CLUSTER_REPLICATION_COPY_H
 
@@ -11,6 +11,28 @@
 
 struct shard;
 
+enum { COPY_IDS_MAX = 1 << 16, COPY_WINDOW = 64 };
+
+/* The vnode whose keys on disk go to replicas; copy.c. */
+struct copy {
+    bool asked;    /* some link may wait */
+    bool later;    /* some link could not be served in this round */
+    bool active;   /* `vnode` is being copied */
+    bool listing;  /* the disk lists it */
+    uint8_t links; /* for these links, a bit each */
+    uint32_t vnode;
+    uint32_t cursor;
+    uint32_t count;  /* of ids */
+    uint32_t next;   /* the first that was not asked for */
+    uint64_t listed; /* ids that the listing has told */
+    uint64_t skip;   /* ids that earlier listings of this copy have dealt with */
+    uint32_t out_count;
+    int64_t next_ns;                 /* no read before */
+    int64_t rest_ns;                 /* after the newest read that was refused; 0: one succeeded */
+    struct hash128 *ids;             /* [COPY_IDS_MAX] */
+    struct hash128 out[COPY_WINDOW]; /* being read */
+};
+
 /* Whether the answer of a disk says that what was asked for can never be read. */
 bool copy_unreadable(int result);
 /* A complete copy for the link begins. */
@@ -21,8 +43,5 @@ bool copy_listed(struct shard *shard, uint32_t vnode, const struct hash128 *ids,
 bool copy_loaded(struct shard *shard, struct hash128 id, int result, const uint8_t *state,
                  size_t len, struct effects *effects);
 void copy_tick(struct shard *shard, struct effects *effects);
-
-/* refresh.c. Looks for a filter that is worth a refresh, and asks the disk for its vnode's ids. */
-void refresh_tick(struct shard *shard, struct effects *effects);
 
 #endif

@@ -1,5 +1,6 @@
 /* firsts.c - first answers that replicas know; firsts.h tells the idea. Pure. */
 #include "node/cluster/replication/firsts.h"
+#include "node/cluster/partition/vnodes.h"
 
 #include <string.h>
 

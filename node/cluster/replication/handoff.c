@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
 
 enum {
     HANDOFF_SHARE = 32,      /* of the table: what one pass takes on */

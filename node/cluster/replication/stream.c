@@ -56,6 +56,8 @@
 
 #include "base/assert.h"
 #include "base/prefetch.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
 static unsigned target_of(uint32_t link)

@@ -14,7 +14,8 @@
  *     either. Till then nothing of the vnode is acknowledged, and its decider says so.
  */
 #include "base/prefetch.h"
-#include "node/cluster/partition/vnodes_state.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 
 #define FULL_REST_NS (1000 * MS)
 

@@ -38,6 +38,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/admission/decide.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
 struct part *parts_at(const struct shard *shard, uint32_t index)

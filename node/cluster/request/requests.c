@@ -39,6 +39,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/admission/decide.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
 /* Clients remember a denial for so long at most. */

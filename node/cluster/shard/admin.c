@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 #include "node/policy/api_keys.h"
 #include "node/policy/people.h"

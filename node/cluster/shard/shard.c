@@ -13,6 +13,8 @@
 
 #include "base/assert.h"
 #include "node/cluster/admission/decide.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/peer/credible.h"
 #include "node/cluster/shard_state.h"
 #include "node/policy/policy_join.h"

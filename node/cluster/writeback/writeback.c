@@ -41,6 +41,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
 enum {

@@ -1,18 +1,63 @@
-/* vnodes_state.h - what the files about roles and terms offer one another.
+/* election.h - who decides a vnode: terms, roles, recovery, take-over, passing on.
  *
  *   vnodes.c        roles and terms: replica, recovering, deciding   (start here)
  *   vnodes_pass.c   deciding goes to another replica, in order
  *   vnodes_view.c   replica sets follow the ring configuration
  *   vnodes_tick.c   what time and the evidence of silence do to a vnode
- *   vnodes_route.c  where a check of a vnode goes
  *
- * The rest of the shard uses shard_state.h alone.
+ * Where a check of a vnode goes: partition/vnodes.h.
  */
-#ifndef NODE_CLUSTER_PARTITION_VNODES_STATE_H
-#define NODE_CLUSTER_PARTITION_VNODES_STATE_H
+#ifndef NODE_CLUSTER_ELECTION_ELECTION_H
+#define NODE_CLUSTER_ELECTION_ELECTION_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
+/* ---- events ------------------------------------------------------------------------------------
+ */
+
+void vnodes_follow_view(struct shard *shard, struct effects *effects);
+/* Takes up the plane of quorum, for good. */
+void vnodes_use_quorum(struct shard *shard, struct effects *effects);
+void vnodes_tick(struct shard *shard, struct effects *effects);
+void vnodes_peer_silent(struct shard *shard, uint16_t peer, struct effects *effects);
+/* Whether a replica needs a complete copy: it has none, or one that may have left something over.
+ */
+bool vnodes_lacks(const struct shard *shard, uint32_t number);
+void vnodes_peer_restarted(struct shard *shard, uint16_t peer, struct effects *effects);
+/* The vnode may have something to do at the next tick (V8). */
+void vnodes_stir(struct shard *shard, uint32_t vnode);
+void vnodes_stir_all(struct shard *shard);
+/* Whether a tick would find nothing to do for the vnode. */
+bool vnodes_calm(const struct shard *shard, uint32_t vnode);
+/* Adopts `term` if it is newer than what is known. True if it was. */
+bool vnodes_adopt(struct shard *shard, uint32_t vnode, const struct term *term);
+/* Takes notice of the term of a record about a vnode. */
+void vnodes_hear(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
+/* `peer` does not decide `vnode`, and `term` is the newest that it knows. */
+void vnodes_moved(struct shard *shard, uint16_t peer, uint32_t vnode, const struct term *term,
+                  struct effects *effects);
+void vnodes_query(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                  struct effects *effects);
+void vnodes_report(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                   struct effects *effects);
+/* A replica that follows this node got no copy, or not all of it. */
+void vnodes_lack(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                 struct effects *effects);
+void vnodes_pull(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                 struct effects *effects);
+void vnodes_pass(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                 struct effects *effects);
+/* A RESERVED came: what the decider that passes the vnode on knows of a charge. */
+void vnodes_reserved(struct shard *shard, const struct peer_record *record);
+void vnodes_opened(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
+/* Tells the peer of every vnode decided here; returns how many records that took. */
+uint32_t vnodes_announce(struct shard *shard, uint16_t peer, struct effects *effects);
+/* A MARK completed the pulled state. */
+void vnodes_pulled(struct shard *shard, uint32_t vnode, struct effects *effects);
 enum {
     VNODES_PASS_GIVE_UP_MS = 1000,
     VNODES_PULL_AGAIN_MS = 100, /* a state of which nothing comes is asked for again */
@@ -52,40 +97,6 @@ bool vnodes_try_pass(struct shard *shard, uint32_t number, struct effects *effec
 int vnodes_successor(const struct shard *shard, uint32_t number);
 /* Repeats a PASS that was not answered, or recovers. */
 void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *effects);
-
-/* ---- quorum_ballot.c, for quorum.c ----------------------------------------------------------- */
-
-/* Wants to open a term now. Planned: it is no take-over; invited: the decider asks for it. */
-void quorum_campaign(struct shard *shard, uint32_t vnode, bool planned, bool invited,
-                     struct effects *effects);
-/* Seals the vnode, or no longer; wants to open a term, or no longer. */
-void quorum_set_sealed(struct shard *shard, uint32_t vnode, bool sealed);
-void quorum_set_campaigning(struct shard *shard, uint32_t vnode, bool campaigning);
-/* RECOVERING: asks again, campaigns, pulls, opens, as far as it can. */
-void quorum_recover(struct shard *shard, uint32_t vnode, struct effects *effects);
-void quorum_recover_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
-void quorum_ask(struct shard *shard, uint32_t vnode, struct effects *effects);
-void quorum_replica_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
-/* Whether the ring changes because an operator forced it (Q11). */
-bool quorum_forced(const struct shard *shard);
-/* Living links whose peers take soon what they are sent. */
-uint8_t quorum_prompt_links(const struct shard *shard, uint32_t vnode);
-/* Whether another vnode may be sealed or campaign now. */
-bool quorum_may_move(const struct shard *shard);
-/* Whether the ring configuration of the newest term heard of is known here (Q9). */
-bool quorum_up_to_date(const struct shard *shard, uint32_t vnode);
-
-/* A higher term was adopted; this node follows another one. */
-void quorum_adopted(struct shard *shard, uint32_t vnode);
-void quorum_deposed(struct shard *shard, uint32_t vnode);
-/* This node is no replica any more. */
-void quorum_dropped(struct shard *shard, uint32_t vnode);
-/* PASS: the decider wants this replica to decide. False if it cannot. */
-bool quorum_passed(struct shard *shard, uint32_t vnode, struct effects *effects);
-/* In vain: not again at once. */
-void quorum_pause(struct shard *shard, uint32_t vnode);
-/* It begins to recover: nothing is known of the others. */
-void quorum_recovering(struct shard *shard, uint32_t vnode);
 
 /* ---- vnodes_tick.c --------------------------------------------------------------------------- */
 
