@@ -29,7 +29,7 @@
 #include "node/cluster/consensus/register.h"
 
 enum {
-    SETTINGS_CHANGE_LEN_MAX = (1 << 20) - 4096, /* bytes of an encoded change: it fits a frame */
+    SETTINGS_CHANGE_LEN_MAX = REGISTER_CHANGE_LEN_MAX, /* bytes of an encoded change */
     SETTINGS_VALUE_LEN_MAX = SETTINGS_CHANGE_LEN_MAX - 8192,
     SETTINGS_BESIDE_LEN = 4096,   /* room beside the largest value, for what is changed with it */
     SETTINGS_NAME_LEN_MAX = 1280, /* an attribute's name and its value fit */

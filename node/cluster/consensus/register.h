@@ -39,7 +39,8 @@
 #include "ring/config.h"
 
 enum {
-    REGISTER_VALUE_LEN_MAX = 256 << 10, /* an encoded configuration */
+    REGISTER_VALUE_LEN_MAX = 256 << 10,         /* an encoded configuration */
+    REGISTER_CHANGE_LEN_MAX = (1 << 20) - 4096, /* an encoded change of settings: it fits a frame */
     REGISTER_RECORD_LEN_MAX = REGISTER_VALUE_LEN_MAX + 128,
     REGISTER_SENDS_MAX = 2 * RING_VOTERS_MAX, /* of one call */
 };

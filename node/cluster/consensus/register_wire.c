@@ -5,12 +5,11 @@
 #include <string.h>
 
 #include "base/mp.h"
-#include "node/cluster/configstore/settings_change.h"
 
 enum { FIELDS = 13, TOKENS_MAX = 32 }; /* fields without the region */
 
 static_assert(JOIN_FRAME_MAX >= REGISTER_VALUE_LEN_MAX + 256, "a frame holds any value");
-static_assert(JOIN_LARGE_FRAME_MAX >= SETTINGS_CHANGE_LEN_MAX + 256, "a frame holds any change");
+static_assert(JOIN_LARGE_FRAME_MAX >= REGISTER_CHANGE_LEN_MAX + 256, "a frame holds any change");
 
 int register_wire_encode(const struct register_frame *frame, void *out, size_t capacity)
 {
@@ -44,7 +43,7 @@ int register_wire_decode(const void *bytes, size_t len, struct register_frame *f
     if (frame->settings)
         type -= REGISTER_WIRE_SETTINGS;
     const size_t value_len_max =
-        frame->settings ? (size_t)SETTINGS_CHANGE_LEN_MAX : (size_t)REGISTER_VALUE_LEN_MAX;
+        frame->settings ? (size_t)REGISTER_CHANGE_LEN_MAX : (size_t)REGISTER_VALUE_LEN_MAX;
     message->epoch = mp_get_uint(&cursor);
     register_get_ballot(&cursor, &message->ballot);
     register_get_ballot(&cursor, &message->other);

@@ -39,6 +39,7 @@
 #include "gossip/swim.h"
 #include "node/cluster/configstore/settings_change.h"
 #include "node/cluster/model/effects.h"
+#include "node/cluster/model/identity.h"
 #include "node/cluster/model/view.h"
 #include "node/cluster/shard/shard.h"
 #include "node/policy/policy.h"
@@ -47,19 +48,8 @@
 enum {
     CONTROL_SEEDS_MAX = 64,
     CONTROL_SEEDS_HEARD = 16,
-    CONTROL_CONFIG_LEN_MAX = 256 << 10,
-    CONTROL_CLUSTER_ID_LEN = 16,
     CONTROL_PATH_LEN = 256,
     CONTROL_SENTENCE_LEN = 400,
-};
-
-/* What all nodes of a cluster share and keep. */
-struct control_identity {
-    uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
-    struct hash_key secret;
-    struct hash_key route_key;
-    uint32_t vnodes;
-    uint32_t replicas;
 };
 
 struct control_options {

@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "node/cluster/control/control.h"
 #include "node/cluster/wire/join.h"
 
 /* Rates are in thousandths a second: they are whole numbers on the wire. */

@@ -23,22 +23,10 @@
 
 #include "base/hash.h"
 #include "base/pool.h"
+#include "node/cluster/model/side_blob.h"
 #include "node/cluster/model/term.h"
 
 #define SIDE_NONE POOL_NONE
-
-enum {
-    SIDE_BLOBS_MAX = 12,              /* of one entry */
-    SIDE_ENTRY_BYTES_MAX = 128 << 10, /* of all blobs of one entry */
-};
-
-enum side_kind {
-    SIDE_BASE,         /* the state when the line was cut at `term` */
-    SIDE_CONTRIBUTION, /* what was merged of the branch of `term`, up to `seq` of it */
-    SIDE_WAITING,      /* what is to be merged of it, once the slot is back from disk */
-    SIDE_WAITING_BASE, /* with WAITING: what it adds to, if that is not the slot itself */
-    SIDE_KIND_END
-};
 
 struct side_table {
     const struct allocator *allocator;
@@ -49,14 +37,6 @@ struct side_table {
     uint32_t vnode_count;
     uint32_t entries;
     uint32_t waiting; /* blobs of that kind */
-};
-
-struct side_blob {
-    enum side_kind kind;
-    struct term term;
-    uint64_t seq;
-    uint32_t event; /* of a contribution: names the term in which it was merged */
-    uint32_t len;
 };
 
 /* A table of at most `bytes` bytes of cells for vnodes 0 .. vnodes - 1. 0 or TG_ENOMEM. */

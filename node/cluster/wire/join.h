@@ -23,7 +23,9 @@
 
 #include "base/error.h"
 #include "base/mp.h"
-#include "node/cluster/control/control.h"
+#include "gossip/swim.h"
+#include "node/cluster/model/identity.h"
+#include "node/cluster/model/view.h"
 
 enum {
     JOIN_MARK = 0xc1,

@@ -90,8 +90,8 @@
 #include "base/error.h"
 #include "base/limit.h"
 #include "node/cluster/model/guard.h"
+#include "node/cluster/model/side_blob.h"
 #include "node/cluster/model/term.h"
-#include "node/cluster/reconcile/side_table.h"
 #include "node/limit/elastic.h"
 
 enum {
