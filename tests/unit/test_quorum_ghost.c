@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "node/cluster/election/election.h"
+#include "node/cluster/partition/majority.h"
 #include "tests/unit/support_shard.h"
 
 static const char RULES[] =

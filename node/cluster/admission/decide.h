@@ -73,10 +73,6 @@ static inline bool decide_expects_late(const struct shard *shard)
 /* Whether the forward gives back and may have been decided before, in a vnode of the plane of
  * quorum: then it is not done if nothing is remembered of it (Q6). */
 bool decide_only_once(const struct shard *shard, const struct forward *forward);
-/* The lease that the request of that identity takes / that the forward is about. Of an undo it is
- * that of the request it undoes. */
-uint64_t decide_lease_of(const struct shard *shard, const struct retry_key *key);
-uint64_t decide_lease(const struct shard *shard, const struct forward *forward);
 /* Whether the group, whose keys are set, was answered before, here or where it was decided before
  * (firsts.h), and how: its attempt is told. `id` is its first slot. */
 bool decide_recall(struct shard *shard, struct batch_item *item, uint32_t vnode, struct hash128 id);

@@ -102,11 +102,6 @@ struct pools {
     struct water water[LIMIT_CLASSES]; /* scratch */
 };
 
-/* The vnode, of so many, whose decider owns the pool: its id is a hash of its name. */
-static inline uint32_t pools_vnode(uint32_t pool, uint32_t vnodes)
-{
-    return (uint32_t)hash_mix64(pool) & (vnodes - 1);
-}
 /* 0 or TG_ENOMEM. */
 MUST_USE int pools_init(struct shard *shard);
 void pools_fini(struct shard *shard);

@@ -24,13 +24,7 @@ void vnodes_follow_view(struct shard *shard, struct effects *effects);
 void vnodes_use_quorum(struct shard *shard, struct effects *effects);
 void vnodes_tick(struct shard *shard, struct effects *effects);
 void vnodes_peer_silent(struct shard *shard, uint16_t peer, struct effects *effects);
-/* Whether a replica needs a complete copy: it has none, or one that may have left something over.
- */
-bool vnodes_lacks(const struct shard *shard, uint32_t number);
 void vnodes_peer_restarted(struct shard *shard, uint16_t peer, struct effects *effects);
-/* The vnode may have something to do at the next tick (V8). */
-void vnodes_stir(struct shard *shard, uint32_t vnode);
-void vnodes_stir_all(struct shard *shard);
 /* Whether a tick would find nothing to do for the vnode. */
 bool vnodes_calm(const struct shard *shard, uint32_t vnode);
 /* Adopts `term` if it is newer than what is known. True if it was. */
@@ -67,12 +61,6 @@ enum {
 
 /* ---- vnodes.c -------------------------------------------------------------------------------- */
 
-/* The table's mask of targets for a vnode that has no receiver but the disk. */
-uint8_t vnodes_disk_mask(const struct shard *shard);
-/* That of a vnode decided here: the disk and all links. */
-uint8_t vnodes_link_mask(const struct shard *shard, const struct vnode *vnode);
-/* Whether place `place` of the vnode's replica set is this node's. */
-bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32_t place);
 void vnodes_become_replica(struct shard *shard, uint32_t number);
 void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role role);
 /* Begins to recover: asks the other replicas what they hold. `fresh`: not because of a silence. */
@@ -80,12 +68,8 @@ void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct eff
 void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects);
 /* Opens a term, or pulls a better state, if everybody who lives was heard. */
 void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects *effects);
-/* The term that this node would open above `term`. */
-struct term vnodes_term_above(const struct shard *shard, const struct term *term);
 /* Decides from now on (V1); links in `equal` hold the same state. */
 void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effects);
-/* V2: whether no replica of higher rank lives, by this shard's own evidence. */
-bool vnodes_first_alive(const struct shard *shard, uint32_t number);
 /* V11: whether a replica that reported is bound by a decider that is not heard here. */
 bool vnodes_held_back(const struct shard *shard, uint32_t number);
 
@@ -93,22 +77,13 @@ bool vnodes_held_back(const struct shard *shard, uint32_t number);
 
 /* Passes the vnode to a preferred replica that holds everything. True if a PASS was sent. */
 bool vnodes_try_pass(struct shard *shard, uint32_t number, struct effects *effects);
-/* The link that should decide instead of this node, or -1. */
-int vnodes_successor(const struct shard *shard, uint32_t number);
 /* Repeats a PASS that was not answered, or recovers. */
 void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *effects);
 
 /* ---- vnodes_tick.c --------------------------------------------------------------------------- */
 
-/* Whether gossip has given the node up. A silence of its shard may be a pause of a moment, and what
- * the configuration wants of it must not be waived for that: the replicas of the old one would drop
- * what they hold. */
-bool vnodes_given_up(const struct shard *shard, uint64_t node);
-
 /* ---- vnodes_view.c --------------------------------------------------------------------------- */
 
-/* The link to `node`, or -1. */
-int vnodes_link_to(const struct vnode *vnode, uint64_t node);
 /* Whether what this node, no replica by its view, holds of a vnode of quorum counts in a
  * configuration that it does not know yet: it promised or accepted in a term of a later epoch. */
 bool vnodes_kept(const struct shard *shard, uint32_t number);

@@ -47,45 +47,6 @@
 #include "node/cluster/election/election.h"
 #include "node/cluster/partition/vnodes.h"
 
-bool vnodes_mine(const struct shard *shard, uint32_t number)
-{
-    return vnodes_ring(shard, number) % shard->options.shards == shard->options.shard;
-}
-
-uint8_t vnodes_disk_mask(const struct shard *shard)
-{
-    return shard->options.ephemeral ? 0 : TABLE_TARGET_BIT(TABLE_DISK);
-}
-
-struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t number)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    const struct peer_vnode entry = {
-        .vnode = number,
-        .role = vnode->role,
-        .term = vnode->term,
-        .state = vnode->state,
-        .seq = table_vnode_seq(shard->table, number),
-        .beyond = vnode->beyond,
-        .flags = vnodes_quorum(shard, number) ? quorum_flags(shard, number) : 0,
-    };
-    return entry;
-}
-
-uint8_t vnodes_link_mask(const struct shard *shard, const struct vnode *vnode)
-{
-    uint8_t mask = vnodes_disk_mask(shard);
-    for (uint32_t i = 0; i < vnode->link_count; i++)
-        if (vnode->links[i].node != 0)
-            mask |= TABLE_TARGET_BIT(i + 1);
-    return mask;
-}
-
-bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32_t place)
-{
-    return vnode->ids[place] == shard->options.node_id;
-}
-
 void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role role)
 {
     const uint32_t number = (uint32_t)(vnode - shard->vnodes);
@@ -217,12 +178,6 @@ void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct eff
     vnodes_ask(shard, number, effects);
 }
 
-struct term vnodes_term_above(const struct shard *shard, const struct term *term)
-{
-    return term_above(term, shard->view->epoch, shard->options.node_id,
-                      shard->options.incarnation); /* V4 */
-}
-
 void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
@@ -283,27 +238,6 @@ uint32_t vnodes_announce(struct shard *shard, uint16_t at, struct effects *effec
     return count;
 }
 
-/* V9: whether the replica at `place` of the set leaves deciding to others. */
-static bool has_yielded(const struct vnode *vnode, uint32_t place)
-{
-    for (uint32_t i = 0; vnode->yielded != 0 && i < vnode->link_count; i++)
-        if ((vnode->yielded & 1u << i) != 0 && vnode->links[i].node == vnode->ids[place])
-            return true;
-    return false;
-}
-
-bool vnodes_first_alive(const struct shard *shard, uint32_t number)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    for (uint32_t i = 0; i < vnode->id_count; i++) {
-        if (vnodes_self_at(shard, vnode, i))
-            return true;
-        if (!has_yielded(vnode, i) && !peers_silent_node(shard, vnode->ids[i], number))
-            return false;
-    }
-    return false;
-}
-
 /* Whether `link` need not be waited for any more. A replica that is heard is waited for as long as
  * it takes: it may hold a lease that this node's echoes renew, and decide (P3). Only one that was
  * never heard, because nothing tells yet that it exists, has but the time it takes to start. */
@@ -316,13 +250,6 @@ static bool accounted(const struct shard *shard, const struct vnode *vnode, uint
         return peers_silent(shard, at);
     const int64_t patience_ns = vnode->fresh ? shard->options.grace_ns : SHARD_RECOVER_NS;
     return shard->now_ns - vnode->since_ns > patience_ns;
-}
-
-bool vnodes_bound(const struct shard *shard, uint32_t number, uint16_t at)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    return vnode->role == ROLE_REPLICA && vnode->hint != PEER_NONE && vnode->hint != at &&
-           !peers_silent(shard, vnode->hint);
 }
 
 bool vnodes_held_back(const struct shard *shard, uint32_t number)

@@ -18,6 +18,7 @@
  * decides and none holds more, opens a term of its own. V3 of vnodes.c is the invariant.
  */
 #include "node/cluster/election/election.h"
+#include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
 
 /* Returns how many went out. */
@@ -62,25 +63,6 @@ void vnodes_reserved(struct shard *shard, const struct peer_record *record)
     vnode->reserved++;
     reserve_take(&shard->reserves, number, term, &record->reserved.what,
                  engine_resets(shard->table, number), shard->now_ns);
-}
-
-int vnodes_successor(const struct shard *shard, uint32_t number)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    if (vnode->rank == 0 && !shard->resigning)
-        return -1; /* nobody is preferred to this node */
-    for (uint32_t i = 0; i < vnode->id_count; i++) {
-        if (vnodes_self_at(shard, vnode, i)) {
-            if (!shard->resigning)
-                return -1;
-            continue;
-        }
-        const int link = vnodes_link_to(vnode, vnode->ids[i]);
-        const uint16_t at = link < 0 ? PEER_NONE : vnode->links[link].peer;
-        if (at != PEER_NONE && !peers_gone(shard, at) && !shard->peers[at]->resigning)
-            return link;
-    }
-    return -1;
 }
 
 /* Q8 of quorum.c: the PASS follows when all that was decided is committed. */

@@ -5,6 +5,7 @@
  * looks at stirred vnodes alone (V8), so that an idle shard does next to nothing.
  */
 #include "node/cluster/election/election.h"
+#include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
 
 enum {
@@ -12,13 +13,6 @@ enum {
     VNODES_DROPS_PER_TICK = 1024,
     VNODES_ASK_AGAIN_MS = 100,
 };
-
-bool vnodes_lacks(const struct shard *shard, uint32_t number)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    return !vnode->whole ||
-           (vnode->leftover && !vnode->in_copy && table_copy_settled(shard->table, number));
-}
 
 static void watch_decider(struct shard *shard, uint32_t number, struct effects *effects)
 {
@@ -34,12 +28,6 @@ static void watch_decider(struct shard *shard, uint32_t number, struct effects *
         vnode->asked_ns = shard->now_ns;
         stream_tell_lack(shard, vnode->hint, number, effects);
     }
-}
-
-bool vnodes_given_up(const struct shard *shard, uint64_t node)
-{
-    const struct view_member *member = view_find(shard->view, node);
-    return member == NULL || member->state == VIEW_DEAD || member->state == VIEW_LEFT;
 }
 
 /* Whether the configuration's wish for this vnode is fulfilled here (see shard_settled_epoch). */
@@ -176,22 +164,6 @@ static uint32_t forget(struct shard *shard, uint32_t number, uint32_t dropped,
     vnode->claim_fell = vnode->claim_out = false; /* with what is stored */
     effects_add(effects, EFFECT_DROP_VNODE)->vnode = number;
     return dropped + 1;
-}
-
-void vnodes_stir(struct shard *shard, uint32_t number)
-{
-    struct vnode *vnode = &shard->vnodes[number];
-    if (vnode->stirred || !vnodes_mine(shard, number))
-        return;
-    vnode->stirred = true;
-    shard->stirred.list[shard->stirred.count++] = number;
-}
-
-void vnodes_stir_all(struct shard *shard)
-{
-    for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
-         number = vnodes_next(shard, number))
-        vnodes_stir(shard, number);
 }
 
 /* Whether every other replica has confirmed, or is gone. */

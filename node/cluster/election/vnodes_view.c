@@ -19,14 +19,6 @@ static bool same_ids(const struct vnode *vnode, const uint64_t *ids, uint32_t co
     return vnode->id_count == count && memcmp(vnode->ids, ids, count * sizeof *ids) == 0;
 }
 
-int vnodes_link_to(const struct vnode *vnode, uint64_t node)
-{
-    for (uint32_t i = 0; i < vnode->link_count; i++)
-        if (vnode->links[i].node == node)
-            return (int)i;
-    return -1;
-}
-
 /* Empties the places of nodes that are no replicas any more. */
 static void vacate(struct vnode *vnode)
 {

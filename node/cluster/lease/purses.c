@@ -56,6 +56,7 @@
  *     told when these are due.
  */
 #include "node/cluster/lease/purses.h"
+#include "node/cluster/dedup/lease_id.h"
 #include "node/cluster/partition/vnodes.h"
 
 #include <string.h>

@@ -28,6 +28,11 @@ static inline uint32_t vnodes_ring(const struct shard *shard, uint32_t vnode)
 {
     return vnode & (shard->options.vnodes - 1);
 }
+/* Whether a node of that role leads the vnode, or did until the next leader opens its term. */
+static inline bool vnodes_leads(uint8_t role)
+{
+    return role == ROLE_DECIDING || role == ROLE_PASSING;
+}
 /* Whether `vnode` is of the plane of quorum. */
 static inline bool vnodes_quorum(const struct shard *shard, uint32_t vnode)
 {
@@ -85,5 +90,36 @@ static inline void vnodes_prefetch(const struct shard *shard, uint32_t number)
 void vnodes_prefetch_copy(const struct shard *shard, uint32_t vnode);
 /* The node that decides `vnode` as far as known, 0 if unknown. */
 uint64_t vnodes_decider(const struct shard *shard, uint32_t vnode);
+
+/* The table's mask of targets for a vnode that has no receiver but the disk. */
+uint8_t vnodes_disk_mask(const struct shard *shard);
+/* That of a vnode decided here: the disk and all links. */
+uint8_t vnodes_link_mask(const struct shard *shard, const struct vnode *vnode);
+/* Whether place `place` of the vnode's replica set is this node's. */
+bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32_t place);
+/* The term that this node would open above `term`. */
+struct term vnodes_term_above(const struct shard *shard, const struct term *term);
+/* V2: whether no replica of higher rank lives, by this shard's own evidence. */
+bool vnodes_first_alive(const struct shard *shard, uint32_t number);
+/* The link that should decide instead of this node, or -1. */
+int vnodes_successor(const struct shard *shard, uint32_t number);
+/* Whether gossip has given the node up. A silence of its shard may be a pause of a moment, and what
+ * the configuration wants of it must not be waived for that: the replicas of the old one would drop
+ * what they hold. */
+bool vnodes_given_up(const struct shard *shard, uint64_t node);
+/* The link to `node`, or -1. */
+int vnodes_link_to(const struct vnode *vnode, uint64_t node);
+/* Whether a replica needs a complete copy: it has none, or one that may have left something over.
+ */
+bool vnodes_lacks(const struct shard *shard, uint32_t number);
+/* The vnode may have something to do at the next tick (V8). */
+void vnodes_stir(struct shard *shard, uint32_t vnode);
+void vnodes_stir_all(struct shard *shard);
+
+/* The vnode, of so many, whose decider owns the pool: its id is a hash of its name. */
+static inline uint32_t pools_vnode(uint32_t pool, uint32_t vnodes)
+{
+    return (uint32_t)hash_mix64(pool) & (vnodes - 1);
+}
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "base/prefetch.h"
 #include "node/cluster/election/election.h"
+#include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
 
 uint64_t vnodes_decider(const struct shard *shard, uint32_t number)

@@ -43,6 +43,16 @@ void channel_drop(struct shard *shard, struct channel *channel)
         next_frame(shard, channel);
 }
 
+/* What was sent in bulk is to be paid for, at the rate allowed (handoff.c). */
+static void charge_bulk(struct shard *shard, size_t len)
+{
+    struct handoff *handoff = &shard->handoff;
+    handoff->sent += len;
+    if (handoff->tat_ns < shard->now_ns)
+        handoff->tat_ns = shard->now_ns;
+    handoff->tat_ns += (int64_t)(len * UINT64_C(1000000000) / shard->options.handoff_rate);
+}
+
 void channel_flush(struct shard *shard, uint16_t at, enum channel_kind kind,
                    struct effects *effects)
 {
@@ -79,7 +89,7 @@ void channel_flush(struct shard *shard, uint16_t at, enum channel_kind kind,
         channel->out_bytes += room;
     }
     if (kind == CHANNEL_BULK)
-        handoff_charge(shard, room);
+        charge_bulk(shard, room);
     next_frame(shard, channel);
 }
 

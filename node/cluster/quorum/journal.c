@@ -27,6 +27,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/election/election.h"
+#include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
 
 /* Portions of the table from which leftovers are taken in one tick while a header waits for it:
@@ -317,18 +318,14 @@ static void finish(struct shard *shard, bool ok, struct effects *effects)
     shard->journaling.batch_count = 0;
 }
 
-void shard_journaled(struct shard *shard, int64_t now_ns, bool ok, struct effects *effects)
+void journal_done(struct shard *shard, bool ok, struct effects *effects)
 {
     ASSERT(shard->journaling.out);
-    shard_enter(shard, now_ns);
     shard->stats.journal_batches += ok;
     shard->stats.journal_failures += !ok;
     if (!ok)
         shard->journaling.next_ns = shard->now_ns + SHARD_JOURNAL_REST_NS;
     finish(shard, ok, effects);
-    shard_settle(shard, effects);
-    for (uint16_t i = 0; i < shard->peer_count; i++)
-        channel_flush(shard, i, CHANNEL_LIVE, effects);
 }
 
 void journal_pretend(struct shard *shard, struct effects *effects)

@@ -65,18 +65,13 @@
 
 #include "base/assert.h"
 #include "node/cluster/election/election.h"
+#include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
 #include "ring/config.h"
 
 #define SEAL_MAX_NS (200 * MS) /* how long a sealed vnode waits for its last commits */
 /* How long a peer's forward may wait for its commit: Q7 ends it before. */
 #define COMMIT_MAX_NS (SHARD_QUORUM_PATIENCE_NS + 100 * MS)
-
-struct quorum *quorum_of(const struct shard *shard, uint32_t number)
-{
-    ASSERT(vnodes_quorum(shard, number));
-    return &shard->quorum.states[number - shard->options.vnodes];
-}
 
 void quorum_init(struct quorum *quorum)
 {
@@ -85,47 +80,7 @@ void quorum_init(struct quorum *quorum)
     quorum->last_part = POOL_NONE;
 }
 
-static bool decides(const struct vnode *vnode)
-{
-    return vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
-}
-
 /* ---- sets ------------------------------------------------------------------------------------ */
-
-static void set_of(const struct ring_table *table, uint32_t ring_vnode, struct quorum_set *set)
-{
-    uint32_t count;
-    const uint16_t *list = ring_replicas(table, ring_vnode, &count);
-    ASSERT(count <= VIEW_REPLICATION_MAX);
-    memset(set, 0, sizeof *set);
-    set->count = (uint8_t)count;
-    for (uint32_t i = 0; i < count; i++)
-        set->ids[i] = ring_member_id(table, list[i]);
-}
-
-/* The sets of the view, whatever an operator says. */
-static void ring_sets(const struct shard *shard, uint32_t number, struct quorum_set *from,
-                      struct quorum_set *to)
-{
-    const uint32_t ring_vnode = vnodes_ring(shard, number);
-    set_of(&shard->view->to, ring_vnode, to);
-    *from = *to;
-    if (!shard->view->stable)
-        set_of(&shard->view->from, ring_vnode, from);
-}
-
-bool quorum_forced(const struct shard *shard)
-{
-    return !shard->view->stable && ring_config_epoch_forced(shard->view->epoch);
-}
-
-void quorum_view_sets(const struct shard *shard, uint32_t number, struct quorum_set *from,
-                      struct quorum_set *to)
-{
-    ring_sets(shard, number, from, to);
-    if (quorum_forced(shard))
-        *from = *to; /* Q11 */
-}
 
 static bool set_holds(const struct quorum_set *set, uint64_t node)
 {
@@ -142,61 +97,6 @@ static bool set_equal(const struct quorum_set *a, const struct quorum_set *b)
         if (!set_holds(b, a->ids[i]))
             return false;
     return a->count == b->count;
-}
-
-static bool set_majority(const struct shard *shard, uint32_t number, const struct quorum_set *set,
-                         uint8_t links, bool self)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    uint32_t have = 0;
-    for (uint32_t i = 0; i < set->count; i++) {
-        const int link = vnodes_link_to(vnode, set->ids[i]);
-        if (set->ids[i] == shard->options.node_id)
-            have += self;
-        else
-            have += link >= 0 && (links & 1u << link) != 0;
-    }
-    return have >= set->count / 2 + 1u;
-}
-
-bool quorum_majority(const struct shard *shard, uint32_t number, const struct quorum_set *from,
-                     const struct quorum_set *to, uint8_t links, bool self)
-{
-    return set_majority(shard, number, from, links, self) &&
-           set_majority(shard, number, to, links, self);
-}
-
-static uint8_t living_links(const struct shard *shard, const struct vnode *vnode)
-{
-    uint8_t links = 0;
-    for (uint32_t i = 0; i < vnode->link_count; i++)
-        if (vnode->links[i].peer != PEER_NONE && !peers_silent(shard, vnode->links[i].peer))
-            links |= (uint8_t)(1u << i);
-    return links;
-}
-
-uint8_t quorum_prompt_links(const struct shard *shard, uint32_t number)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    uint8_t links = living_links(shard, vnode);
-    for (uint32_t i = 0; i < vnode->link_count; i++)
-        if ((links & 1u << i) != 0 && peers_lag(shard, vnode->links[i].peer))
-            links &= (uint8_t) ~(1u << i);
-    return links;
-}
-
-bool quorum_reachable(const struct shard *shard, uint32_t number)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    const uint8_t links = living_links(shard, vnode);
-    struct quorum_set from;
-    struct quorum_set to;
-    if (decides(vnode)) {
-        const struct quorum *quorum = quorum_of(shard, number);
-        return quorum_majority(shard, number, &quorum->from, &quorum->to, links, true);
-    }
-    quorum_view_sets(shard, number, &from, &to);
-    return quorum_majority(shard, number, &from, &to, links, true);
 }
 
 /* ---- committing ------------------------------------------------------------------------------ */
@@ -301,7 +201,7 @@ void quorum_forget(struct shard *shard, uint32_t index)
 void quorum_advance(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct quorum *quorum = quorum_of(shard, number);
-    if (!decides(&shard->vnodes[number]))
+    if (!vnodes_leads(shard->vnodes[number].role))
         return;
     const uint64_t from = set_committed(shard, number, &quorum->from);
     const uint64_t to = set_committed(shard, number, &quorum->to);
@@ -325,7 +225,7 @@ void quorum_link_held(struct shard *shard, uint32_t number, uint32_t link,
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct replica_link *state = &vnode->links[link];
-    if (!decides(vnode) || term_compare(&entry->term, &vnode->term) != 0 ||
+    if (!vnodes_leads(vnode->role) || term_compare(&entry->term, &vnode->term) != 0 ||
         term_compare(&entry->state, &vnode->term) != 0 ||
         entry->seq > table_vnode_seq(shard->table, number) || entry->seq <= state->durable_seq)
         return;
@@ -470,9 +370,9 @@ bool quorum_arrived(const struct shard *shard, uint32_t number)
     const struct quorum *quorum = quorum_of(shard, number);
     struct quorum_set from;
     struct quorum_set to;
-    ring_sets(shard, number, &from, &to);
+    quorum_ring_sets(shard, number, &from, &to);
     if (quorum_forced(shard) && set_lost(shard, &to))
-        return !decides(vnode) || set_spread(shard, number, &to); /* Q11 */
+        return !vnodes_leads(vnode->role) || set_spread(shard, number, &to); /* Q11 */
     if (set_equal(&from, &to) || vnode->rank == UINT8_MAX)
         return true;
     return quorum->settled_epoch == shard->view->epoch;
@@ -494,13 +394,6 @@ bool quorum_committed(const struct shard *shard, uint32_t number)
 {
     const struct quorum *quorum = quorum_of(shard, number);
     return quorum->first_part == POOL_NONE && !quorum->stalled;
-}
-
-/* Whether the decider has lost its majority: connections that broke and come back are no loss, and
- * to give way would leave what waits in doubt. */
-static bool cut_off(const struct shard *shard, const struct quorum *quorum)
-{
-    return quorum->cut_ns != 0 && shard->now_ns - quorum->cut_ns > shard->options.silence_ns;
 }
 
 /* What could not be committed for too long is answered, though its outcome is unknown (Q7). */
@@ -543,7 +436,7 @@ void quorum_tick(struct shard *shard, uint32_t number, struct effects *effects)
         quorum->cut_ns = 0;
     else if (quorum->cut_ns == 0)
         quorum->cut_ns = shard->now_ns;
-    if (cut_off(shard, quorum)) {
+    if (quorum_cut_off(shard, quorum)) {
         vnodes_recover(shard, number, false, effects);
         return;
     }
@@ -576,17 +469,6 @@ bool quorum_calm(const struct shard *shard, uint32_t number)
     return false;
 }
 
-bool quorum_failing(const struct shard *shard, uint32_t number)
-{
-    const struct quorum *quorum = quorum_of(shard, number);
-    if (shard->vnodes[number].role == ROLE_DECIDING)
-        return quorum->stalled || cut_off(shard, quorum);
-    if (!quorum_reachable(shard, number))
-        return true;
-    return shard->vnodes[number].role != ROLE_ABSENT && quorum->lost_ns != 0 &&
-           shard->now_ns - quorum->lost_ns > SHARD_QUORUM_PATIENCE_NS;
-}
-
 void quorum_check(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -594,7 +476,7 @@ void quorum_check(const struct shard *shard, uint32_t number)
     uint64_t last = 0;
     ASSERT(vnode->merge.guard.count == 0 && !vnode->merge.guard.blind);
     ASSERT(!vnode->merge.deposed && !vnode->merge.begun);
-    ASSERT(quorum->first_part == POOL_NONE || decides(vnode)); /* Q6 */
+    ASSERT(quorum->first_part == POOL_NONE || vnodes_leads(vnode->role)); /* Q6 */
     for (uint32_t at = quorum->first_part; at != POOL_NONE; at = parts_at(shard, at)->commit_next) {
         const struct part *part = parts_at(shard, at);
         ASSERT(part->status == PART_COMMITTING && part->forward.vnode == number);
@@ -604,7 +486,7 @@ void quorum_check(const struct shard *shard, uint32_t number)
     ASSERT(quorum->moving == (quorum->sealed || quorum->campaigning)); /* B6 */
     if (vnodes_mine(shard, number) && vnode->role != ROLE_ABSENT)      /* B1 of quorum_ballot.c */
         ASSERT(term_compare(&quorum->promised, &vnode->term) <= 0);
-    if (decides(vnode)) {
+    if (vnodes_leads(vnode->role)) {
         ASSERT(!quorum->campaigning);
         ASSERT(quorum->committed_seq <= table_vnode_seq(shard->table, number));
     }

@@ -102,16 +102,7 @@ struct journaling {
 
 /* ---- quorum.c -------------------------------------------------------------------------------- */
 
-struct quorum *quorum_of(const struct shard *shard, uint32_t vnode);
 void quorum_init(struct quorum *quorum);
-/* Whether majorities of both sets are among this node and the links in `links`. */
-bool quorum_majority(const struct shard *shard, uint32_t vnode, const struct quorum_set *from,
-                     const struct quorum_set *to, uint8_t links, bool self);
-/* The sets that the view wants. */
-void quorum_view_sets(const struct shard *shard, uint32_t vnode, struct quorum_set *from,
-                      struct quorum_set *to);
-/* Whether a majority of what decides, or could decide, is within reach. */
-bool quorum_reachable(const struct shard *shard, uint32_t vnode);
 /* A term was opened here. */
 void quorum_opened(struct shard *shard, uint32_t vnode);
 /* The part was decided here: its answer leaves when a majority holds that durably. */
@@ -140,8 +131,6 @@ bool quorum_arrived(const struct shard *shard, uint32_t vnode);
 bool quorum_calm(const struct shard *shard, uint32_t vnode);
 /* Asserts what quorum.c and journal.c say about the vnode. */
 void quorum_check(const struct shard *shard, uint32_t vnode);
-/* Whether checks are to be refused at once (Q7). */
-bool quorum_failing(const struct shard *shard, uint32_t vnode);
 
 /* ---- quorum_ballot.c ------------------------------------------------------------------------- */
 
@@ -153,8 +142,6 @@ void quorum_put_report(struct shard *shard, uint16_t peer, uint32_t vnode, struc
 /* A peer knows `term`: one that was opened is taken over, another is noted (B4). */
 void quorum_heard(struct shard *shard, uint16_t peer, uint32_t vnode, const struct term *term,
                   bool open);
-/* What records about the vnode say of its term: enum peer_vnode_flag. */
-uint8_t quorum_flags(const struct shard *shard, uint32_t vnode);
 /* Notes that nobody decides / that somebody does. */
 void quorum_lost(struct shard *shard, uint32_t vnode);
 void quorum_found(struct shard *shard, uint32_t vnode);
@@ -170,10 +157,6 @@ void quorum_recover(struct shard *shard, uint32_t vnode, struct effects *effects
 void quorum_recover_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
 void quorum_ask(struct shard *shard, uint32_t vnode, struct effects *effects);
 void quorum_replica_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
-/* Whether the ring changes because an operator forced it (Q11). */
-bool quorum_forced(const struct shard *shard);
-/* Living links whose peers take soon what they are sent. */
-uint8_t quorum_prompt_links(const struct shard *shard, uint32_t vnode);
 /* Whether another vnode may be sealed or campaign now. */
 bool quorum_may_move(const struct shard *shard);
 /* Whether the ring configuration of the newest term heard of is known here (Q9). */
@@ -204,6 +187,8 @@ void journal_dropped(struct shard *shard, uint32_t vnode);
 void journal_restored(struct shard *shard, uint32_t vnode, const struct term *state, uint64_t seq);
 /* Takes out sooner what copies left over, if a header waits for that. */
 void journal_tick(struct shard *shard);
+/* The batch is in the journal, or could not be written. */
+void journal_done(struct shard *shard, bool ok, struct effects *effects);
 /* Without a disk: ends at once what waits for the journal. */
 void journal_pretend(struct shard *shard, struct effects *effects);
 

@@ -45,6 +45,7 @@
  */
 #include "base/assert.h"
 #include "node/cluster/election/election.h"
+#include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
 
 #define ASK_AGAIN_NS       (30 * MS)
@@ -65,11 +66,6 @@ enum {
     TRIES_MAX = 4,     /* patience becomes longer so many times */
     MOVING_MAX = 1024, /* vnodes (B6) */
 };
-
-static bool decides(uint8_t role)
-{
-    return role == ROLE_DECIDING || role == ROLE_PASSING;
-}
 
 static void count_moving(struct shard *shard, struct quorum *quorum)
 {
@@ -161,7 +157,7 @@ void quorum_adopted(struct shard *shard, uint32_t number)
 void quorum_deposed(struct shard *shard, uint32_t number)
 {
     struct quorum *quorum = quorum_of(shard, number);
-    if (quorum->campaigning || decides(shard->vnodes[number].role))
+    if (quorum->campaigning || vnodes_leads(shard->vnodes[number].role))
         quorum_doubt(shard, number);
     if (quorum->campaigning)
         quorum_pause(shard, number);
@@ -182,14 +178,6 @@ void quorum_dropped(struct shard *shard, uint32_t number)
 
 /* ---- questions and promises ------------------------------------------------------------------ */
 
-uint8_t quorum_flags(const struct shard *shard, uint32_t number)
-{
-    const struct vnode *vnode = &shard->vnodes[number];
-    const bool follows = vnode->role == ROLE_REPLICA && vnode->hint != PEER_NONE &&
-                         quorum_of(shard, number)->lost_ns == 0;
-    return decides(vnode->role) || follows ? ENTRY_OPEN : 0;
-}
-
 void quorum_heard(struct shard *shard, uint16_t at, uint32_t number, const struct term *term,
                   bool open)
 {
@@ -203,7 +191,7 @@ void quorum_heard(struct shard *shard, uint16_t at, uint32_t number, const struc
     }
     if (term_compare(term, &quorum->seen) > 0)
         quorum->seen = *term;
-    if (decides(vnode->role) && vnodes_link_to(vnode, shard->peers[at]->node) >= 0)
+    if (vnodes_leads(vnode->role) && vnodes_link_to(vnode, shard->peers[at]->node) >= 0)
         quorum->outbid = true;
     vnodes_stir(shard, number);
 }
@@ -247,7 +235,7 @@ static void answer_question(struct shard *shard, uint16_t at, const struct peer_
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     vnodes_hear(shard, at, entry);
-    if (vnode->role == ROLE_REPLICA && vnode->hint == at && !decides(entry->role)) {
+    if (vnode->role == ROLE_REPLICA && vnode->hint == at && !vnodes_leads(entry->role)) {
         vnode->whole = false;
         quorum_lost(shard, entry->vnode);
     }
@@ -509,14 +497,14 @@ void quorum_report(struct shard *shard, uint16_t at, const struct peer_vnode *en
     if (vnode->role == ROLE_ABSENT)
         return;
     vnodes_hear(shard, at, entry);
-    if (vnode->role == ROLE_REPLICA && vnode->hint == at && !decides(entry->role)) {
+    if (vnode->role == ROLE_REPLICA && vnode->hint == at && !vnodes_leads(entry->role)) {
         quorum_lost(shard, entry->vnode);
         if ((entry->flags & ENTRY_BALLOT) != 0 && term_compare(&entry->term, &vnode->term) == 0)
             quorum_of(shard, entry->vnode)->heard_ns = shard->now_ns; /* it is about to */
     }
     if (vnode->role != ROLE_RECOVERING && vnode->role != ROLE_REPLICA)
         return;
-    if (decides(entry->role) && term_compare(&entry->term, &vnode->term) == 0 &&
+    if (vnodes_leads(entry->role) && term_compare(&entry->term, &vnode->term) == 0 &&
         entry->term.writer == shard->peers[at]->node) {
         vnode->hint = at;
         quorum_found(shard, entry->vnode);

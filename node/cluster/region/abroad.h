@@ -99,27 +99,9 @@ bool abroad_lost(const struct shard *shard, uint64_t region);
 /* Whether an answer of it came since then. */
 bool abroad_heard_since(const struct shard *shard, uint64_t region, int64_t since_ns);
 
-/* A part of a rule that another region counts, at who decides its key in this one. */
-void abroad_decide(struct shard *shard, uint32_t part, struct effects *effects);
-/* The same for a peer's forward that may not need a part: true if it was answered, or has one. */
-bool abroad_decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
-                           struct effects *effects);
-/* A peer's part is told that the home is out of reach: so is each copy of it. */
-void abroad_unavailable(struct shard *shard, uint32_t part);
-/* And for item `item` of the message at hand. */
-bool abroad_decide_item(struct shard *shard, uint32_t item, const struct policy_rule *rule,
-                        const struct forward *forward, struct effects *effects);
-/* Sends a part to the region that counts it, once more if it is late. */
-void abroad_send(struct shard *shard, uint32_t part, struct effects *effects);
-/* That region is out of reach: the part is decided in this one, by its rule's share of the limits.
- * False: its rule does not say so. */
-bool abroad_fall_back(struct shard *shard, uint32_t part, struct effects *effects);
 /* The slot in which it does. */
 struct hash128 abroad_local_id(struct hash128 id);
 
-/* The other side: a frame of another region, and the answer to what it asked. */
-void abroad_frame(struct shard *shard, const struct peer_envelope *envelope,
-                  struct effects *effects);
 void abroad_answer(struct shard *shard, uint32_t part, const struct answer *answer,
                    struct effects *effects);
 void abroad_explain(struct shard *shard, uint32_t part, const struct peer_state *states,
@@ -128,5 +110,18 @@ void abroad_explain(struct shard *shard, uint32_t part, const struct peer_state 
 void abroad_tick(struct shard *shard, struct effects *effects);
 /* Sends what was gathered. */
 void abroad_flush(struct shard *shard, struct effects *effects);
+
+/* The region of that id, NULL: none is known. */
+struct abroad_region *abroad_find(const struct shard *shard, uint64_t id);
+struct view_member;
+uint64_t abroad_region_of_member(const struct view_member *member);
+/* What goes to that shard, with room for one more record. */
+struct bytes_writer *abroad_record(struct shard *shard, uint64_t node, uint16_t to,
+                                   struct effects *effects);
+/* Something was asked of the region / an answer of it came. */
+void abroad_await(struct shard *shard, struct abroad_region *region);
+void abroad_hear(struct shard *shard, struct abroad_region *region);
+/* How long an answer is waited for until another member is asked. */
+int64_t abroad_patience_ns(const struct abroad_region *region);
 
 #endif

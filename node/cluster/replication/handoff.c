@@ -34,15 +34,6 @@ enum {
 
 /* ---- the rate -------------------------------------------------------------------------------- */
 
-void handoff_charge(struct shard *shard, size_t len)
-{
-    struct handoff *handoff = &shard->handoff;
-    handoff->sent += len;
-    if (handoff->tat_ns < shard->now_ns)
-        handoff->tat_ns = shard->now_ns;
-    handoff->tat_ns += (int64_t)(len * UINT64_C(1000000000) / shard->options.handoff_rate);
-}
-
 bool handoff_allowed(const struct shard *shard)
 {
     return shard->handoff.tat_ns <= shard->now_ns + HANDOFF_BURST_NS;

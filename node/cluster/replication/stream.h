@@ -66,8 +66,6 @@ void stream_put_slot(struct shard *shard, uint32_t slot, uint32_t link, struct e
 void handoff_offer(struct shard *shard, uint32_t vnode, uint32_t link);
 /* Goes on with the passes, within the rate; true if some copy came to its end. */
 bool handoff_send(struct shard *shard, struct effects *effects);
-/* Bytes left on a bulk channel. */
-void handoff_charge(struct shard *shard, size_t len);
 /* Whether bulk may be sent now. */
 bool handoff_allowed(const struct shard *shard);
 /* Counts what is left, and measures the rate. */

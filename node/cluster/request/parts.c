@@ -41,83 +41,9 @@
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
-struct part *parts_at(const struct shard *shard, uint32_t index)
-{
-    return pool_at(&shard->parts, index);
-}
-
-uint32_t parts_new(struct shard *shard, const struct forward *forward, int64_t deadline_ns)
-{
-    const uint32_t index = pool_get(&shard->parts);
-    if (index == POOL_NONE)
-        return POOL_NONE;
-    struct part *part = parts_at(shard, index);
-    part->forward = *forward;
-    part->generation = ++shard->generation;
-    part->stands = 0;
-    part->deadline_ns = deadline_ns;
-    part->request = POOL_NONE;
-    part->sibling = POOL_NONE;
-    part->next_load = POOL_NONE;
-    part->status = PART_PARKED;
-    /* What its caller repeats has other copies than the ones that leave here. */
-    part->sends = (forward->flags & FORWARD_RETRY) != 0 ? 2 : 0;
-    part->active_at = shard->active_count;
-    shard->active[shard->active_count++] = index;
-    return index;
-}
-
-void parts_free(struct shard *shard, uint32_t index)
-{
-    const uint32_t at = parts_at(shard, index)->active_at;
-    const uint32_t last = shard->active[--shard->active_count];
-    shard->active[at] = last;
-    parts_at(shard, last)->active_at = at;
-    pool_put(&shard->parts, index);
-}
-
-static_assert(SHARD_PARTS_MAX <= 1 << 16, "a ticket has room for the place");
-
-uint64_t parts_ticket(const struct shard *shard, uint32_t index)
-{
-    const struct part *part = parts_at(shard, index);
-    return (uint64_t)part->generation << 32 | (uint64_t)part->stands << 16 | index;
-}
-
-uint16_t parts_attempt(const struct shard *shard, uint32_t index)
-{
-    const struct part *part = parts_at(shard, index);
-    if (part->abroad)
-        return retry_attempt(part->origin_node, part->origin_ticket);
-    if (part->from_peer)
-        return retry_attempt(shard->peers[part->origin_peer]->node, part->origin_ticket);
-    return retry_attempt(shard->options.node_id, parts_ticket(shard, index));
-}
-
-uint32_t parts_find(const struct shard *shard, uint64_t ticket)
-{
-    const uint32_t index = (uint16_t)ticket;
-    if (index >= SHARD_PARTS_MAX || !pool_in_use(&shard->parts, index))
-        return POOL_NONE;
-    return parts_ticket(shard, index) == ticket ? index : POOL_NONE;
-}
-
-/* The part of a ticket that still waits for an answer, POOL_NONE for any other (P1). */
-static uint32_t part_in(const struct shard *shard, uint64_t ticket, enum part_status status)
-{
-    const uint32_t index = parts_find(shard, ticket);
-    return index != POOL_NONE && parts_at(shard, index)->status == status ? index : POOL_NONE;
-}
-
 static uint32_t part_of(const struct shard *shard, uint64_t ticket)
 {
-    return part_in(shard, ticket, PART_WAITING);
-}
-
-uint32_t parts_abroad(const struct shard *shard, uint64_t ticket, uint64_t region)
-{
-    const uint32_t index = part_in(shard, ticket, PART_ABROAD);
-    return index != POOL_NONE && parts_at(shard, index)->forward.home == region ? index : POOL_NONE;
+    return parts_in(shard, ticket, PART_WAITING);
 }
 
 /* The vnode by which it is routed: of what another region counts this one has no plane of quorum.
@@ -128,18 +54,6 @@ static uint32_t vnode_of(const struct shard *shard, const struct forward *forwar
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
-
-static void park(struct shard *shard, struct part *part)
-{
-    part->status = PART_PARKED;
-    part->loaded = 0; /* P5 */
-    part->retry_ns = shard->now_ns + SHARD_REROUTE_NS;
-}
-
-void parts_park(struct shard *shard, uint32_t index)
-{
-    park(shard, parts_at(shard, index));
-}
 
 void parts_send(struct shard *shard, uint32_t index, uint16_t at, struct forward *forward,
                 struct effects *effects)
@@ -215,7 +129,7 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
             leave_stand_in(part);
             abroad_decide(shard, index, effects);
         } else if (shard->batch.delivering) {
-            park(shard, part);
+            parts_rest(shard, part);
             shard->reroute_due = true;
         } else {
             /* A copy that was sent elsewhere may have been decided there. */
@@ -242,13 +156,13 @@ void parts_dispatch(struct shard *shard, uint32_t index, struct effects *effects
         if (stand_in_allowed(part) && stand_in_needed(shard, vnode))
             stand_in_dispatch(shard, index, effects);
         else
-            park(shard, part);
+            parts_rest(shard, part);
         break;
     case ROUTE_NONE:
         if (stand_in_allowed(part))
             stand_in_dispatch(shard, index, effects);
         else if (part->undo)
-            park(shard, part);
+            parts_rest(shard, part);
         else
             refuse(shard, index, effects);
         break;
@@ -294,7 +208,7 @@ void parts_forwarded(struct shard *shard, uint16_t from, const struct forward *f
     if (quorum || (route == ROUTE_HERE && waits))
         parts_dispatch(shard, index, effects);
     else
-        park(shard, part);
+        parts_rest(shard, part);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -306,7 +220,7 @@ void parts_answer(struct shard *shard, uint32_t index, const struct answer *answ
     const bool decided = answer->status == ANSWER_DECIDED;
     if (part->undo && !decided && shard->now_ns < part->deadline_ns) {
         part->forward.flags |= FORWARD_RETRY;
-        park(shard, part); /* P7 */
+        parts_rest(shard, part); /* P7 */
     } else if (part->undo) {
         shard->stats.undone += decided;
         shard->stats.undo_lost += !decided;
@@ -349,7 +263,7 @@ void parts_answered(struct shard *shard, uint16_t at, uint64_t ticket, const str
     struct part *part = parts_at(shard, index);
     const bool refused = answer->status == ANSWER_UNAVAILABLE && part->stood_in;
     if (refused)
-        park(shard, part); /* N4 of stand_in.c */
+        parts_rest(shard, part); /* N4 of stand_in.c */
     else if (answer->status == ANSWER_UNAVAILABLE && part->forward.home == 0 &&
              stand_in_allowed(part))
         stand_in_dispatch(shard, index, effects);
@@ -363,7 +277,7 @@ void parts_moved(struct shard *shard, uint64_t ticket)
     if (index == POOL_NONE)
         return;
     struct part *part = parts_at(shard, index);
-    park(shard, part);
+    parts_rest(shard, part);
     const uint32_t vnode = vnode_of(shard, &part->forward);
     if (part->sends == 1 && vnodes_quorum(shard, vnode)) {
         /* The only copy was not decided: what gives back may still be done (D7 of decide.c). */

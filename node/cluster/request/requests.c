@@ -39,6 +39,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/admission/decide.h"
+#include "node/cluster/dedup/lease_id.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 

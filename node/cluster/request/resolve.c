@@ -24,6 +24,7 @@
  */
 #include "base/assert.h"
 #include "node/cluster/admission/decide.h"
+#include "node/cluster/dedup/lease_id.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 #include "node/policy/api_keys.h"

@@ -31,6 +31,7 @@
 #include "base/assert.h"
 #include "base/sat.h"
 #include "node/cluster/admission/decide.h"
+#include "node/cluster/dedup/lease_id.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 #include "node/limit/engine.h"

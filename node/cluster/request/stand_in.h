@@ -19,12 +19,12 @@ void stand_in_tick(struct shard *shard);
 bool stand_in_allowed(const struct part *part);
 /* Whether everybody who could decide the vnode is silent. */
 bool stand_in_needed(const struct shard *shard, uint32_t vnode);
-/* Cuts the limits of the forward to that share. */
-void stand_in_scale(struct forward *forward, unsigned percent);
 /* Lets the stand-in of its vnode decide the part. */
 void stand_in_dispatch(struct shard *shard, uint32_t index, struct effects *effects);
 /* Decides in place of others, as a peer asks, or refuses: unavailable. */
 void stand_in_forwarded(struct shard *shard, uint16_t peer, const struct forward *forward,
                         struct effects *effects);
+/* Cuts the limits of the forward to that share. */
+void stand_in_scale(struct forward *forward, unsigned percent);
 
 #endif

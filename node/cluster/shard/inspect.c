@@ -1,5 +1,6 @@
 /* inspect.c - reading a shard for tests and the simulator; inspect.h is the contract. Pure. */
 #include "node/cluster/shard/inspect.h"
+#include "node/cluster/partition/vnodes.h"
 
 #include <string.h>
 

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "node/cluster/admission/decide.h"
 #include "node/cluster/election/election.h"
+#include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/peer/credible.h"
 #include "node/cluster/shard_state.h"
@@ -934,4 +935,13 @@ void shard_check_invariants(const struct shard *shard)
     pools_check_invariants(shard);
     purses_check_invariants(shard);
     writeback_check_invariants(shard);
+}
+
+void shard_journaled(struct shard *shard, int64_t now_ns, bool ok, struct effects *effects)
+{
+    shard_enter(shard, now_ns);
+    journal_done(shard, ok, effects);
+    shard_settle(shard, effects);
+    for (uint16_t i = 0; i < shard->peer_count; i++)
+        channel_flush(shard, i, CHANNEL_LIVE, effects);
 }
