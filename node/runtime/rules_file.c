@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/configstore/block_record.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/policy/api_keys.h"
 #include "node/policy/blocks.h"

@@ -198,8 +198,6 @@ struct quota;
 bool control_quota_of(const struct settings_entry *entry, struct quota *out);
 
 struct block;
-/* Reads a setting of kind SETTINGS_BLOCK; false if it is none. What it points to is the entry's. */
-bool control_block_of(const struct settings_entry *entry, struct block *out);
 
 /* A change that somebody wants. Texts are copied. */
 struct control_edit_request {

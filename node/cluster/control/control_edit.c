@@ -18,6 +18,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "node/cluster/configstore/block_record.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/control/control_state.h"
 #include "node/policy/api_keys.h"

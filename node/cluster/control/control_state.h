@@ -286,7 +286,6 @@ void control_proof_ask(struct control *control, struct effects *effects);
 void control_proof_end(struct control *control);
 
 /* ---- control_clock.c ---- */
-enum { CLOCKS_SHOWN_MAX = 256 };
 /* After every event: judges the members' clocks, ten times a second. */
 void control_clock_judge(struct control *control);
 struct view_clock control_clock_of(const struct control *control, uint64_t id);
@@ -296,8 +295,6 @@ bool control_clock_off(const struct control *control, char *out, size_t capacity
 /* Whether what is over by this node's time may be taken out of the configuration for all: a
  * majority has the same time, and has had since it last jumped. */
 bool control_clock_sure(const struct control *control);
-/* A field of `status`. */
-void control_put_clock(const struct control *control, struct mp_writer *writer);
 
 /* ---- control_region.c ---- */
 /* Whether the member is of another region. */
@@ -385,6 +382,12 @@ bool control_edits_wait(const struct control *control);
 /* Whether fewer than a majority of the settings' voters can answer, and the sentence on it. */
 bool control_settings_frozen(const struct control *control);
 void control_say_settings_frozen(const struct control *control, char *out, size_t capacity);
+
+/* ---- voters.c, for people ---- */
+/* The name of a member of the ring; "?" of nobody. */
+const char *control_member_name(const struct control *control, uint64_t id);
+/* A sentence on a frozen ring: which voters cannot be reached. */
+void control_say_frozen(const struct control *control, char *out, size_t capacity);
 
 /* ---- propose.c ---- */
 /* Whether this is the lowest-id living member of the ring, those with full disks not counted, which

@@ -11,6 +11,7 @@
  *     fullest makes place for a living member of one that has fewer, if that evens them out.
  * V4  Of a region nothing is known but by gossip: before that has heard of all voters, they stay.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -270,4 +271,31 @@ uint32_t voters_choose_regions_living(const struct control *control, uint64_t le
                                       uint64_t out[RING_VOTERS_MAX])
 {
     return choose_of_regions(control, leaving, true, out);
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+const char *control_member_name(const struct control *control, uint64_t id)
+{
+    const struct ring_member *member = ring_config_find(control->config, id);
+    return member != NULL ? member->name : "?";
+}
+
+void control_say_frozen(const struct control *control, char *out, size_t capacity)
+{
+    const struct ring_config *config = control->config;
+    int len =
+        snprintf(out, capacity, "the ring is frozen: of its %u voters ", config->voters_count);
+    const char *joint = "";
+    for (uint32_t i = 0; i < config->voters_count; i++) {
+        const uint64_t id = config->voters[i];
+        if (id == control->options.node_id || control_alive(control, id) || len < 0 ||
+            (size_t)len >= capacity)
+            continue;
+        len += snprintf(out + len, capacity - (size_t)len, "%s%s", joint,
+                        control_member_name(control, id));
+        joint = ", ";
+    }
+    if (len > 0 && (size_t)len < capacity)
+        (void)snprintf(out + len, capacity - (size_t)len, " cannot be reached");
 }

@@ -171,8 +171,6 @@ void answer_remove(struct answer_context *context);
 /* The same for a region. */
 void answer_remove_region(struct answer_context *context, const char *region, bool force);
 
-/* A sentence on a frozen ring: which voters cannot be reached. */
-void control_say_frozen(const struct control *control, char *out, size_t capacity);
 /* Fields of a map: `voters`, the names; `register`, how the register is doing. */
 void control_put_voters(const struct control *control, struct mp_writer *writer);
 /* Field `settings`: how the configuration store is doing (control_settings_answer.c). */
@@ -184,5 +182,10 @@ struct policy_diff;
  * document of that length, follows the newest rules. */
 void control_put_counts(const struct answer_context *context, const struct policy *new,
                         size_t new_len, const struct policy_diff *diff);
+
+/* ---- control_clocks.c ---- */
+enum { CLOCKS_SHOWN_MAX = 256 };
+/* A field of `status`. */
+void control_put_clock(const struct control *control, struct mp_writer *writer);
 
 #endif

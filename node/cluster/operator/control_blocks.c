@@ -10,23 +10,14 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "node/cluster/configstore/block_record.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
 #include "node/policy/blocks.h"
 
-enum { UNTIL_LEN = 8, VALUE_LEN_MAX = UNTIL_LEN + BLOCKS_REASON_LEN_MAX, SENTENCE_LEN = 160 };
+enum { VALUE_LEN_MAX = BLOCK_UNTIL_LEN + BLOCKS_REASON_LEN_MAX, SENTENCE_LEN = 160 };
 #define UNTIL_MAX_MS UINT64_C(253402300799999) /* the last of the year 9999 */
 #define FOR_MAX_MS   (INT64_MAX / UINT64_C(1000000))
-
-bool control_block_of(const struct settings_entry *entry, struct block *out)
-{
-    if (entry->value.len < UNTIL_LEN)
-        return false;
-    out->name = (struct policy_text){entry->name.data, entry->name.len};
-    out->until_ms = bytes_u64_at((const uint8_t *)entry->value.data, 0);
-    out->reason = (struct policy_text){entry->value.data + UNTIL_LEN, entry->value.len - UNTIL_LEN};
-    return true;
-}
 
 /* What the command is about, and whether that is an inline key. False after the answer was that it
  * is nothing. */

@@ -23,36 +23,12 @@ enum { ID_DIGITS = 16, ASKED_MAX = 8, NAMES_MAX = 12 };
 
 /* ---- how the register is doing --------------------------------------------------------------- */
 
-static const char *name_of(const struct control *control, uint64_t id)
-{
-    const struct ring_member *member = ring_config_find(control->config, id);
-    return member != NULL ? member->name : "?";
-}
-
-void control_say_frozen(const struct control *control, char *out, size_t capacity)
-{
-    const struct ring_config *config = control->config;
-    int len =
-        snprintf(out, capacity, "the ring is frozen: of its %u voters ", config->voters_count);
-    const char *joint = "";
-    for (uint32_t i = 0; i < config->voters_count; i++) {
-        const uint64_t id = config->voters[i];
-        if (id == control->options.node_id || control_alive(control, id) || len < 0 ||
-            (size_t)len >= capacity)
-            continue;
-        len += snprintf(out + len, capacity - (size_t)len, "%s%s", joint, name_of(control, id));
-        joint = ", ";
-    }
-    if (len > 0 && (size_t)len < capacity)
-        (void)snprintf(out + len, capacity - (size_t)len, " cannot be reached");
-}
-
 void control_put_voters(const struct control *control, struct mp_writer *writer)
 {
     mp_put_str(writer, "voters");
     mp_put_array(writer, control->config->voters_count);
     for (uint32_t i = 0; i < control->config->voters_count; i++)
-        mp_put_str(writer, name_of(control, control->config->voters[i]));
+        mp_put_str(writer, control_member_name(control, control->config->voters[i]));
 }
 
 void control_put_register(const struct control *control, int64_t now_ns, struct mp_writer *writer)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/configstore/block_record.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
 #include "node/policy/api_keys.h"
