@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "node/cluster/configstore/settings.h"
-#include "node/cluster/operator/control_answer.h"
+#include "node/cluster/control/control_state.h"
 #include "node/policy/api_keys.h"
 
 enum { NEWS_LINES = 8, WHAT_LEN = 160, SHOWN_MAX = 64 };

@@ -38,7 +38,6 @@
 #include "node/cluster/partition/vnodes.h"
 
 #include "base/assert.h"
-#include "node/cluster/election/election.h"
 
 /* How many replicas the vnode has, this node included. */
 static uint32_t replicas_of(const struct vnode *vnode)

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/cluster/operator/control_answer.h"
-
 enum { RANK_SELF, RANK_DEAD, RANK_TROUBLE, RANK_WAITS = RANK_TROUBLE + HEALTH_TROUBLES };
 
 struct looking {

@@ -3,7 +3,6 @@
  */
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/partition/majority.h"
-#include "node/cluster/quorum/quorum.h"
 
 bool vnodes_mine(const struct shard *shard, uint32_t number)
 {

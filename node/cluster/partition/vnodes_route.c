@@ -4,7 +4,6 @@
  * first replica that lives if that one does not. A check that can go nowhere waits.
  */
 #include "base/prefetch.h"
-#include "node/cluster/election/election.h"
 #include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
 

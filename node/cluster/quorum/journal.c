@@ -26,7 +26,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/election/election.h"
 #include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
 

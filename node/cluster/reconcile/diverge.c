@@ -22,7 +22,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/election/election.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 

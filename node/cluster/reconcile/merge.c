@@ -41,11 +41,12 @@
  * Nothing of this touches vnodes that do not guard: one flag a batch of decisions.
  */
 #include "node/cluster/reconcile/merge.h"
+#include "node/cluster/partition/vnodes.h"
+#include "node/cluster/shard_state.h"
 
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/election/election.h"
 
 #define MERGE_GUARD_NS (600000 * MS) /* as long as a dead member keeps its place in the ring */
 #define MERGE_LOAD_NS  (200 * MS)    /* a slot that did not come is asked for again */

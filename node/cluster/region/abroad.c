@@ -43,14 +43,12 @@
  *     What waits and what was told is remembered beside first answers (retry.h), and no longer.
  */
 #include "node/cluster/region/abroad.h"
-#include "node/cluster/election/election.h"
 #include "node/cluster/partition/vnodes.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/admission/decide.h"
 #include "node/cluster/shard_state.h"
 
 static_assert((int)VIEW_REGIONS_MAX <= (int)ABROAD_REGIONS_MAX,

@@ -22,7 +22,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
+#include "node/cluster/shard_state.h"
 
 enum {
     HANDOFF_SHARE = 32,      /* of the table: what one pass takes on */

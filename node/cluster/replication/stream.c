@@ -56,7 +56,6 @@
 
 #include "base/assert.h"
 #include "base/prefetch.h"
-#include "node/cluster/election/election.h"
 #include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
