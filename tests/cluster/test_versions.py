@@ -104,7 +104,7 @@ def test_a_peers_frame_may_have_further_elements(trio):
     peer = stranger(node.port + 1)
     try:
         other = int(trio[0].members()["n1"]["id"], 16)
-        peer.send(msgpack.packb([1, other, 0, 12345, b"", 1, 0, -5, "further", [1, 2]]))
+        peer.send(msgpack.packb([1, other, 0, 12345, b"", 1, 0, -5, 7, "further", [1, 2]]))
         start = time.monotonic()
         wait_for(lambda: time.monotonic() - start > 0.3, 20, "it has been read")
         assert node.counter("bad_frames") == before

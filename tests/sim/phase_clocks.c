@@ -28,6 +28,7 @@
 #include "tests/sim/phase.h"
 
 enum { HOUR_MS = 3600000, DAY_MS = 86400000, JUDGED_MS = 3000, JUMP_MS = 5000 };
+enum { NEWCOMERS_MORE = 3 }; /* not each cluster has a place for one */
 enum { COLD_FIRST_MS = 1500, COLD_SPREAD_MS = 600, COLD_JUDGED_MS = 20000 };
 
 enum kind {
@@ -184,7 +185,8 @@ static struct node *another(struct sim *sim, const struct node *but)
 static void step(struct sim *sim)
 {
     struct node *node = node_some_up(sim);
-    const enum kind kind = (enum kind)random_below(phase_stream(sim), KINDS);
+    const uint64_t drawn = random_below(phase_stream(sim), KINDS + NEWCOMERS_MORE);
+    const enum kind kind = drawn < KINDS ? (enum kind)drawn : KIND_NEWCOMER;
     sim->stepped = true;
     sim->plan.changed = true;
     switch (kind) {

