@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "client/protocol/wire.h"
+#include "node/cluster/configstore/block_record.h"
 #include "node/cluster/control/control_state.h"
 #include "node/cluster/usage/usage_book.h"
 #include "node/policy/blocks.h"

@@ -773,6 +773,7 @@ void decide_run(struct shard *shard, struct effects *effects)
     struct batch *batch = &shard->batch;
     if (batch->item_count == 0)
         return;
+    ASSERT(!batch->delivering); /* D3 */
     const uint32_t items = batch->item_count;
     if (shard->vnode_end > shard->options.vnodes)
         revoke(shard);

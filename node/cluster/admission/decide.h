@@ -31,7 +31,7 @@ static inline struct batch_item *decide_group(struct shard *shard, uint32_t rows
                                               struct effects *effects)
 {
     struct batch *batch = &shard->batch;
-    ASSERT(rows <= LIMIT_GROUP_MAX);
+    ASSERT(rows <= LIMIT_GROUP_MAX && !batch->delivering); /* D3 */
     if (batch->count + rows > SHARD_BATCH_ROWS || batch->item_count == SHARD_BATCH_ROWS)
         decide_run(shard, effects);
     struct batch_item *item = &batch->items[batch->item_count++];

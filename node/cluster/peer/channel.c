@@ -43,8 +43,7 @@ void channel_drop(struct shard *shard, struct channel *channel)
         next_frame(shard, channel);
 }
 
-/* What was sent in bulk is to be paid for, at the rate allowed (handoff.c). */
-static void charge_bulk(struct shard *shard, size_t len)
+void channel_charge(struct shard *shard, size_t len)
 {
     struct handoff *handoff = &shard->handoff;
     handoff->sent += len;
@@ -89,7 +88,7 @@ void channel_flush(struct shard *shard, uint16_t at, enum channel_kind kind,
         channel->out_bytes += room;
     }
     if (kind == CHANNEL_BULK)
-        charge_bulk(shard, room);
+        channel_charge(shard, room);
     next_frame(shard, channel);
 }
 

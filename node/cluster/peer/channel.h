@@ -99,5 +99,7 @@ void channel_forget(struct channel *channel);
 bool channel_take(struct channel *channel, uint64_t stream, uint64_t seq);
 /* Puts the acknowledgements that are due on either channel. */
 void channel_put_acks(struct shard *shard, uint16_t peer, struct effects *effects);
+/* What was sent in bulk is to be paid for, at the rate allowed (handoff.c). */
+void channel_charge(struct shard *shard, size_t len);
 
 #endif
