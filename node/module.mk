@@ -1,5 +1,5 @@
 # The daemon: main.c wires the folders below it and decides nothing.
-sources.node := $(wildcard node/*/*.c)
+sources.node := $(wildcard node/*/*.c node/*/*/*.c)
 # What the command line links of it: rules are judged without a node.
 sources.policy := $(wildcard node/policy/*.c) $(wildcard node/zones/*.c)
 main.node    := $(wildcard node/main.c)

@@ -27,7 +27,7 @@
  * hash nor learn from the time that a look takes. Keys that do not exist are not remembered, so
  * that nobody crowds out those that do.
  *
- * Record, as the settings keep it under its id (node/cluster/control_api_keys.c):
+ * Record, as the settings keep it under its id (node/cluster/operator/control_api_keys.c):
  *
  *   [1, digest, name, owner, tier, created_ms, created_by, expires_ms, revoked_ms, revoked_by,
  *    own limits as own_limits_put writes them]

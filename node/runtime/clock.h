@@ -3,7 +3,7 @@
  * It is what a monotonic clock counted plus an offset. The offset is set once, before anything is
  * decided, by what other members say (clock_first.h); the wall clock is that until then, and for
  * who is alone. From then on clock_adjust is told once a second by how much the members' wall
- * clocks are ahead of it (node/cluster/cluster_time.h), and sets a slew rate of at most
+ * clocks are ahead of it (node/cluster/clock/cluster_time.h), and sets a slew rate of at most
  * CLOCK_SLEW_MAX_PPM, so that they are followed without a jump:
  *
  *      time                        . wall clocks, stepped forward

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "node/cluster/first_time.h"
+#include "node/cluster/clock/first_time.h"
 #include "node/runtime/socket.h"
 
 enum {

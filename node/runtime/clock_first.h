@@ -11,7 +11,7 @@
 #ifndef NODE_RUNTIME_CLOCK_FIRST_H
 #define NODE_RUNTIME_CLOCK_FIRST_H
 
-#include "node/cluster/control.h"
+#include "node/cluster/control/control.h"
 #include "node/runtime/clock.h"
 #include "node/runtime/gossip_out.h"
 

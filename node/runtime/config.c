@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "gossip/swim.h"
-#include "node/cluster/view.h"
+#include "node/cluster/model/view.h"
 #include "node/runtime/config_option.h"
 
 static_assert((int)CONFIG_ADDRESS_LEN <= (int)VIEW_TEXT_LEN, "addresses fit member records");

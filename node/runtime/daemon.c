@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "node/cluster/settings.h"
+#include "node/cluster/configstore/settings.h"
 #include "node/policy/api_keys.h"
 #include "node/policy/people.h"
 #include "node/runtime/daemon_state.h"
@@ -136,8 +136,8 @@ static uint64_t random_id(void)
     return id;
 }
 
-/* Names this process: above the earlier ones of its node (P9 of node/cluster/peers.c), and like no
- * other even when the data were put back to an older state. */
+/* Names this process: above the earlier ones of its node (P9 of node/cluster/peer/peers.c), and
+ * like no other even when the data were put back to an older state. */
 static uint64_t make_boot(uint64_t incarnation)
 {
     enum { RANDOM_BITS = 20 };

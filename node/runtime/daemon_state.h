@@ -9,8 +9,8 @@
 
 #include <uv.h>
 
-#include "node/cluster/control.h"
-#include "node/cluster/register.h"
+#include "node/cluster/consensus/register.h"
+#include "node/cluster/control/control.h"
 #include "node/runtime/clock.h"
 #include "node/runtime/compiler.h"
 #include "node/runtime/config.h"

@@ -52,7 +52,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "node/cluster/shard.h"
+#include "node/cluster/shard/shard.h"
 #include "node/runtime/clock.h"
 #include "storage/store.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "node/cluster/peer_wire.h"
+#include "node/cluster/wire/peer_wire.h"
 
 enum { NAMES_LEN = 900, POINT_NONE = FAILPOINT_COUNT, VNODES_MAX = 65536 };
 

@@ -3,11 +3,11 @@
  * them.
  *
  * To a member of another region there is one DEALER, from the first thing on that is said to it: a
- * shard speaks with one or two of a region (node/cluster/abroad.c), and nobody's life is judged by
- * it.
+ * shard speaks with one or two of a region (node/cluster/region/abroad.c), and nobody's life is
+ * judged by it.
  *
  * They follow the view: a member that is there is connected to, one that left is not. A lost
- * connection is told, as evidence for the shard (P7 of node/cluster/peers.c), and whether the
+ * connection is told, as evidence for the shard (P7 of node/cluster/peer/peers.c), and whether the
  * process is gone: the kernel closes what a killed one had open one by one, so its host may refuse
  * new connections only some moments later. It is asked again for an eighth of a second.
  * One thread: the shard's loop.
@@ -21,8 +21,8 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "node/cluster/shard.h"
-#include "node/cluster/view.h"
+#include "node/cluster/model/view.h"
+#include "node/cluster/shard/shard.h"
 
 enum { LINKS_MAX = SHARD_PEERS_MAX };
 

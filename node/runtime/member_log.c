@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-#include "node/cluster/control.h"
+#include "node/cluster/control/control.h"
 
 struct teller {
     const struct log *log;

@@ -4,7 +4,7 @@
 #define NODE_RUNTIME_MEMBER_LOG_H
 
 #include "base/log.h"
-#include "node/cluster/view.h"
+#include "node/cluster/model/view.h"
 
 enum { MEMBER_LOG_LINES_MAX = 16 }; /* of one change; the rest is told as a number */
 

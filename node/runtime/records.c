@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "node/cluster/settings.h"
+#include "node/cluster/configstore/settings.h"
 #include "node/policy/api_keys.h"
 #include "node/policy/people.h"
 #include "node/runtime/daemon_state.h"

@@ -4,8 +4,8 @@
 #define NODE_RUNTIME_RING_LOG_H
 
 #include "base/log.h"
-#include "node/cluster/control.h"
-#include "node/cluster/view.h"
+#include "node/cluster/control/control.h"
+#include "node/cluster/model/view.h"
 
 /* Tells the configuration, with who comes and who goes and why, as far as members say; `asked` is
  * whoever asked node `asked_of` to go or to be removed, as this node knows, or NULL. */

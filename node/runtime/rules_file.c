@@ -25,7 +25,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/settings.h"
+#include "node/cluster/configstore/block_record.h"
+#include "node/cluster/configstore/settings.h"
 #include "node/policy/api_keys.h"
 #include "node/policy/blocks.h"
 #include "node/policy/people.h"

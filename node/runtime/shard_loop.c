@@ -27,8 +27,8 @@
 #include <uv.h>
 
 #include "base/assert.h"
-#include "node/cluster/effects.h"
-#include "node/cluster/usage_tally.h"
+#include "node/cluster/model/effects.h"
+#include "node/cluster/model/usage_tally.h"
 #include "node/runtime/clients.h"
 #include "node/runtime/failure.h"
 #include "node/runtime/links.h"

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "node/cluster/shard.h"
+#include "node/cluster/shard/shard.h"
 #include "node/gateway/resp_local.h"
 #include "node/runtime/clock.h"
 #include "node/runtime/disk.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
-#include "node/cluster/shard.h"
+#include "node/cluster/shard/shard.h"
 
 struct standing_state {
     uint32_t told; /* vnodes, as the log knows; 0: all is well */

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/usage_book.h"
+#include "node/cluster/usage/usage_book.h"
 #include "node/policy/policy_join.h"
 #include "node/runtime/daemon_state.h"
 

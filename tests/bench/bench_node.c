@@ -19,7 +19,7 @@
 
 #include "base/random.h"
 #include "client/protocol/wire.h"
-#include "node/cluster/shard.h"
+#include "node/cluster/shard/shard.h"
 #include "ring/config.h"
 
 enum {

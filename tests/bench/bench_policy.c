@@ -2,9 +2,10 @@
  *
  * Three costs, each of both: to find the rules of a request; a request that comes alone, which is
  * that, naming the counters of the rules found, and deciding them in the engine; and a request of a
- * message of many, whose rules are looked for some at a time, in steps, as node/cluster/requests.c
- * does. A message, its way, and its answer would come on top in all, and hide more of the
- * difference, most for the request that has a message of its own; so they are left out.
+ * message of many, whose rules are looked for some at a time, in steps, as
+ * node/cluster/request/requests.c does. A message, its way, and its answer would come on top in
+ * all, and hide more of the difference, most for the request that has a message of its own; so they
+ * are left out.
  *
  * Both are measured interleaved; medians of several rounds, in time of the processor, so that what
  * else the machine does counts no more than by the caches it empties. Requests come as they do in a
@@ -26,7 +27,7 @@ enum {
     FEW = 9,
     MANY = 9999,
     BATCH = 64,
-    TAKEN = 8, /* as node/cluster/requests.c takes items of a message */
+    TAKEN = 8, /* as node/cluster/request/requests.c takes items of a message */
     REQUESTS = 20032,
     ROUNDS_MAX = 31,
     PROMISE = 2,

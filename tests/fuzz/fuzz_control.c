@@ -12,9 +12,9 @@
  * Property: the invariants of every core hold after each event (support_control.c looks), among
  * them that epochs never fall and that what is told is on disk; an ADMIN frame is always answered.
  */
-#include "node/cluster/join.h"
-#include "node/cluster/register_wire.h"
-#include "node/cluster/settings.h"
+#include "node/cluster/configstore/settings.h"
+#include "node/cluster/consensus/register_wire.h"
+#include "node/cluster/wire/join.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/support_control.h"
 

@@ -5,10 +5,10 @@
  * them; a frame of join.h; one of register_wire.h. Property: what was decoded can be written, reads
  * as the same, and is then written as the same bytes.
  */
-#include "node/cluster/figures.h"
-#include "node/cluster/join.h"
-#include "node/cluster/peer_wire.h"
-#include "node/cluster/register_wire.h"
+#include "node/cluster/consensus/register_wire.h"
+#include "node/cluster/control/figures.h"
+#include "node/cluster/wire/join.h"
+#include "node/cluster/wire/peer_wire.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { VNODES = 64, KINDS = 4 };

@@ -14,7 +14,7 @@
  */
 #include <stdio.h>
 
-#include "node/cluster/settings.h"
+#include "node/cluster/configstore/settings.h"
 #include "node/policy/blocks.h"
 #include "node/policy/packed.h"
 #include "node/policy/people.h"

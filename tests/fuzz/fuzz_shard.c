@@ -20,7 +20,8 @@
 #include <sys/mman.h>
 
 #include "base/quantity.h"
-#include "node/cluster/decide.h"
+#include "node/cluster/admission/decide.h"
+#include "node/cluster/dedup/lease_id.h"
 #include "node/cluster/shard_state.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/support_shard.h"

@@ -59,6 +59,29 @@ LAYERS = {
              "node/cluster", "node/gateway", "node/runtime", "node/zones"],
 }
 
+# The rooms of node/cluster from the floor up: each may include, and call, those before it. `control`
+# and `operator` stand beside the shard's, which begin at `peer`: they call none of these.
+ROOMS = ("clock", "model", "wire", "dedup", "consensus", "configstore", "usage", "peer", "partition",
+         "pending", "replication", "reconcile", "quorum", "writeback", "region", "lease", "admission",
+         "election", "request", "shard", "control", "operator")
+BESIDE = {"control": ("peer", "shard"), "operator": ("peer", "shard")}
+CLUSTER = "node/cluster"
+DEBTS = "tests/lint/debts.txt"
+
+
+def room_of(path):
+    """The name of the room of node/cluster that a file lies in, or None."""
+    folder = os.path.dirname(path)
+    name = folder[len(CLUSTER) + 1:] if folder.startswith(CLUSTER + "/") else None
+    return name if name in ROOMS else None
+
+
+# shard_state.h puts all rooms together, so each may include it, and so the folder they lie in.
+for number, room in enumerate(ROOMS):
+    LAYERS[f"{CLUSTER}/{room}"] = LAYERS[CLUSTER] + [CLUSTER] + [f"{CLUSTER}/{r}" for r in ROOMS[:number]]
+for above in ("node/runtime", "node", CLUSTER):
+    LAYERS[above] = LAYERS[above] + [f"{CLUSTER}/{room}" for room in ROOMS]
+
 # A library's header and the folders that may know it.
 LIBRARY_OWNERS = [
     (re.compile(r"^(zmq|czmq|zmq_utils|zauth|zsock)\.h$"), ("node/runtime", "client/lib", "tests"), "ZeroMQ"),
@@ -174,8 +197,23 @@ def in_folder(path, folder):
 # --- rules -----------------------------------------------------------------------------------
 
 
+def debts_of(tree):
+    """{(room, room, symbol): line} of what DEBTS lists."""
+    debts = {}
+    if os.path.exists(os.path.join(tree.root, DEBTS)):
+        for number, line in enumerate(tree.text(DEBTS).splitlines(), 1):
+            words = line.split("#")[0].split()
+            if len(words) == 4 and words[1] == "->":
+                debts[(words[0], words[2], words[3])] = number
+    return debts
+
+
 def layers(tree):
-    """An include points at its own folder or at one that LAYERS allows; tests may include all."""
+    """An include points at its own folder or at one that LAYERS allows; tests may include all.
+
+    A source of a room may also include the header of one that it has a debt to.
+    """
+    owed = {(mine, theirs) for mine, theirs, _ in debts_of(tree)}
     for path in tree.sources:
         if in_folder(path, "tests"):
             continue
@@ -187,6 +225,8 @@ def layers(tree):
             theirs = layer_of(name) if quote == '"' else None
             if quote == '"' and theirs is None:
                 yield Finding(path, line, f'"{name}" names no folder; write includes from the root')
+            elif theirs and path.endswith(".c") and (room_of(path), room_of(name)) in owed:
+                continue
             elif theirs and theirs != mine and theirs not in LAYERS[mine]:
                 yield Finding(path, line, f"{mine} may not include {theirs} ({name})")
 
@@ -218,14 +258,18 @@ def find_cycle(graph):
 
 
 def acyclic(tree):
-    """Neither files nor folders include each other in a circle."""
+    """Neither files nor folders include each other in a circle, but for shard_state.h and debts."""
     files = {p: {n for _, q, n in tree.includes(p) if q == '"'} for p in tree.sources}
+    owed = {(mine, theirs) for mine, theirs, _ in debts_of(tree)}
     folders = {}
     for path, names in files.items():
         if in_folder(path, "tests"):
             continue
         mine = os.path.dirname(path)
-        folders.setdefault(mine, set()).update(os.path.dirname(n) for n in names if os.path.dirname(n) != mine)
+        umbrella = CLUSTER if room_of(path) else None
+        folders.setdefault(mine, set()).update(
+            os.path.dirname(n) for n in names if os.path.dirname(n) not in (mine, umbrella)
+            and (room_of(path), room_of(n)) not in owed)
     for graph, kind in ((files, "files"), (folders, "folders")):
         cycle = find_cycle(graph)
         if cycle:
@@ -253,7 +297,8 @@ def purity(tree):
     """
     for path in tree.sources:
         folder = os.path.dirname(path)
-        if folder not in PURE_FOLDERS or not path.endswith(".c"):
+        if not any(folder == pure or folder.startswith(pure + "/") for pure in PURE_FOLDERS) \
+                or not path.endswith(".c"):
             continue
         built = os.path.join(tree.build, "obj", path[:-2] + ".o")
         if not os.path.exists(built):
@@ -262,6 +307,48 @@ def purity(tree):
         for symbol in undefined_symbols(built):
             if IMPURE_SYMBOL.match(symbol):
                 yield Finding(path, 1, f"{folder} is pure but refers to {symbol}")
+
+
+def defined_symbols(path):
+    listing = subprocess.run(["nm", "--defined-only", "-g", path], capture_output=True, text=True,
+                             check=True).stdout
+    return [line.split()[-1] for line in listing.splitlines() if line.strip()]
+
+
+def upward_calls(tree):
+    """{(room, room, symbol): path} of what a room calls in one above it."""
+    objects = {}
+    for path in tree.sources:
+        built = os.path.join(tree.build, "obj", path[:-2] + ".o")
+        if path.endswith(".c") and room_of(path) and os.path.exists(built):
+            objects[path] = built
+    home = {symbol: room_of(path) for path, built in objects.items() for symbol in defined_symbols(built)}
+    found = {}
+    for path, built in objects.items():
+        mine = room_of(path)
+        first, last = BESIDE.get(mine, (None, None))
+        for symbol in undefined_symbols(built):
+            theirs = home.get(symbol, mine)
+            at = ROOMS.index(theirs)
+            beside = first and ROOMS.index(first) <= at <= ROOMS.index(last)
+            if at > ROOMS.index(mine) or beside:
+                found.setdefault((mine, theirs, symbol), path)
+    return found
+
+
+def calls(tree):
+    """A room of node/cluster calls none above it, but for the debts that are listed (`nm`)."""
+    debts = debts_of(tree)
+    for number, line in enumerate(tree.text(DEBTS).splitlines() if debts else [], 1):
+        if line.split("#")[0].split() and number not in debts.values():
+            yield Finding(DEBTS, number, "expected, and once: room -> room symbol")
+    found = upward_calls(tree)
+    for (mine, theirs, symbol), path in sorted(found.items()):
+        if (mine, theirs, symbol) not in debts:
+            yield Finding(path, 1, f"{mine} may not call {theirs} ({symbol})")
+    for debt, number in debts.items():
+        if debt not in found and any(room_of(p) == debt[0] for p in tree.sources):
+            yield Finding(DEBTS, number, f"{debt[0]} calls {debt[2]} no more: the debt is paid, take it out")
 
 
 def banned(tree):
@@ -429,6 +516,7 @@ RULES = {
     "acyclic": acyclic,
     "libraries": libraries,
     "purity": purity,
+    "calls": calls,
     "banned": banned,
     "file-length": file_length,
     "function-length": function_length,

@@ -62,6 +62,13 @@ def function_of(lines):
     return c_file("long.c", "void f(int *x);", "void f(int *x)", "{", *["    *x += 1;"] * (lines - 2), "}")
 
 
+# A room that calls one above it.
+UPWARD = {
+    "node/cluster/model/low.c": c_file("low.c", "int up(void);", "int low(void);", "int low(void)", "{",
+                                       "    return up();", "}"),
+    "node/cluster/request/up.c": c_file("up.c", "int up(void);", "int up(void)", "{", "    return 1;", "}"),
+}
+
 CASES = [
     ("layers", {"base/up.h": c_file("up.h", '#include "ring/ring.h"')}, "base/up.h:2", "base may not include ring"),
     ("layers", {"gossip/swim.h": c_file("swim.h", '#include "ring/ring.h"')}, "gossip/swim.h:2",
@@ -89,6 +96,19 @@ CASES = [
           ("stdio.h", "fopen(\"a\", \"r\")", "fopen"), ("stdio.h", "printf(\"%d\", 1)", "printf"),
           ("pthread.h", "pthread_self()", "pthread_self"), ("unistd.h", "read(0, 0, 0)", "read"),
           ("stdlib.h", "(abort(), 1)", "abort")]],
+    ("layers", {"node/cluster/model/l.h": c_file("l.h", '#include "node/cluster/request/r.h"'),
+                "node/cluster/request/r.h": c_file("r.h")},
+     "node/cluster/model/l.h:2", "node/cluster/model may not include node/cluster/request"),
+    ("calls", {**UPWARD}, "node/cluster/model/low.c:1", "model may not call request (up)"),
+    ("calls", {"node/cluster/shard/high.c": UPWARD["node/cluster/request/up.c"].replace("up.c", "high.c"),
+               "node/cluster/control/low.c": UPWARD["node/cluster/model/low.c"]},
+     "node/cluster/control/low.c:1", "control may not call shard (up)"),
+    ("calls", {"node/cluster/request/up.c": UPWARD["node/cluster/request/up.c"],
+               "node/cluster/model/none.c": c_file("none.c", "int none;"),
+               "tests/lint/debts.txt": "# why\nmodel -> request up\n"},
+     "tests/lint/debts.txt:2", "model calls up no more"),
+    ("calls", {**UPWARD, "tests/lint/debts.txt": "model -> request up\nmodel request up\n"},
+     "tests/lint/debts.txt:2", "expected, and once"),
     *[("banned", {"base/call.c": c_file("call.c", "void f(char *a);", "void f(char *a)", "{", f"    {call};", "}")},
        "base/call.c:5", f"{call.split('(')[0]} is banned")
       for call in ["strcpy(a, a)", "strcat(a, a)", "sprintf(a, a)", "gets(a)", "strtok(a, a)", "atoi(a)", "atol(a)",
@@ -130,6 +150,12 @@ def test_a_pure_source_without_an_object_is_not_passed_over(tmp_path):
     plant(tmp_path, {}, built=False)
     status, output = lint("--root", str(tmp_path), "--only", "purity")
     assert status == 1 and "has no object" in output
+
+
+def test_a_call_that_is_listed_is_no_finding(tmp_path):
+    plant(tmp_path, {**UPWARD, "tests/lint/debts.txt": "# why\nmodel -> request up\n"})
+    status, output = lint("--root", str(tmp_path), "--only", "calls")
+    assert status == 0, output
 
 
 def test_a_rule_left_out_is_named(tmp_path):

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/inspect.h"
+#include "node/cluster/shard/inspect.h"
 #include "tests/sim/global.h"
 
 /* More than any set of keys can be admitted: nothing is known of what was lost. */

@@ -42,8 +42,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/inspect.h"
-#include "node/cluster/peer_wire.h"
+#include "node/cluster/shard/inspect.h"
+#include "node/cluster/wire/peer_wire.h"
 #include "node/limit/engine.h"
 #include "node/limit/leased.h"
 #include "node/limit/table.h"

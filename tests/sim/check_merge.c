@@ -17,7 +17,7 @@
  */
 #include <string.h>
 
-#include "node/cluster/inspect.h"
+#include "node/cluster/shard/inspect.h"
 #include "node/limit/table.h"
 #include "tests/sim/global.h"
 

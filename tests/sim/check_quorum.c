@@ -15,8 +15,8 @@
  */
 #include <string.h>
 
-#include "node/cluster/inspect.h"
-#include "node/cluster/peer_wire.h"
+#include "node/cluster/shard/inspect.h"
+#include "node/cluster/wire/peer_wire.h"
 #include "ring/config.h"
 #include "tests/sim/sim.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/cluster/inspect.h"
+#include "node/cluster/shard/inspect.h"
 #include "node/limit/table.h"
 #include "tests/sim/sim.h"
 

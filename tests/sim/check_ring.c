@@ -16,7 +16,7 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "base/mp.h"
-#include "node/cluster/register_wire.h"
+#include "node/cluster/consensus/register_wire.h"
 #include "tests/sim/sim.h"
 
 enum { CONFIG_LEN_MAX = 1 << 16, RECORD_TOKENS = 16 };

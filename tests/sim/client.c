@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/retry.h"
+#include "node/cluster/dedup/retry.h"
 #include "tests/sim/phase.h"
 
 enum {

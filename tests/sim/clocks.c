@@ -12,10 +12,10 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "node/cluster/control_state.h"
-#include "node/cluster/first_time.h"
-#include "node/cluster/inspect.h"
-#include "node/cluster/peer_wire.h"
+#include "node/cluster/clock/first_time.h"
+#include "node/cluster/control/control_state.h"
+#include "node/cluster/shard/inspect.h"
+#include "node/cluster/wire/peer_wire.h"
 
 enum { SHARD_CLOCKS = 64 };
 #define HEARD_NS      (CLUSTER_TIME_REFUSED_NS / 2)

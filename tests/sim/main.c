@@ -107,6 +107,7 @@ static bool run_seeds(const struct request *request)
         tell_failure(request, sum->failures[i].seed, &request->given,
                      !request->plain && i < SHRUNK_MAX);
     const bool complete = sum->failed > 0 || coverage_complete(&sum->coverage);
+    printf("  traces of all seeds        %016llx\n", (unsigned long long)sum->traces);
     printf("%llu passed, %llu failed, in %.1f s\n", (unsigned long long)sum->passed,
            (unsigned long long)sum->failed, seconds);
     const bool ok = sum->failed == 0 && complete;
@@ -151,6 +152,7 @@ static bool run_kept(const struct request *request)
     char line[LINE_LEN];
     uint32_t passed = 0;
     uint32_t failed = 0;
+    uint64_t traces = 0;
     FILE *file = request->kept == NULL ? NULL : fopen(request->kept, "r");
     if (file == NULL)
         return request->kept == NULL;
@@ -167,6 +169,7 @@ static bool run_kept(const struct request *request)
         runner_one(seed, &given, &result);
         const bool ok = result.failure[0] == '\0';
         passed += ok;
+        traces += runner_trace(seed, result.hash);
         failed += !ok;
         if (ok)
             continue;
@@ -174,7 +177,8 @@ static bool run_kept(const struct request *request)
         tell_failure(request, seed, &given, false);
     }
     fclose(file);
-    printf("%u kept seeds passed, %u failed\n", passed, failed);
+    printf("%u kept seeds passed, %u failed, traces %016llx\n", passed, failed,
+           (unsigned long long)traces);
     return failed == 0;
 }
 

@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/peer_wire.h"
+#include "node/cluster/wire/peer_wire.h"
 #include "tests/sim/sim.h"
 
 enum {

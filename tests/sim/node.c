@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/retry.h"
-#include "node/cluster/settings.h"
+#include "node/cluster/configstore/settings.h"
+#include "node/cluster/dedup/retry.h"
 #include "tests/sim/clocks.h"
 #include "tests/sim/sim.h"
 

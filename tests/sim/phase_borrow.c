@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/inspect.h"
+#include "node/cluster/shard/inspect.h"
 #include "tests/sim/phase.h"
 
 enum {

@@ -1,4 +1,5 @@
-/* phase_health.c - steps in which members tell what is wrong with them (node/cluster/health.h).
+/* phase_health.c - steps in which members tell what is wrong with them
+ * (node/cluster/control/health.h).
  *
  *   ill    a member has troubles, and every other one knows them within two seconds     T1
  *   told   however others lied about it, all know what each tells of itself             T2
@@ -6,7 +7,7 @@
  * Which troubles is drawn from the seed alone, so that no other draw of a phase depends on it.
  */
 #include "base/hash.h"
-#include "node/cluster/control_state.h"
+#include "node/cluster/control/control_state.h"
 #include "tests/sim/phase.h"
 
 enum { SPREAD_MS = 2000, FAR_MS = 6000, LIED_MS = 20000 };

@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/retry.h"
+#include "node/cluster/dedup/retry.h"
 #include "tests/sim/phase.h"
 
 enum state { IDLE, ASKING, HOLDING, RENEWING, RELEASING, LEFT, LOOKING };

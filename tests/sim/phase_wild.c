@@ -20,10 +20,10 @@
 #include <string.h>
 
 #include "gossip/swim_internal.h"
-#include "node/cluster/control_state.h"
-#include "node/cluster/peer_wire.h"
-#include "node/cluster/register_wire.h"
-#include "node/cluster/settings_wire.h"
+#include "node/cluster/configstore/settings_wire.h"
+#include "node/cluster/consensus/register_wire.h"
+#include "node/cluster/control/control_state.h"
+#include "node/cluster/wire/peer_wire.h"
 #include "tests/sim/phase.h"
 
 enum { TURNS_MIN = 40, TURNS_MORE = 200, PAUSE_MS = 20, FRAME_LEN = 64 << 10, ALIVE_MS = 20000 };

@@ -29,6 +29,7 @@ struct slot {
     pid_t worker;
     uint64_t seed; /* 0: none */
     uint64_t passed;
+    uint64_t traces; /* their sum, each mixed with its seed */
     struct coverage coverage;
 };
 
@@ -92,6 +93,7 @@ static void run_seed(const struct runner_plan *plan, struct board *board, struct
     }
     limit_time(0);
     coverage_add(&slot->coverage, &result[0].coverage);
+    slot->traces += runner_trace(seed, result[0].hash);
     if (result[0].failure[0] == '\0')
         slot->passed++;
     else
@@ -213,6 +215,7 @@ void runner_run(const struct runner_plan *plan, struct runner_sum *sum)
     (void)setitimer(ITIMER_REAL, &never, NULL);
     for (uint32_t i = 0; i < plan->jobs; i++) {
         sum->passed += board->slots[i].passed;
+        sum->traces += board->slots[i].traces;
         coverage_add(&sum->coverage, &board->slots[i].coverage);
     }
     sum->failed = atomic_load(&board->failed);

@@ -6,6 +6,7 @@
 #ifndef TESTS_SIM_RUNNER_H
 #define TESTS_SIM_RUNNER_H
 
+#include "base/hash.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/options.h"
 #include "tests/sim/sim.h"
@@ -32,10 +33,18 @@ struct runner_failure {
 struct runner_sum {
     uint64_t passed;
     uint64_t failed;
+    uint64_t traces;        /* the sum of runner_trace over all seeds, in whatever order they ran */
     uint32_t failure_count; /* of those listed */
     struct runner_failure failures[RUNNER_FAILURES_MAX];
     struct coverage coverage;
 };
+
+/* What one seed adds to the digest of many: two builds with equal digests ran alike, event by
+ * event, so that a change that is to move code and nothing else can show that it did. */
+static inline uint64_t runner_trace(uint64_t seed, uint64_t hash)
+{
+    return hash_mix64(hash ^ hash_mix64(seed));
+}
 
 /* Runs all seeds of the plan. */
 void runner_run(const struct runner_plan *plan, struct runner_sum *sum);

@@ -24,7 +24,7 @@
 
 #include "base/assert.h"
 #include "base/mp.h"
-#include "node/cluster/control_state.h"
+#include "node/cluster/control/control_state.h"
 #include "tests/sim/sim.h"
 
 enum { EDIT_MIN_MS = 20, EDIT_MAX_MS = 500, RECORD_TOKENS = 16 };

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/control_state.h"
+#include "node/cluster/control/control_state.h"
 #include "tests/sim/global.h"
 #include "tests/sim/phase.h"
 

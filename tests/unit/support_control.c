@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/control_state.h"
+#include "node/cluster/control/control_state.h"
 
 static void net_address(uint32_t at, char out[VIEW_TEXT_LEN])
 {

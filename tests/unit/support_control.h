@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "node/cluster/control.h"
-#include "node/cluster/join.h"
-#include "node/cluster/register_wire.h"
+#include "node/cluster/consensus/register_wire.h"
+#include "node/cluster/control/control.h"
+#include "node/cluster/wire/join.h"
 #include "ring/config.h"
 
 #define NET_MS     INT64_C(1000000)

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_SUPPORT_PEER_WIRE_H
 #define TESTS_UNIT_SUPPORT_PEER_WIRE_H
 
-#include "node/cluster/peer_wire.h"
+#include "node/cluster/wire/peer_wire.h"
 
 enum { PEER_WIRE_VNODE = 63 };
 extern const uint8_t peer_wire_state[5];

@@ -23,9 +23,9 @@
 #include <stdint.h>
 
 #include "client/protocol/wire.h"
-#include "node/cluster/inspect.h"
-#include "node/cluster/peer_wire.h"
-#include "node/cluster/shard.h"
+#include "node/cluster/shard/inspect.h"
+#include "node/cluster/shard/shard.h"
+#include "node/cluster/wire/peer_wire.h"
 
 #define LAB_MS       INT64_C(1000000)
 #define LAB_START_NS (INT64_C(1700000000) * 1000 * LAB_MS)

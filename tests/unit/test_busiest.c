@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/busiest.h"
+#include "node/cluster/model/busiest.h"
 
 #define MS INT64_C(1000000)
 

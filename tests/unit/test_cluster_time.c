@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/cluster_time.h"
+#include "node/cluster/clock/cluster_time.h"
 
 #define MS  INT64_C(1000000)
 #define S   (1000 * MS)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/control_state.h"
+#include "node/cluster/control/control_state.h"
 #include "tests/unit/support_control.h"
 
 static bool same_cluster(const struct net *net, uint32_t a, uint32_t b)

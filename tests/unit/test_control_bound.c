@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/control_answer.h"
+#include "node/cluster/operator/control_answer.h"
 #include "tests/unit/support_tokens.h"
 
 struct said {

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "client/protocol/wire.h"
-#include "node/cluster/control_state.h"
+#include "node/cluster/control/control_state.h"
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 

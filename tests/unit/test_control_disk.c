@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/control_state.h"
+#include "node/cluster/control/control_state.h"
 #include "tests/unit/support_control.h"
 
 enum { TURNS = 60 };

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "client/protocol/wire.h"
-#include "node/cluster/control_state.h"
-#include "node/cluster/settings.h"
+#include "node/cluster/configstore/settings.h"
+#include "node/cluster/control/control_state.h"
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/control_state.h"
-#include "node/cluster/settings.h"
+#include "node/cluster/configstore/settings.h"
+#include "node/cluster/control/control_state.h"
 #include "tests/unit/support_control.h"
 
 enum { LINES_MAX = 32, MANY = 30 };

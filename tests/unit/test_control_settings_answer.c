@@ -11,9 +11,9 @@
 #include <zlib.h>
 
 #include "client/protocol/wire.h"
-#include "node/cluster/control_state.h"
-#include "node/cluster/usage_book.h"
-#include "node/policy/blocks.h"
+#include "node/cluster/configstore/block_record.h"
+#include "node/cluster/control/control_state.h"
+#include "node/cluster/usage/usage_book.h"
 #include "node/policy/packed.h"
 #include "node/policy/people.h"
 #include "tests/unit/support_control.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/control.h"
+#include "node/cluster/control/control.h"
 #include "tests/unit/support_control.h"
 
 /* n1, n2 and n3, and another n2, of id 9 and the last number, which has been there for `ns`. */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/credible.h"
+#include "node/cluster/peer/credible.h"
 #include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/effects.h"
+#include "node/cluster/model/effects.h"
 #include "tests/unit/support_death.h"
 
 static int set_up(void **state)

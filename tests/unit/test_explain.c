@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/explain.h"
+#include "node/cluster/admission/explain.h"
 #include "tests/unit/support_shard.h"
 
 static const char rules[] =

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/peer_wire.h"
+#include "node/cluster/wire/peer_wire.h"
 #include "node/runtime/failure.h"
 
 enum { FRAME_LEN = 1024 };

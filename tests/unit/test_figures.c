@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/control_state.h"
-#include "node/cluster/figures.h"
+#include "node/cluster/control/control_state.h"
+#include "node/cluster/control/figures.h"
 #include "tests/unit/support_control.h"
 
 #define SECOND INT64_C(1000000000)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/first_time.h"
+#include "node/cluster/clock/first_time.h"
 
 #define MS   INT64_C(1000000)
 #define S    (1000 * MS)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/guard.h"
+#include "node/cluster/model/guard.h"
 
 static struct term term_of(uint64_t number, uint64_t writer)
 {

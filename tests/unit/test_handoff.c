@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/inspect.h"
+#include "node/cluster/shard/inspect.h"
 #include "node/cluster/shard_state.h"
 #include "tests/unit/support_disk.h"
 #include "tests/unit/support_limit.h"
@@ -404,7 +404,7 @@ static void the_end_of_a_pass_ends_no_copy_of_another_peer(void **state)
     const uint16_t other = copied_vnode->links[1].peer;
     use_keys(lab);
     shard->options.handoff_rate = 1; /* the copy stands still */
-    handoff_charge(shard, 1000);
+    channel_charge(shard, 1000);
     stream_restart_link(shard, vnode, link);
     lab_run(lab, 2 * LAB_MS);
     assert_int_equal(copied_vnode->links[link].phase, LINK_COPYING);

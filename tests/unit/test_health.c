@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/control_state.h"
-#include "node/cluster/health.h"
+#include "node/cluster/control/control_state.h"
+#include "node/cluster/control/health.h"
 #include "tests/unit/support_control.h"
 
 #define MS     INT64_C(1000000)

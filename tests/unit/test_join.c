@@ -11,7 +11,7 @@
 
 #include "base/mp.h"
 #include "base/random.h"
-#include "node/cluster/join.h"
+#include "node/cluster/wire/join.h"
 
 enum { BUFFER_LEN = 1024 };
 

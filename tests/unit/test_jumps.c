@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/control_state.h"
+#include "node/cluster/control/control_state.h"
 #include "tests/unit/support_control.h"
 
 enum { HALF_AN_HOUR_MS = 1800000 };

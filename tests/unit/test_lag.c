@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/lag.h"
+#include "node/cluster/model/lag.h"
 
 enum { TIMES = 1000, ROUNDS = 200 };
 

@@ -11,7 +11,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/pools.h"
+#include "node/cluster/admission/pools.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 #include "tests/unit/support_flows.h"
 #include "tests/unit/support_shard.h"

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 #include "tests/unit/support_flows.h"
 #include "tests/unit/support_shard.h"

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "gossip/swim_internal.h"
-#include "node/cluster/control_state.h"
+#include "node/cluster/control/control_state.h"
 #include "tests/unit/support_control.h"
 
 /* Starts the next node, which seeds node 0. */

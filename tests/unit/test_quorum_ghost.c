@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/vnodes_state.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/majority.h"
 #include "tests/unit/support_shard.h"
 
 static const char RULES[] =

@@ -20,7 +20,7 @@
 
 #include "base/mp.h"
 #include "base/random.h"
-#include "node/cluster/register.h"
+#include "node/cluster/consensus/register.h"
 #include "tests/unit/support_effort.h"
 
 #define MS INT64_C(1000000)

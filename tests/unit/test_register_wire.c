@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/register_wire.h"
+#include "node/cluster/consensus/register_wire.h"
 
 static const uint8_t VALUE[] = "a configuration";
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/usage_tally.h"
+#include "node/cluster/model/usage_tally.h"
 #include "node/policy/api_keys.h"
 #include "node/policy/people.h"
 #include "node/policy/policy_join.h"

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "node/cluster/reserve.h"
+#include "node/cluster/dedup/reserve.h"
 #include "tests/unit/support_peer_wire.h"
 
 enum { SETS = 64, ENTRIES = SETS * RETRY_WAYS, VNODES = 4, VNODE = 1 };

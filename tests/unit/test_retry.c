@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/retry.h"
+#include "node/cluster/dedup/retry.h"
 
 #define NOW_NS INT64_C(1700000000000000000)
 #define MS_NS  INT64_C(1000000)

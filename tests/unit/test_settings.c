@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/control_state.h"
+#include "node/cluster/control/control_state.h"
 #include "node/policy/blocks.h"
 #include "tests/unit/support_control.h"
 

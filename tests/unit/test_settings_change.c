@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/settings_wire.h"
+#include "node/cluster/configstore/settings_wire.h"
 
 enum { ROOM = 8192, ROUNDS = 20000 };
 

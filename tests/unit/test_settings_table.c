@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/settings_table.h"
+#include "node/cluster/configstore/settings_table.h"
 
 enum { NAMES = 40, ROUNDS = 100000, CHECK_EVERY = 5000 };
 

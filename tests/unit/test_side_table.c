@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/side_table.h"
+#include "node/cluster/reconcile/side_table.h"
 
 enum { VNODES = 4, BYTES = 16 << 10, CELLS = BYTES / 64, MODEL_IDS = 24, LEN_MAX = 200 };
 

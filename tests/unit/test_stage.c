@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/stage.h"
+#include "node/cluster/writeback/stage.h"
 
 enum { MAX = 1000, VNODES = 4096 };
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/vnodes_state.h"
+#include "node/cluster/election/election.h"
 #include "node/limit/engine.h"
 #include "node/limit/table.h"
 #include "tests/unit/support_limit.h"

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/term.h"
+#include "node/cluster/model/term.h"
 
 static struct term make(uint64_t epoch, uint64_t number, uint64_t writer)
 {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/usage_book.h"
+#include "node/cluster/usage/usage_book.h"
 
 #define DAY_MS UINT64_C(86400000)
 #define MAY_31 (UINT64_C(20604) * DAY_MS) /* of 2026 */

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/cluster/usage_tally.h"
+#include "node/cluster/model/usage_tally.h"
 
 enum { PEOPLE = 500, REQUESTS = 20000 };
 

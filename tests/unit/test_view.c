@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/view.h"
+#include "node/cluster/model/view.h"
 
 enum { VNODES = 64, MEMBERS = 4 };
 

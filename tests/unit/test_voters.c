@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/control_state.h"
+#include "node/cluster/control/control_state.h"
 #include "tests/unit/support_control.h"
 
 /* Starts a node of `id` in `zone`, which seeds `seed`, or nobody if it is the first. */

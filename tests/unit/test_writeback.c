@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "node/cluster/election/election.h"
 #include "node/cluster/shard_state.h"
-#include "node/cluster/vnodes_state.h"
 #include "tests/unit/support_shard.h"
 
 enum { WRITES = 64, BYTES = 1 << 20 };

@@ -1,0 +1,258 @@
+/* figures.c - a node's figures: taking, telling, showing; figures.h is the contract. Pure. */
+#include "node/cluster/control/figures.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mp.h"
+#include "base/sat.h"
+
+enum {
+    FIELDS = 7, /* without the rules */
+    RULE_FIELDS = 3,
+    FIGURES_READ_MAX = 64,
+    RULES_READ_MAX = 32,
+    TOKENS_MAX = FIELDS + FIGURES_READ_MAX + RULES_READ_MAX * (RULE_FIELDS + 2) + 8,
+    MILLI = 1000,
+    RULES_TAKEN_MAX = 4 * BUSIEST_TRACKED
+};
+
+#define SECOND_NS INT64_C(1000000000)
+#define RECENT_NS (3 * SECOND_NS)
+
+static_assert((int)FIGURES <= (int)FIGURES_READ_MAX, "a reader takes what a writer puts");
+
+static const char *const names[FIGURES] = {
+    [FIGURE_UPTIME_MS] = "uptime_ms",
+    [FIGURE_CHECKS] = "checks",
+    [FIGURE_ALLOWED] = "allowed",
+    [FIGURE_DENIED] = "denied",
+    [FIGURE_CHECKS_RATE] = "checks_per_s",
+    [FIGURE_ALLOWED_RATE] = "allowed_per_s",
+    [FIGURE_DENIED_RATE] = "denied_per_s",
+    [FIGURE_BUSY_RATE] = "busy_per_s",
+    [FIGURE_ACK_P99_US] = "ack_p99_us",
+    [FIGURE_SLOTS] = "slots",
+    [FIGURE_SLOTS_MAX] = "slots_max",
+    [FIGURE_MEMORY_MAX] = "memory_max_bytes",
+    [FIGURE_FLUSH_LAG_MS] = "flush_lag_ms",
+    [FIGURE_STORE_USED] = "store_used_bytes",
+    [FIGURE_STORE_MOST] = "store_most_bytes",
+    [FIGURE_EPHEMERAL] = "ephemeral",
+    [FIGURE_OVER_TOKENS] = "over_tokens",
+    [FIGURE_DECIDES] = "vnodes_deciding",
+    [FIGURE_CUT_OFF] = "vnodes_cut_off",
+    [FIGURE_INCOMPLETE] = "vnodes_incomplete",
+};
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+static void add_shard(uint64_t *values, const struct shard_stats *stats)
+{
+    values[FIGURE_CHECKS] += stats->checks;
+    values[FIGURE_ALLOWED] += stats->allowed;
+    values[FIGURE_DENIED] += stats->denied;
+    values[FIGURE_SLOTS] += stats->slots;
+    values[FIGURE_SLOTS_MAX] += stats->slots_max;
+    values[FIGURE_OVER_TOKENS] += stats->over_tokens;
+    values[FIGURE_DECIDES] += stats->vnodes_deciding;
+    values[FIGURE_CUT_OFF] += stats->vnodes_cut_off;
+    values[FIGURE_INCOMPLETE] += stats->vnodes_incomplete;
+}
+
+/* Thousandths a second. A count that fell is of another process's life. */
+static uint64_t rate(uint64_t now, uint64_t before, int64_t span_ns)
+{
+    if (now < before)
+        return 0;
+    return sat_muldiv(now - before, (uint64_t)SECOND_NS * MILLI, (uint64_t)span_ns);
+}
+
+static void take_rates(struct figures_meter *meter, uint64_t busy, int64_t now_ns)
+{
+    uint64_t *values = meter->now.values;
+    const int64_t span_ns = now_ns - meter->taken_ns;
+    if (meter->taken_ns != 0 && span_ns >= 0 && span_ns < SECOND_NS)
+        return;
+    if (meter->taken_ns != 0 && span_ns > 0) {
+        values[FIGURE_CHECKS_RATE] = rate(values[FIGURE_CHECKS], meter->checks, span_ns);
+        values[FIGURE_ALLOWED_RATE] = rate(values[FIGURE_ALLOWED], meter->allowed, span_ns);
+        values[FIGURE_DENIED_RATE] = rate(values[FIGURE_DENIED], meter->denied, span_ns);
+        values[FIGURE_BUSY_RATE] = rate(busy, meter->busy, span_ns);
+    }
+    meter->taken_ns = now_ns;
+    meter->checks = values[FIGURE_CHECKS];
+    meter->allowed = values[FIGURE_ALLOWED];
+    meter->denied = values[FIGURE_DENIED];
+    meter->busy = busy;
+}
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+uint32_t figures_add_rule(struct figures_rule *list, uint32_t count, uint32_t max,
+                          const struct figures_rule *rule)
+{
+    struct figures_rule sum = *rule;
+    uint32_t at = 0;
+    while (at < count && strcmp(list[at].name, rule->name) != 0)
+        at++;
+    if (at < count) {
+        sum.checks_rate += list[at].checks_rate;
+        sum.denied_rate += list[at].denied_rate;
+    } else if (count < max) {
+        count++;
+    } else if (list[max - 1].checks_rate >= rule->checks_rate) {
+        return count;
+    } else {
+        at = max - 1;
+    }
+    for (; at > 0 && list[at - 1].checks_rate < sum.checks_rate; at--)
+        list[at] = list[at - 1];
+    list[at] = sum;
+    return count;
+}
+
+/* The counts of a shard that are of the last second or two, and how long they took; NULL: none. */
+static const struct busiest_counts *recent(const struct shard_stats *stats, int64_t *span_ns)
+{
+    const struct busiest *busiest = &stats->busiest;
+    const int64_t age_ns = stats->taken_ns - busiest->begun_ns;
+    *span_ns = age_ns;
+    if (busiest->begun_ns == 0 || age_ns < 0 || age_ns >= RECENT_NS)
+        return NULL;
+    if (age_ns >= SECOND_NS || busiest->span_ns == 0)
+        return age_ns > 0 ? &busiest->now : NULL;
+    *span_ns = busiest->span_ns;
+    return &busiest->last;
+}
+
+static void take_rules(struct figures *figures, const struct control_report *report)
+{
+    struct figures_rule all[RULES_TAKEN_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < report->shard_count && report->policy != NULL; i++) {
+        int64_t span_ns;
+        const struct busiest_counts *counts = recent(&report->shards[i], &span_ns);
+        if (counts == NULL || report->shards[i].busiest.digest != policy_digest(report->policy))
+            continue;
+        for (uint32_t k = 0; k < counts->count; k++) {
+            struct figures_rule rule;
+            if (counts->ranks[k] >= policy_rule_count(report->policy))
+                continue;
+            (void)snprintf(rule.name, sizeof rule.name, "%s",
+                           policy_rule_at(report->policy, counts->ranks[k])->name.data);
+            rule.checks_rate = rate(counts->checks[k], 0, span_ns);
+            rule.denied_rate = rate(counts->denied[k], 0, span_ns);
+            count = figures_add_rule(all, count, RULES_TAKEN_MAX, &rule);
+        }
+    }
+    figures->rule_count = count < FIGURES_RULES ? count : FIGURES_RULES;
+    memcpy(figures->rules, all, figures->rule_count * sizeof *all);
+}
+
+void figures_take(struct figures_meter *meter, const struct control_report *report, int64_t now_ns)
+{
+    const struct figures before = meter->now;
+    uint64_t *values = meter->now.values;
+    struct lag lag = {.max_ns = 0};
+    uint64_t busy = 0;
+    memset(values, 0, sizeof meter->now.values);
+    for (uint32_t i = 0; i < report->shard_count; i++) {
+        add_shard(values, &report->shards[i]);
+        lag_join(&lag, &report->shards[i].lag);
+        busy += report->shards[i].busy;
+    }
+    for (int i = FIGURE_CHECKS_RATE; i <= FIGURE_BUSY_RATE; i++)
+        values[i] = before.values[i];
+    const int64_t uptime_ns = now_ns - report->started_ns;
+    values[FIGURE_UPTIME_MS] = uptime_ns > 0 ? (uint64_t)uptime_ns / 1000000 : 0;
+    values[FIGURE_ACK_P99_US] = (uint64_t)lag_quantile_ns(&lag, 990) / 1000;
+    values[FIGURE_MEMORY_MAX] = report->memory_max;
+    values[FIGURE_FLUSH_LAG_MS] = (uint64_t)report->flush_lag_ns / 1000000;
+    values[FIGURE_STORE_USED] = report->storage_used;
+    values[FIGURE_STORE_MOST] = report->storage_most;
+    values[FIGURE_EPHEMERAL] = report->storage != NULL && strcmp(report->storage, "ephemeral") == 0;
+    take_rates(meter, busy, now_ns);
+    take_rules(&meter->now, report);
+}
+
+/* ---- showing --------------------------------------------------------------------------------- */
+
+void figures_put(const struct figures *figures, struct mp_writer *writer)
+{
+    mp_put_map(writer, FIGURES_FIELDS);
+    for (int i = 0; i < FIGURES; i++) {
+        mp_put_str(writer, names[i]);
+        if (i >= FIGURE_CHECKS_RATE && i <= FIGURE_BUSY_RATE)
+            mp_put_real(writer, (double)figures->values[i] / MILLI);
+        else
+            mp_put_uint(writer, figures->values[i]);
+    }
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+int figures_encode(const struct figures_frame *frame, void *out, size_t capacity)
+{
+    const struct join_head head = {frame->type, frame->cluster_id, frame->sender, frame->address};
+    const int count = frame->type == FIGURES_TELL ? FIGURES : 0;
+    struct mp_writer writer;
+    const int error = join_begin(&writer, FIELDS + 1, &head, out, capacity);
+    if (error != 0)
+        return error;
+    mp_put_uint(&writer, frame->number);
+    mp_put_array(&writer, (size_t)count);
+    for (int i = 0; i < count; i++)
+        mp_put_uint(&writer, frame->figures.values[i]);
+    mp_put_array(&writer, frame->figures.rule_count);
+    for (uint32_t i = 0; i < frame->figures.rule_count; i++) {
+        const struct figures_rule *rule = &frame->figures.rules[i];
+        mp_put_array(&writer, RULE_FIELDS);
+        mp_put_str(&writer, rule->name);
+        mp_put_uint(&writer, rule->checks_rate);
+        mp_put_uint(&writer, rule->denied_rate);
+    }
+    return join_end(&writer);
+}
+
+static void get_rules(struct mp_cursor *cursor, struct figures *figures)
+{
+    const uint32_t count = mp_get_array(cursor);
+    for (uint32_t i = 0; i < count && !cursor->failed; i++) {
+        struct figures_rule rule;
+        const uint32_t fields = mp_get_array(cursor);
+        if (fields < RULE_FIELDS)
+            cursor->failed = true;
+        mp_copy_str(cursor, rule.name, sizeof rule.name);
+        rule.checks_rate = mp_get_uint(cursor);
+        rule.denied_rate = mp_get_uint(cursor);
+        for (uint32_t k = RULE_FIELDS; k < fields && !cursor->failed; k++)
+            mp_skip(cursor);
+        if (!cursor->failed && figures->rule_count < FIGURES_RULES)
+            figures->rules[figures->rule_count++] = rule;
+    }
+}
+
+int figures_decode(const void *bytes, size_t len, struct figures_frame *frame)
+{
+    struct mp_token tokens[TOKENS_MAX];
+    struct mp_cursor cursor;
+    memset(frame, 0, sizeof *frame);
+    const int error = join_open(bytes, len, FIELDS, tokens, TOKENS_MAX, &cursor);
+    if (error != 0)
+        return error;
+    const uint64_t type = join_get_head(&cursor, frame->cluster_id, &frame->sender, frame->address);
+    frame->number = mp_get_uint(&cursor);
+    const uint32_t count = mp_get_array(&cursor);
+    for (uint32_t i = 0; i < count && i < FIGURES && !cursor.failed; i++)
+        frame->figures.values[i] = mp_get_uint(&cursor);
+    for (uint32_t i = FIGURES; i < count && !cursor.failed; i++)
+        mp_skip(&cursor);
+    if (mp_peek_type(&cursor) == MP_ARRAY)
+        get_rules(&cursor, &frame->figures);
+    if (cursor.failed || type < FIGURES_ASK || type >= FIGURES_TYPE_END ||
+        (type == FIGURES_TELL && count == 0))
+        return TG_EPROTOCOL;
+    frame->type = (enum figures_type)type;
+    return 0;
+}

@@ -1,0 +1,108 @@
+/* figures.h - how one node is doing, in a row of numbers that it tells whoever is asked by people.
+ *
+ *   report --figures_take--> numbers of now, and rates by the difference to a second ago
+ *
+ *   asked node    ASK    random number         -->  each living member, once a second while
+ *                                                   somebody looks
+ *                 TELL   that number, figures  <--
+ *
+ * A frame is the byte 0xc1, as of join.h, whose types these continue, and one msgpack array:
+ *
+ *   [version, type, cluster id, sender, address to answer, number, [figure, ...],
+ *    [[rule, checks, denied], ...]]
+ *
+ * F1  The order of figures is that of enum figure, and only grows: what a sender does not know is
+ *     missing at the end, and what a receiver does not know is stepped over.
+ * F2  An answer counts by the number of its question, and for its sender alone.
+ *
+ * Pure.
+ */
+#ifndef NODE_CLUSTER_CONTROL_FIGURES_H
+#define NODE_CLUSTER_CONTROL_FIGURES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/cluster/control/control.h"
+#include "node/cluster/wire/join.h"
+
+/* Rates are in thousandths a second: they are whole numbers on the wire. */
+enum figure {
+    FIGURE_UPTIME_MS,
+    FIGURE_CHECKS, /* decided there */
+    FIGURE_ALLOWED,
+    FIGURE_DENIED,
+    FIGURE_CHECKS_RATE,
+    FIGURE_ALLOWED_RATE,
+    FIGURE_DENIED_RATE,
+    FIGURE_BUSY_RATE,  /* refused for want of room */
+    FIGURE_ACK_P99_US, /* from a grant to the first replica's acknowledgement */
+    FIGURE_SLOTS,      /* keys in memory, and the places for them */
+    FIGURE_SLOTS_MAX,
+    FIGURE_MEMORY_MAX,   /* bytes, --memory */
+    FIGURE_FLUSH_LAG_MS, /* age of the oldest change that is not on disk */
+    FIGURE_STORE_USED,
+    FIGURE_STORE_MOST,
+    FIGURE_EPHEMERAL,   /* 1: it keeps nothing on disk */
+    FIGURE_OVER_TOKENS, /* could be admitted too much now */
+    FIGURE_DECIDES,     /* vnodes */
+    FIGURE_CUT_OFF,     /* of them without another replica in reach */
+    FIGURE_INCOMPLETE,  /* of them of which a replica has no whole copy */
+    FIGURES
+};
+
+enum { FIGURES_RULES = 5, FIGURES_NAME_LEN = POLICY_NAME_LEN_MAX + 1 };
+
+struct figures_rule {
+    char name[FIGURES_NAME_LEN];
+    uint64_t checks_rate; /* of a second or two, by this rule */
+    uint64_t denied_rate;
+};
+
+struct figures {
+    uint64_t values[FIGURES];
+    uint32_t rule_count;
+    struct figures_rule rules[FIGURES_RULES]; /* that answer most, the first one most often */
+};
+
+/* Adds what a rule answers elsewhere to a list of at most `max`, in order; returns how many. */
+uint32_t figures_add_rule(struct figures_rule *list, uint32_t count, uint32_t max,
+                          const struct figures_rule *rule);
+
+/* Figures of one node, and what its rates are reckoned from; zeroed to begin with. */
+struct figures_meter {
+    struct figures now;
+    int64_t taken_ns; /* when the rates were taken; 0: not yet */
+    uint64_t checks;  /* at that time */
+    uint64_t allowed;
+    uint64_t denied;
+    uint64_t busy;
+};
+
+/* Takes a report of `now_ns`; rates are of a second at least. */
+void figures_take(struct figures_meter *meter, const struct control_report *report, int64_t now_ns);
+
+struct mp_writer;
+/* Puts the figures as a map by name, with rates as numbers a second; returns how many fields. */
+enum { FIGURES_FIELDS = FIGURES };
+void figures_put(const struct figures *figures, struct mp_writer *writer);
+
+enum figures_type { FIGURES_ASK = JOIN_CONFIG + 64, FIGURES_TELL, FIGURES_TYPE_END };
+
+struct figures_frame {
+    enum figures_type type;
+    uint8_t cluster_id[CONTROL_CLUSTER_ID_LEN];
+    uint64_t sender;
+    char address[VIEW_TEXT_LEN];
+    uint64_t number;
+    struct figures figures; /* of a TELL */
+};
+
+enum { FIGURES_FRAME_MAX = 512 + FIGURES_RULES * (POLICY_NAME_LEN_MAX + 32) };
+
+/* Length, or TG_ETOOBIG. */
+MUST_USE int figures_encode(const struct figures_frame *frame, void *out, size_t capacity);
+/* 0, TG_EPROTOCOL (also: another message of join.h), TG_EVERSION. */
+MUST_USE int figures_decode(const void *bytes, size_t len, struct figures_frame *frame);
+
+#endif

@@ -1,0 +1,864 @@
+/* purses.c - consistency `any`: a node decides on tokens that it holds, without asking.
+ *
+ * A shard that is asked for a key is a holder of its tokens, as a client
+ * may be (node/limit/leased.c): it has a lease of the key's decider, and admits checks with that,
+ * by itself. The lease lasts a second; when half of its tokens or of its time is gone, the next is
+ * asked for beside what is decided, as large as what was asked for lately, and what is left of the
+ * old one goes back. So no check waits for another node while the tokens last.
+ *
+ *     check --> tokens left? --yes--> allowed here
+ *                  | no
+ *               denied lately? --yes--> denied here
+ *                  | no
+ *               decider: a check that is told when a majority knows it; out of reach: on_failure
+ *
+ *     first check: none     second within a second: LEASE     half gone: LEASE, then RELEASE
+ *     |--|------------------|-----[ tokens ]------------------[ tokens ]-------- ...
+ *                                                   nothing asked for since: RELEASE alone
+ *
+ * U1  What is admitted here was taken out of the limit before, and counts in it until the lease has
+ *     ended for the decider: a release states what was used; expired is spent. So all nodes
+ *     together admit what the limit allows, whoever dies and however the network splits.
+ * U2  Nothing is taken of a lease after its end as this node must reckon it: from before it was
+ *     asked for, less a 64th and a millisecond, for clocks are not alike (PROTOCOL.md).
+ * U3  A lease is released once, and nothing is taken of it after that.
+ * U4  A repeated check gets the answer that this shard gave it first (retry.h), or the decider
+ *     (firsts.h). What this shard admitted by tokens may, repeated through another node, be charged
+ *     twice, and is then admitted by the tokens of that one.
+ * U5  PURSES_MAX keys; a key that finds no room, or is asked for less than PURSES_HOT times a
+ *     second, is asked of its decider: to take tokens for one check would take them from others.
+ * U6  A denial is believed until it can change by itself, PURSES_DENIAL_NS at most: others may give
+ *     back meanwhile. A refund or reset through this shard ends that belief, and gives back what is
+ *     held: of what was admitted here the decider hears with the release, ahead of it, and can give
+ *     back only what it has counted.
+ * U11 The key's decider is a holder as well, and has its tokens of itself: what it admitted at once
+ *     and by its own count would be forgotten if it died before its replicas knew. So no check is
+ *     admitted but by tokens that a majority knows to be gone, or it waits until a majority knows
+ *     it (T6 of holds.c). A decider that is alone by plan, or without a majority, just decides.
+ *
+ * Of a rule with scope `global` whose home is another region (abroad.c) the decider of the key in
+ * this region is the holder, and the home's decider who is asked. That is far away, so a check is
+ * decided there only if it finds no room for its key here: the first one asks for a lease, and
+ * waits for it; a lease is for as long as the way there and back needs a few times (ahead_ns), and
+ * the next is asked for before it could run out; and when an answer gave less than was asked for,
+ * what finds no tokens is denied at once, as the limit is being used up. Each ask says how many
+ * tokens a second callers want here: what is not enough for all is dealt out by that (shares.c).
+ * U1 - U3 hold as they are.
+ *
+ * U7  A key whose home has changed is asked for at the new one alone; what is held of the old one
+ *     goes back there, and what comes of it late is released unused.
+ * U8  A check of several rules is undone exactly while the lease lasts that it took from. Of one
+ *     that has ended its use was told already, and stays.
+ * U9  No tokens are asked for that can be of no use: a check counts as a demand for what its limits
+ *     can ever give, and for none if it is content with no less than more.
+ * U10 Only the first checks of a key wait for its home, and those for more than a lease is: where
+ *     tokens are held, and have run out before the next ones came, a check is denied at once, and
+ *     told when these are due.
+ */
+#include "node/cluster/lease/purses.h"
+#include "node/cluster/dedup/lease_id.h"
+#include "node/cluster/partition/vnodes.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/sat.h"
+#include "node/cluster/admission/decide.h"
+#include "node/cluster/shard_state.h"
+
+int purses_init(struct shard *shard)
+{
+    struct purses *purses = &shard->purses;
+    uint8_t bytes[20];
+    struct bytes_writer writer;
+    bytes_writer_init(&writer, bytes, sizeof bytes);
+    bytes_put_u64(&writer, shard->options.node_id);
+    bytes_put_u64(&writer, shard->options.boot);
+    bytes_put_u32(&writer, shard->options.shard);
+    purses->session = hash64(&shard->options.secret, bytes, writer.len);
+    purses->list = alloc_get(shard->allocator, PURSES_MAX * sizeof *purses->list);
+    return purses->list != NULL ? 0 : TG_ENOMEM;
+}
+
+void purses_fini(struct shard *shard)
+{
+    alloc_put(shard->allocator, shard->purses.list, PURSES_MAX * sizeof *shard->purses.list);
+}
+
+/* ---- purses ---------------------------------------------------------------------------------- */
+
+static bool is_busy(const struct purse *purse)
+{
+    return purse->lease != 0 || purse->asking != 0;
+}
+
+static struct purse *set_of(const struct shard *shard, struct hash128 id)
+{
+    const uint64_t set = hash_mix64(id.lo ^ id.hi) % (PURSES_MAX / PURSES_WAYS);
+    return &shard->purses.list[set * PURSES_WAYS];
+}
+
+static struct purse *find(const struct shard *shard, struct hash128 id)
+{
+    struct purse *set = set_of(shard, id);
+    for (uint32_t i = 0; i < PURSES_WAYS; i++)
+        if (set[i].known && hash128_equal(set[i].id, id))
+            return &set[i];
+    return NULL;
+}
+
+/* A purse for the key, in the place of the one that nobody has asked for longest; NULL: all are
+ * busy. */
+static struct purse *make(const struct shard *shard, const struct forward *forward)
+{
+    struct purse *set = set_of(shard, forward->ids[0]);
+    struct purse *best = NULL;
+    for (uint32_t i = 0; i < PURSES_WAYS; i++)
+        if (!is_busy(&set[i]) && (best == NULL || set[i].seen_ns < best->seen_ns))
+            best = &set[i];
+    if (best == NULL)
+        return NULL;
+    *best = (struct purse){.known = true, .id = forward->ids[0], .since_ns = shard->now_ns};
+    best->forward = *forward;
+    return best;
+}
+
+/* What can be taken now (U2). */
+static uint64_t left_in(const struct shard *shard, const struct purse *purse)
+{
+    return purse->lease != 0 && shard->now_ns < purse->until_ns ? purse->granted - purse->used : 0;
+}
+
+/* Counts those that have something under way, after one may have changed. */
+static void note_busy(struct shard *shard, const struct purse *purse, bool was_busy)
+{
+    struct purses *purses = &shard->purses;
+    if (purses->busy == 0 && is_busy(purse))
+        purses->next_ns = shard->now_ns + PURSES_STEP_NS;
+    purses->busy = purses->busy + is_busy(purse) - was_busy;
+}
+
+/* The least that the check is content with. */
+static uint64_t least_of(const struct forward *forward)
+{
+    const bool at_most = (forward->flags & FORWARD_AT_MOST) != 0;
+    return at_most && forward->cost > 0 ? 1 : forward->cost;
+}
+
+/* The most that its limits can ever give. */
+static uint64_t most_of(const struct forward *forward)
+{
+    uint64_t most = LIMIT_COUNT_MAX;
+    for (uint32_t i = 0; i < forward->limit_count; i++) {
+        const uint64_t capacity = limit_capacity(&forward->limits[i]);
+        most = capacity < most ? capacity : most;
+    }
+    return most;
+}
+
+static void note_demand(const struct shard *shard, struct purse *purse,
+                        const struct forward *forward, uint64_t most)
+{
+    if (purse->lease == 0 && shard->now_ns - purse->since_ns > LIMIT_LEASE_NS) {
+        purse->since_ns = shard->now_ns;
+        purse->asked = purse->asked_before = 0;
+        purse->span_before_ns = 0;
+        purse->checks = 0;
+    }
+    purse->forward = *forward; /* limits may have changed with the rules */
+    purse->seen_ns = shard->now_ns;
+    purse->asked = sat_addu(purse->asked, forward->cost < most ? forward->cost : most);
+    purse->checks += purse->checks < UINT32_MAX;
+}
+
+/* ---- leases ---------------------------------------------------------------------------------- */
+
+/* Sends what is about a lease, as the key is asked for. False: there is no room. */
+static bool send(struct shard *shard, const struct purse *purse, struct forward *forward,
+                 uint16_t caller, struct effects *effects)
+{
+    if (shard->parts.used >= SHARD_UNDO_PARTS_MAX)
+        return false;
+    forward->retry = (struct retry_key){shard->purses.session, shard->purses.seq, 0, 0};
+    forward->vnode = purse->forward.vnode;
+    forward->home = purse->forward.home;
+    forward->rules = purse->forward.rules;
+    forward->limit_count = purse->forward.limit_count;
+    memcpy(forward->ids, purse->forward.ids, sizeof forward->ids);
+    memcpy(forward->limits, purse->forward.limits, sizeof forward->limits);
+    const int64_t patience_ns = forward->home != 0 ? PURSES_ABROAD_NS : PURSES_PATIENCE_NS;
+    const uint32_t index = parts_new(shard, forward, shard->now_ns + patience_ns);
+    if (index == POOL_NONE)
+        return false;
+    parts_at(shard, index)->purse = caller;
+    parts_dispatch(shard, index, effects);
+    return true;
+}
+
+/* U3 */
+static void release(struct shard *shard, const struct purse *purse, uint64_t lease, uint64_t used,
+                    struct effects *effects)
+{
+    struct forward forward = {.operation = OPERATION_RELEASE, .flags = FORWARD_HOLD};
+    forward.cost = lease;
+    forward.used = used;
+    shard->purses.seq++;
+    (void)send(shard, purse, &forward, PURSE_RETURN, effects); /* else it ends by itself: spent */
+}
+
+/* Nothing is taken of the lease any more. What was not used goes back. */
+static void end_lease(struct shard *shard, struct purse *purse, struct effects *effects)
+{
+    const uint64_t lease = purse->lease;
+    purse->lease = 0;
+    if (shard->now_ns < purse->until_ns) /* else it is spent */
+        release(shard, purse, lease, purse->used, effects);
+}
+
+static bool is_global(const struct purse *purse)
+{
+    return purse->forward.home != 0;
+}
+
+/* For how long tokens are asked for. A lease of another region is replaced when half of it is gone,
+ * so that half is to last until the next has come; it is no larger, for what is out is not for
+ * others. */
+static int64_t ahead_ns(const struct shard *shard, const struct purse *purse)
+{
+    if (!is_global(purse))
+        return LIMIT_LEASE_NS;
+    const int64_t ahead_ns = 4 * abroad_rtt_ns(shard, purse->forward.home);
+    return ahead_ns < PURSES_AHEAD_NS       ? PURSES_AHEAD_NS
+           : ahead_ns > PURSES_AHEAD_MAX_NS ? PURSES_AHEAD_MAX_NS
+                                            : ahead_ns;
+}
+
+/* What the limits give in so long, a quarter of it, or a part of what they can give at once: the
+ * least that is asked for, as demand may come from another region in a moment. */
+static uint64_t guess_of(const struct purse *purse, int64_t span_ns)
+{
+    uint64_t guess = LIMIT_COUNT_MAX;
+    for (uint32_t i = 0; i < purse->forward.limit_count; i++) {
+        const struct limit *limit = &purse->forward.limits[i];
+        uint64_t gives = sat_muldiv(limit->count, (uint64_t)span_ns / 4, limit->window_ns);
+        const uint64_t part =
+            limit_capacity(limit) / (purse->granted == 0 ? PURSES_FIRST : PURSES_GUESS);
+        gives = gives > part ? gives : part;
+        guess = gives < guess ? gives : guess;
+    }
+    return guess;
+}
+
+/* What the key is going to be asked for within `lasts_ns`, as far as the last moments tell. */
+static uint64_t demand_in(const struct shard *shard, const struct purse *purse, int64_t lasts_ns)
+{
+    const int64_t least_ns = is_global(purse) ? ahead_ns(shard, purse) / 8 : PURSES_SPAN_NS;
+    int64_t span_ns = shard->now_ns - purse->since_ns + purse->span_before_ns;
+    span_ns = span_ns < least_ns ? least_ns : span_ns;
+    const uint64_t asked = sat_addu(purse->asked, purse->asked_before);
+    uint64_t demand = sat_muldiv_up(asked, (uint64_t)lasts_ns, (uint64_t)span_ns);
+    if (is_global(purse) && purse->lease == 0 && purse->checks < PURSES_HOT)
+        demand = asked;
+    demand = demand > 0 ? demand : 1;
+    return demand < LIMIT_COUNT_MAX ? demand : LIMIT_COUNT_MAX;
+}
+
+/* How many tokens are asked for. */
+static uint64_t demand_of(const struct shard *shard, const struct purse *purse)
+{
+    const int64_t lasts_ns = ahead_ns(shard, purse);
+    const uint64_t demand = demand_in(shard, purse, lasts_ns);
+    const uint64_t guess = is_global(purse) ? guess_of(purse, lasts_ns) : 0;
+    return guess > demand ? guess : demand;
+}
+
+/* How many a second callers ask for: what is not enough for all is dealt out by that (shares.c). */
+static uint64_t rate_of(const struct shard *shard, const struct purse *purse)
+{
+    const int64_t lasts_ns = ahead_ns(shard, purse);
+    return sat_muldiv_up(demand_in(shard, purse, lasts_ns), 1000 * MS, (uint64_t)lasts_ns);
+}
+
+static void ask(struct shard *shard, struct purse *purse, struct effects *effects)
+{
+    if (purse->asking != 0 || shard->now_ns < purse->rest_ns || shard->resigning ||
+        (is_global(purse) && abroad_lost(shard, purse->forward.home)))
+        return;
+    const bool was_busy = is_busy(purse);
+    struct forward forward = {.operation = OPERATION_LEASE,
+                              .flags = FORWARD_HOLD | FORWARD_AT_MOST,
+                              .cost = demand_of(shard, purse),
+                              .used = is_global(purse) ? rate_of(shard, purse) : 0};
+    if (purse->exact || (purse->need > 1 && purse->lease == 0 && purse->need >= forward.cost)) {
+        purse->exact = true;
+        forward.flags = FORWARD_HOLD;
+        forward.cost = purse->need;
+    }
+    purse->asked_for = forward.cost;
+    const struct retry_key key = {shard->purses.session, ++shard->purses.seq, 0, 0};
+    purse->asking = decide_lease_of(shard, &key);
+    purse->asking_ns = shard->now_ns;
+    purse->rest_ns = shard->now_ns + PURSES_STEP_NS;
+    note_busy(shard, purse, was_busy);
+    /* It may be answered within the call. */
+    if (send(shard, purse, &forward, (uint16_t)(1 + (purse - shard->purses.list)), effects))
+        return;
+    purse->asking = 0;
+    note_busy(shard, purse, true);
+}
+
+/* What a lease of another region tells of the key: whether more is to be had now. It is believed as
+ * long as a lease lasts, and told anew with each. */
+static void learn(struct shard *shard, struct purse *purse, const struct answer *answer,
+                  struct effects *effects)
+{
+    const bool exact = purse->exact;
+    const uint64_t got = answer->allowed ? answer->granted : 0;
+    purse->exact = false;
+    purse->denied_until_ns = 0;
+    if (got < purse->need && got > 0 && !exact) { /* what was got is part of what is left */
+        purse->exact = true;
+        purse->rest_ns = 0;
+        end_lease(shard, purse, effects);
+        purse->granted = purse->used = 0;
+        return;
+    }
+    if (got == 0 || (got < purse->asked_for && purse->asked_for > PURSES_SMALL)) {
+        purse->denied_cost = exact ? purse->need : 1;
+        purse->denied_until_ns = shard->now_ns + LIMIT_LEASE_NS;
+        purse->denied_retry_ns =
+            answer->retry_after_ns < 0 ? INT64_MAX : sat_add(shard->now_ns, answer->retry_after_ns);
+        purse->denial = (struct answer){.status = ANSWER_DECIDED,
+                                        .limit_index = answer->limit_index,
+                                        .limit = answer->limit,
+                                        .used = answer->limit,
+                                        .reset_after_ns = answer->reset_after_ns,
+                                        .retry_after_ns = answer->retry_after_ns};
+    }
+    purse->need = 0;
+}
+
+/* The decider's answer to `ask`. */
+static void receive(struct shard *shard, struct purse *purse, const struct answer *answer,
+                    struct effects *effects)
+{
+    const uint64_t lease = purse->asking;
+    const int64_t told_ns = answer->delay_ns;
+    const int64_t until_ns = purse->asking_ns + told_ns - told_ns / 64 - MS; /* U2 */
+    const bool granted = answer->status == ANSWER_DECIDED && answer->allowed && answer->granted > 0;
+    purse->asking = 0;
+    if (granted && shard->now_ns < until_ns && !shard->resigning) {
+        if (purse->lease != 0)
+            end_lease(shard, purse, effects);
+        purse->lease = lease;
+        purse->granted = answer->granted;
+        purse->used = 0;
+        purse->until_ns = until_ns;
+        purse->half_ns = purse->asking_ns + told_ns / 2;
+        purse->limit = answer->limit;
+        purse->limit_index = answer->limit_index;
+        purse->full_ns = sat_add(shard->now_ns, answer->reset_after_ns);
+        if (is_global(purse)) {
+            purse->asked_before = purse->asked;
+            purse->span_before_ns = shard->now_ns - purse->since_ns;
+        }
+        purse->since_ns = shard->now_ns;
+        purse->asked = purse->checks = 0;
+        purse->denied_until_ns = 0;
+        if (is_global(purse)) {
+            learn(shard, purse, answer, effects);
+            shard->stats.global_leases++;
+            shard->stats.global_tokens += answer->granted;
+        } else {
+            shard->stats.any_leases++;
+            shard->stats.any_tokens += answer->granted;
+        }
+        return;
+    }
+    /* It may be out though the answer did not come, or came too late. */
+    if (granted || answer->status == ANSWER_UNAVAILABLE)
+        release(shard, purse, lease, 0, effects);
+    int64_t rest_ns = PURSES_REST_NS;
+    if (answer->status == ANSWER_DECIDED && answer->retry_after_ns >= 0 &&
+        answer->retry_after_ns < rest_ns) /* there was nothing left */
+        rest_ns = answer->retry_after_ns;
+    purse->rest_ns = shard->now_ns + (rest_ns > PURSES_STEP_NS ? rest_ns : PURSES_STEP_NS);
+    if (is_global(purse) && answer->status == ANSWER_DECIDED)
+        learn(shard, purse, answer, effects);
+}
+
+void purses_answered(struct shard *shard, uint32_t part, struct effects *effects)
+{
+    const struct part *answered = parts_at(shard, part);
+    const struct answer answer = answered->answer;
+    const bool global = answered->forward.home != 0;
+    if (answered->purse == PURSE_RETURN) {
+        if (answer.status == ANSWER_DECIDED && global)
+            shard->stats.global_back += answer.granted;
+        else if (answer.status == ANSWER_DECIDED)
+            shard->stats.any_back += answer.granted;
+        return;
+    }
+    ASSERT(answered->purse > 0 && answered->purse <= PURSES_MAX);
+    struct purse *purse = &shard->purses.list[answered->purse - 1];
+    ASSERT(purse->asking != 0 && purse->asking == decide_lease(shard, &answered->forward));
+    if (answered->forward.home != purse->forward.home) { /* U7: it is of a home that was */
+        purse->asking = 0;
+        if (answer.status != ANSWER_DECIDED || answer.granted > 0)
+            release(shard, &(struct purse){.forward = answered->forward},
+                    decide_lease(shard, &answered->forward), 0, effects);
+    } else {
+        receive(shard, purse, &answer, effects);
+    }
+    shard->reroute_due = shard->reroute_due || global; /* checks wait for it */
+    note_busy(shard, purse, true);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static void fill_recalled(struct shard *shard, const struct purse *purse,
+                          const struct forward *forward, const struct retry_memory_entry *memory,
+                          struct answer *answer)
+{
+    answer->allowed = memory->allowed;
+    answer->granted = memory->granted;
+    answer->limit_index = memory->limit_index < forward->limit_count ? memory->limit_index : 0;
+    answer->retry_after_ns = memory->allowed ? 0 : PURSES_DENIAL_NS;
+    answer->limit = purse != NULL ? purse->limit : forward->limits[answer->limit_index].count;
+    answer->remaining = memory->allowed && purse != NULL ? left_in(shard, purse) : 0;
+    answer->used = sat_subu(answer->limit, answer->remaining);
+    shard->stats.retries_recalled++;
+}
+
+/* U4 */
+static bool recall(struct shard *shard, const struct purse *purse, const struct forward *forward,
+                   struct answer *answer)
+{
+    struct retry_memory_entry memory;
+    if (!retry_look(&shard->retries, &forward->retry, shard->now_ns, &memory))
+        return false;
+    fill_recalled(shard, purse, forward, &memory, answer);
+    return true;
+}
+
+/* Admits the check with tokens of the purse, if there are enough. */
+static bool take(struct shard *shard, struct purse *purse, const struct forward *forward,
+                 struct answer *answer)
+{
+    const uint64_t left = left_in(shard, purse);
+    if (left == 0 || forward->cost > left)
+        return false;
+    purse->used += forward->cost;
+    answer->allowed = true;
+    answer->granted = forward->cost;
+    answer->limit_index = purse->limit_index < forward->limit_count ? purse->limit_index : 0;
+    answer->limit = purse->limit;
+    answer->remaining = left - forward->cost;
+    answer->used = sat_subu(answer->limit, answer->remaining);
+    answer->reset_after_ns = purse->full_ns > shard->now_ns ? purse->full_ns - shard->now_ns : 0;
+    shard->stats.any_allowed += !is_global(purse);
+    shard->stats.global_allowed += is_global(purse);
+    shard->stats.allowed++;
+    return true;
+}
+
+/* U6 */
+static bool deny(struct shard *shard, const struct purse *purse, const struct forward *forward,
+                 struct answer *answer)
+{
+    if (shard->now_ns >= purse->denied_until_ns || least_of(forward) < purse->denied_cost)
+        return false;
+    *answer = purse->denial;
+    if (answer->retry_after_ns >= 0 && is_global(purse)) {
+        const int64_t left_ns = purse->denied_retry_ns - shard->now_ns;
+        answer->retry_after_ns = left_ns > PURSES_STEP_NS ? left_ns : PURSES_STEP_NS;
+    } else if (answer->retry_after_ns > 0) {
+        answer->retry_after_ns = purse->denied_retry_ns - shard->now_ns;
+    }
+    shard->stats.any_denied += !is_global(purse);
+    shard->stats.global_denied += is_global(purse);
+    shard->stats.denied++;
+    return true;
+}
+
+/* U6: something is to be given back. */
+static void give_back(struct shard *shard, struct purse *purse, struct effects *effects)
+{
+    purse->denied_until_ns = 0;
+    if (purse->lease == 0 || purse->used == 0)
+        return;
+    end_lease(shard, purse, effects);
+    note_busy(shard, purse, true);
+}
+
+bool purses_decide(struct shard *shard, const struct forward *forward, struct answer *answer,
+                   struct effects *effects)
+{
+    uint16_t at;
+    struct purse *purse = find(shard, forward->ids[0]);
+    if (purse != NULL && decide_gives_back(forward))
+        give_back(shard, purse, effects);
+    if (forward->operation != OPERATION_CHECK || (forward->flags & FORWARD_EXPLAIN) != 0)
+        return false;
+    *answer = (struct answer){.status = ANSWER_DECIDED};
+    if ((forward->flags & FORWARD_RETRY) != 0)
+        return recall(shard, purse, forward, answer);
+    if (vnodes_route(shard, forward->vnode, &at) == ROUTE_HERE && !holds_sure(shard, forward))
+        return false; /* U11 */
+    if (purse == NULL)
+        purse = make(shard, forward);
+    if (purse == NULL)
+        return false;
+    const uint64_t most = most_of(forward);
+    if (least_of(forward) <= most) /* U9 */
+        note_demand(shard, purse, forward, most);
+    const bool decided = take(shard, purse, forward, answer) || deny(shard, purse, forward, answer);
+    if (decided) {
+        shard->stats.checks++;
+        (void)retry_remember(&shard->retries, &forward->retry, 0, answer->allowed,
+                             answer->limit_index, answer->granted, shard->now_ns);
+    }
+    const bool wanted = purse->lease == 0 ? !decided && purse->checks >= PURSES_HOT
+                                          : 2 * left_in(shard, purse) <= purse->granted;
+    if (wanted)
+        ask(shard, purse, effects);
+    return decided;
+}
+
+/* ---- checks of scope global ------------------------------------------------------------------ */
+
+/* Under which key a charge of the purse's lease is remembered, to be undone while that lasts. */
+static struct retry_key charge_key(const struct retry_key *key, uint64_t lease)
+{
+    struct retry_key out = *key;
+    out.session ^= hash_mix64(lease);
+    return out;
+}
+
+static bool is_several(const struct forward *forward)
+{
+    return (forward->flags & FORWARD_SEVERAL) != 0;
+}
+
+/* Under which key the answer to the forward is remembered. */
+static struct retry_key key_of(const struct forward *forward)
+{
+    return is_several(forward) ? reserve_key(&forward->retry, forward->ids[0]) : forward->retry;
+}
+
+static struct retry_memory *memory_of(struct shard *shard, const struct forward *forward)
+{
+    return is_several(forward) ? &shard->reserves.answers : &shard->retries;
+}
+
+/* U4: the first answer, to the attempt as well; what was charged for it is the attempt's too (R2 of
+ * retry.h). */
+static bool recall_global(struct shard *shard, const struct purse *purse,
+                          const struct forward *forward, const struct retry_key *key,
+                          uint16_t attempt, struct answer *answer)
+{
+    struct retry_memory *memory = memory_of(shard, forward);
+    struct retry_memory_entry entry;
+    struct retry_memory_entry charged;
+    if (!retry_recall(memory, key, attempt, shard->now_ns, &entry))
+        return false;
+    if (is_several(forward) && purse != NULL) {
+        const struct retry_key charge = charge_key(key, purse->lease);
+        (void)retry_recall(memory, &charge, attempt, shard->now_ns, &charged);
+    }
+    fill_recalled(shard, purse, forward, &entry, answer);
+    return true;
+}
+
+static void remember_global(struct shard *shard, const struct forward *forward,
+                            const struct retry_key *key, uint16_t attempt,
+                            const struct answer *answer)
+{
+    (void)retry_remember(memory_of(shard, forward), key, attempt, answer->allowed,
+                         answer->limit_index, answer->granted, shard->now_ns);
+}
+
+/* U8: what was taken of the purse's lease, which may have to be undone. */
+static void remember_charge(struct shard *shard, const struct purse *purse,
+                            const struct forward *forward, const struct retry_key *key,
+                            uint16_t attempt, const struct answer *answer)
+{
+    if (!is_several(forward) || !answer->allowed || answer->granted == 0)
+        return;
+    const struct retry_key charge = charge_key(key, purse->lease);
+    (void)retry_remember(memory_of(shard, forward), &charge, attempt, true, 0, answer->granted,
+                         shard->now_ns);
+}
+
+/* U7: what is held of another home goes back there. */
+static void move_home(struct shard *shard, struct purse *purse, const struct forward *forward,
+                      struct effects *effects)
+{
+    if (purse->forward.home == forward->home)
+        return;
+    if (purse->lease != 0) {
+        end_lease(shard, purse, effects);
+        note_busy(shard, purse, true);
+    }
+    purse->forward = *forward;
+    purse->granted = purse->used = 0;
+    purse->denied_until_ns = 0;
+    purse->need = 0;
+    purse->exact = false;
+}
+
+static bool is_same(const struct retry_key *a, const struct retry_key *b)
+{
+    return a->session == b->session && a->seq == b->seq && a->item == b->item && a->part == b->part;
+}
+
+/* Admits what needs no tokens, or is content with those that are left. */
+static bool take_some(struct shard *shard, struct purse *purse, const struct forward *forward,
+                      struct answer *answer)
+{
+    const uint64_t left = left_in(shard, purse);
+    struct forward some = *forward;
+    if (forward->cost == 0) {
+        answer->allowed = true;
+        answer->limit = purse->limit != 0 ? purse->limit : forward->limits[0].count;
+        answer->remaining = left;
+        answer->used = sat_subu(answer->limit, left);
+        return true;
+    }
+    if ((forward->flags & FORWARD_AT_MOST) != 0 && left > 0 && left < forward->cost)
+        some.cost = left;
+    return take(shard, purse, &some, answer);
+}
+
+/* The check found too little: at least so much is to be asked for. */
+static void note_need(struct purse *purse, const struct forward *forward)
+{
+    const uint64_t least = least_of(forward);
+    if (least > purse->need && least <= LIMIT_COUNT_MAX)
+        purse->need = least;
+}
+
+/* Whether the next lease is to be asked for: half of this one is gone, or what is asked since it
+ * came would use it up before that one is here for sure. */
+static bool is_low(const struct shard *shard, const struct purse *purse)
+{
+    const uint64_t left = left_in(shard, purse);
+    const int64_t span_ns = shard->now_ns - purse->since_ns;
+    const int64_t least_ns = ahead_ns(shard, purse) / 8;
+    const int64_t until_ns = 2 * abroad_rtt_ns(shard, purse->forward.home);
+    return 2 * left <= purse->granted ||
+           sat_muldiv(purse->asked, (uint64_t)until_ns,
+                      (uint64_t)(span_ns > least_ns ? span_ns : least_ns)) >= left;
+}
+
+/* Whether tokens of the key were held here just now, and have run out: the next ones are on their
+ * way, and no check waits for them (U10). */
+static bool is_late(const struct shard *shard, const struct purse *purse,
+                    const struct forward *forward)
+{
+    return purse->granted != 0 && shard->now_ns < purse->until_ns &&
+           forward->cost <= purse->granted && !abroad_lost(shard, forward->home);
+}
+
+static void deny_late(struct shard *shard, const struct purse *purse, const struct forward *forward,
+                      struct answer *answer)
+{
+    const int64_t since_ns = purse->asking != 0 ? purse->asking_ns : shard->now_ns;
+    const int64_t due_ns = since_ns + abroad_rtt_ns(shard, forward->home) - shard->now_ns;
+    answer->limit_index = purse->limit_index < forward->limit_count ? purse->limit_index : 0;
+    answer->limit = answer->used = purse->limit;
+    answer->held = true;
+    answer->retry_after_ns = due_ns > PURSES_STEP_NS ? due_ns : PURSES_STEP_NS;
+    answer->reset_after_ns = purse->full_ns > shard->now_ns ? purse->full_ns - shard->now_ns : 0;
+    shard->stats.global_denied++;
+    shard->stats.global_late++;
+    shard->stats.checks++;
+    shard->stats.denied++;
+}
+
+enum purses_verdict purses_decide_global(struct shard *shard, const struct forward *forward,
+                                         uint16_t attempt, bool waited, struct answer *answer,
+                                         struct effects *effects)
+{
+    const struct retry_key key = key_of(forward);
+    struct purse *purse = find(shard, forward->ids[0]);
+    const bool again = waited || (forward->flags & FORWARD_RETRY) != 0;
+    *answer = (struct answer){.status = ANSWER_DECIDED};
+    if (again && recall_global(shard, purse, forward, &key, attempt, answer))
+        return PURSES_DECIDED;
+    if (purse == NULL)
+        purse = make(shard, forward);
+    if (purse == NULL)
+        return PURSES_FULL;
+    move_home(shard, purse, forward, effects);
+    const uint64_t most = most_of(forward);
+    const bool seen = purse->seen_ns != 0 && is_same(&purse->forward.retry, &forward->retry);
+    if (!again && !seen && least_of(forward) <= most) /* U9 */
+        note_demand(shard, purse, forward, most);
+    const bool decided =
+        take_some(shard, purse, forward, answer) || deny(shard, purse, forward, answer);
+    if (decided) {
+        shard->stats.checks++;
+        remember_global(shard, forward, &key, attempt, answer);
+        remember_charge(shard, purse, forward, &key, attempt, answer);
+    }
+    const bool late = !decided && !waited && is_late(shard, purse, forward);
+    if (!decided && !late)
+        note_need(purse, forward);
+    if (!decided || !answer->allowed || (forward->cost > 0 && is_low(shard, purse)))
+        ask(shard, purse, effects);
+    if (late) {
+        deny_late(shard, purse, forward, answer);
+        remember_global(shard, forward, &key, attempt, answer);
+    }
+    if (decided || late)
+        return PURSES_DECIDED;
+    answer->status = ANSWER_UNAVAILABLE;
+    return abroad_lost(shard, forward->home) ? PURSES_DECIDED : PURSES_WAIT;
+}
+
+void purses_denied(struct shard *shard, const struct forward *forward, uint16_t attempt,
+                   const struct answer *answer)
+{
+    const struct retry_key key = key_of(forward);
+    remember_global(shard, forward, &key, attempt, answer);
+}
+
+void purses_undo(struct shard *shard, const struct forward *forward, struct answer *answer)
+{
+    struct retry_memory *memory = &shard->reserves.answers;
+    struct purse *purse = find(shard, forward->ids[0]);
+    struct retry_memory_entry entry;
+    struct retry_key key = reserve_key(&forward->retry, forward->ids[0]);
+    uint32_t at;
+    key.part &= (uint8_t)~RETRY_UNDO;
+    *answer = (struct answer){.status = ANSWER_DECIDED, .allowed = true};
+    if (retry_held(memory, &key, forward->attempt, shard->now_ns, &entry, &at) == RETRY_HELD_NOT)
+        reserve_call_off(&shard->reserves, &key, forward->attempt, shard->now_ns);
+    retry_let_go(memory, &key, forward->attempt, forward->cost, shard->now_ns);
+    if (purse == NULL || purse->lease == 0)
+        return;
+    const struct retry_key charge = charge_key(&key, purse->lease);
+    if (retry_held(memory, &charge, forward->attempt, shard->now_ns, &entry, &at) ==
+            RETRY_HELD_ALONE &&
+        entry.granted > forward->cost) {
+        answer->granted = entry.granted - forward->cost;
+        ASSERT(answer->granted <= purse->used);
+        purse->used -= answer->granted;
+    }
+    retry_let_go(memory, &charge, forward->attempt, forward->cost, shard->now_ns);
+}
+
+void purses_told(struct shard *shard, const struct part *part)
+{
+    const struct forward *forward = &part->forward;
+    const struct answer *answer = &part->answer;
+    const bool denied = answer->status == ANSWER_DECIDED && !answer->allowed;
+    if (!denied || part->stood_in || forward->operation != OPERATION_CHECK ||
+        (forward->flags & FORWARD_SEVERAL) != 0)
+        return;
+    struct purse *purse = find(shard, forward->ids[0]);
+    if (purse == NULL)
+        return;
+    const bool never = answer->retry_after_ns < 0;
+    const int64_t for_ns = never || answer->retry_after_ns > PURSES_DENIAL_NS
+                               ? PURSES_DENIAL_NS
+                               : answer->retry_after_ns;
+    purse->denial = *answer;
+    purse->denied_until_ns = shard->now_ns + for_ns;
+    purse->denied_retry_ns = sat_add(shard->now_ns, answer->retry_after_ns);
+    purse->denied_cost = least_of(forward);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+/* Whether a lease of another region is used up. It is told so before the next one comes: until
+ * then the limit has less room there, and what was used does not begin to drain. (Not at once: what
+ * was taken last may have to be undone, U8.) */
+static bool is_used_up(const struct purse *purse)
+{
+    return is_global(purse) && purse->lease != 0 && purse->used == purse->granted;
+}
+
+static void tick(struct shard *shard, struct purse *purse, struct effects *effects)
+{
+    if (is_used_up(purse)) {
+        end_lease(shard, purse, effects);
+        note_busy(shard, purse, true);
+    }
+    if (purse->lease == 0 || shard->now_ns < purse->half_ns)
+        return;
+    const bool late = shard->now_ns >= purse->until_ns - PURSES_LATE_NS;
+    if (!late && (purse->checks > 0 || purse->asking != 0)) {
+        ask(shard, purse, effects);
+        return;
+    }
+    end_lease(shard, purse, effects);
+    purse->granted = purse->used = 0; /* whoever comes next is the first again: U10 */
+    note_busy(shard, purse, true);
+}
+
+void purses_tick(struct shard *shard, struct effects *effects)
+{
+    struct purses *purses = &shard->purses;
+    if (purses->busy == 0 || shard->now_ns < purses->next_ns)
+        return;
+    purses->next_ns = shard->now_ns + PURSES_STEP_NS;
+    for (uint32_t i = 0; i < PURSES_MAX; i++)
+        if (is_busy(&purses->list[i]))
+            tick(shard, &purses->list[i], effects);
+}
+
+void purses_close(struct shard *shard, struct effects *effects)
+{
+    for (uint32_t i = 0; i < PURSES_MAX && shard->purses.busy > 0; i++) {
+        struct purse *purse = &shard->purses.list[i];
+        if (purse->lease == 0)
+            continue;
+        end_lease(shard, purse, effects);
+        note_busy(shard, purse, true);
+    }
+}
+
+const struct purse *purses_look(const struct shard *shard, struct hash128 id)
+{
+    return find(shard, id);
+}
+
+static void note_held(struct shard_stats *out, uint64_t region, uint64_t tokens)
+{
+    uint32_t at = 0;
+    while (at < out->holding_count && out->holding[at].region != region)
+        at++;
+    out->global_held = sat_addu(out->global_held, tokens);
+    if (at == SHARD_HOLDINGS_MAX)
+        return;
+    if (at == out->holding_count)
+        out->holding[out->holding_count++] = (struct shard_holding){.region = region};
+    out->holding[at].tokens = sat_addu(out->holding[at].tokens, tokens);
+    out->holding[at].keys++;
+}
+
+void purses_stats(const struct shard *shard, struct shard_stats *out)
+{
+    out->global_held = 0;
+    out->holding_count = 0;
+    for (uint32_t i = 0; i < PURSES_MAX && shard->purses.busy > 0; i++) {
+        const struct purse *purse = &shard->purses.list[i];
+        const uint64_t left = is_busy(purse) && is_global(purse) ? left_in(shard, purse) : 0;
+        if (left > 0)
+            note_held(out, purse->forward.home, left);
+    }
+}
+
+void purses_check_invariants(const struct shard *shard)
+{
+    uint32_t busy = 0;
+    for (uint32_t i = 0; i < PURSES_MAX; i++) {
+        const struct purse *purse = &shard->purses.list[i];
+        busy += is_busy(purse);
+        ASSERT(purse->used <= purse->granted);
+        ASSERT(!is_busy(purse) || find(shard, purse->id) == purse);
+    }
+    ASSERT(busy == shard->purses.busy);
+}

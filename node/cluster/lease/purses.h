@@ -1,0 +1,128 @@
+/* purses.h - tokens that this shard holds of limits which others decide: for rules with consistency
+ * `any` the decider of the key, and for those of scope `global` the region that is its home
+ * (purses.c).
+ *
+ * Part of shard_state.h, for the files of node/cluster alone.
+ */
+#ifndef NODE_CLUSTER_LEASE_PURSES_H
+#define NODE_CLUSTER_LEASE_PURSES_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/cluster/wire/peer_wire.h"
+#include "node/limit/engine.h"
+
+struct effects;
+struct part;
+struct shard;
+
+enum {
+    PURSES_WAYS = 4,
+    PURSES_MAX = 1024, /* keys whose tokens a shard holds at a time */
+    PURSES_SMALL =
+        8, /* global: less than was asked for is scarcity, if that was more than so many */
+    PURSES_FIRST = 8,  /* global: such a part of what a limit can give is asked for at least, */
+    PURSES_GUESS = 32, /* and such a one when there was a lease before */
+    PURSES_HOT = 2,    /* so many checks within a lease's time make it worth one */
+    /* In the place of a purse, of a part that gives tokens back: it is about none any more. */
+    PURSE_RETURN = UINT16_MAX,
+};
+
+static_assert(PURSES_MAX % PURSES_WAYS == 0 && PURSES_MAX < PURSE_RETURN, "sets are whole");
+
+#define PURSES_STEP_NS      INT64_C(20000000)  /* so often they are looked at */
+#define PURSES_PATIENCE_NS  INT64_C(300000000) /* so long an answer is waited for */
+#define PURSES_REST_NS      INT64_C(200000000) /* no lease is asked for after one was refused */
+#define PURSES_DENIAL_NS    INT64_C(250000000) /* so long a denial is believed at most */
+#define PURSES_LATE_NS      INT64_C(100000000) /* so long before its end a lease goes back */
+#define PURSES_SPAN_NS      INT64_C(100000000) /* demand is not believed to be faster than in that */
+#define PURSES_AHEAD_NS     INT64_C(150000000)   /* global: tokens for so long at least, */
+#define PURSES_AHEAD_MAX_NS (LIMIT_LEASE_NS / 2) /* and at most, are asked for */
+/* So long an answer of another region is waited for. */
+#define PURSES_ABROAD_NS INT64_C(600000000)
+
+static_assert(PURSES_LATE_NS > 2 * PURSES_STEP_NS, "what is not used is noticed in time");
+static_assert(2 * PURSES_LATE_NS < LIMIT_LEASE_NS / 2, "the next lease has time to come before");
+
+/* What callers ask of one key here, and what this shard has of it. */
+struct purse {
+    bool known;
+    struct hash128 id; /* of the slot of the first limit */
+    int64_t seen_ns;
+    /* asked for since the lease began, or lately */
+    int64_t since_ns;
+    uint64_t asked;
+    uint32_t checks;
+    /* global: the same of the lease before, of which so much time had passed */
+    uint64_t asked_before;
+    int64_t span_before_ns;
+    /* the lease */
+    uint64_t lease; /* 0: none; what follows is then of one that was used up, if granted is not 0 */
+    uint64_t granted;
+    uint64_t used;
+    int64_t half_ns;  /* from then on it is replaced, or goes back */
+    int64_t until_ns; /* from then on nothing is taken of it */
+    uint8_t limit_index;
+    uint64_t limit;
+    int64_t full_ns; /* when the limit was said to be full again */
+    /* the next one */
+    uint64_t asking; /* the lease that is asked for; 0: none */
+    uint64_t asked_for;
+    uint64_t need; /* global: the least that a check is waiting for, and did not find */
+    bool exact;    /* so much and no less is asked for: a half of what is left was not enough */
+    int64_t asking_ns;
+    int64_t rest_ns; /* none is asked for before */
+    /* a denial */
+    int64_t denied_until_ns;
+    uint64_t denied_cost; /* checks that are not content with less are denied */
+    int64_t denied_retry_ns;
+    struct answer denial;
+    struct forward forward; /* how the key is asked for */
+};
+
+struct purses {
+    struct purse *list; /* [PURSES_MAX], in sets */
+    uint32_t busy;      /* of them have a lease, or ask for one */
+    int64_t next_ns;    /* when they are looked at next, if some are */
+    uint64_t session;   /* of the leases that this shard asks for: nobody can guess it */
+    uint64_t seq;
+};
+
+int purses_init(struct shard *shard);
+void purses_fini(struct shard *shard);
+/* Decides a check of a rule with consistency any, all of whose limits give leases: by tokens that
+ * are held here, or by what was told of the key. False: its decider is to be asked. */
+bool purses_decide(struct shard *shard, const struct forward *forward, struct answer *answer,
+                   struct effects *effects);
+enum purses_verdict {
+    PURSES_DECIDED, /* or denied for want of an answer: unavailable */
+    PURSES_WAIT,    /* tokens are asked for */
+    PURSES_FULL,    /* there is no room for the key */
+};
+/* The same for a rule of scope global, at who decides the key in this region. `waited`: it was
+ * asked before. */
+enum purses_verdict purses_decide_global(struct shard *shard, const struct forward *forward,
+                                         uint16_t attempt, bool waited, struct answer *answer,
+                                         struct effects *effects);
+/* A check that waited for tokens was told that there are none: so is each copy of it. */
+void purses_denied(struct shard *shard, const struct forward *forward, uint16_t attempt,
+                   const struct answer *answer);
+/* Gives back what a check of several rules took here, but for what is to stay. */
+void purses_undo(struct shard *shard, const struct forward *forward, struct answer *answer);
+/* The decider has answered a part of such a rule. */
+void purses_told(struct shard *shard, const struct part *part);
+/* And a part of which a purse is the caller. */
+void purses_answered(struct shard *shard, uint32_t part, struct effects *effects);
+void purses_tick(struct shard *shard, struct effects *effects);
+/* Gives everything back: this node is about to stop. */
+void purses_close(struct shard *shard, struct effects *effects);
+/* What this shard knows and holds of the key, or NULL; for inspect.c. */
+const struct purse *purses_look(const struct shard *shard, struct hash128 id);
+struct shard_stats;
+/* How many tokens it holds of what other regions count, and of each. */
+void purses_stats(const struct shard *shard, struct shard_stats *out);
+void purses_check_invariants(const struct shard *shard);
+
+#endif

@@ -1,0 +1,44 @@
+/* conditions.h - what is wrong with the cluster as one node sees it: what to tell first, and how.
+ *
+ *   rank 0     this node is not in a cluster, or of another one
+ *        1     members that do not answer
+ *        2..   troubles that members tell of themselves, in the order of health.h
+ *        last  what waits to happen: the ring changes, vnodes are taken over
+ *
+ * N1  A condition of a rank stands before those of a higher one; of one rank, members go by name.
+ * N2  Only grave ones make a cluster unhealthy; the others are warnings.
+ * N3  At most CONDITIONS_MAX are told; how many there are is counted.
+ */
+#ifndef NODE_CLUSTER_OPERATOR_CONDITIONS_H
+#define NODE_CLUSTER_OPERATOR_CONDITIONS_H
+
+#include "node/cluster/control/control_state.h"
+
+enum { CONDITION_LEN = 400, CONDITIONS_MAX = 32 };
+
+struct condition {
+    unsigned rank;
+    const char *code;       /* static */
+    const char *short_form; /* static: a few words, of a node */
+    const char *means;      /* static; "" where the sentence says it */
+    const char *advice;     /* static; likewise */
+    bool grave;
+    int64_t since_ns;         /* 0: not known */
+    char node[SWIM_NAME_LEN]; /* "": of nobody alone */
+    char region[SWIM_PLACE_LEN];
+    char says[CONDITION_LEN];
+};
+
+struct conditions {
+    uint32_t count;
+    uint32_t more; /* that found no place */
+    bool grave;    /* one of all was */
+    bool rules_agree;
+    struct condition list[CONDITIONS_MAX];
+};
+
+/* Fills `out` with all that is known of. */
+void conditions_look(const struct control *control, const struct control_report *report,
+                     struct conditions *out);
+
+#endif

@@ -1,0 +1,94 @@
+/* pending.h - the pool of checks that wait: what each waits for, its ticket and its deadline.
+ *
+ * request/parts.c moves them on; P1, P2 and P5 are there.
+ */
+#ifndef NODE_CLUSTER_PENDING_PENDING_H
+#define NODE_CLUSTER_PENDING_PENDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/pool.h"
+#include "node/cluster/wire/peer_wire.h"
+#include "node/policy/policy.h"
+
+struct shard;
+
+enum { SHARD_LOADS_MAX = 1024 };
+
+enum part_status {
+    PART_PARKED,
+    PART_DECIDING,
+    PART_WAITING,
+    PART_LOADING,
+    PART_COMMITTING,
+    PART_HOLDING, /* for replicas, to know a lease: holds.c */
+    PART_ABROAD,  /* for another region: abroad.c */
+    PART_DONE
+};
+
+/* One rule's limits on one key, of one item; lives while it cannot be decided at once. */
+struct part {
+    uint8_t status;
+    bool from_peer;
+    bool undo;       /* gives back what a denied request was granted here */
+    bool stood_in;   /* was sent to a stand-in last; stand_in.c */
+    bool abroad;     /* another region asks */
+    bool fell_back;  /* is decided here by a share, for its home is out of reach (A4 of abroad.c) */
+    uint8_t loading; /* LOADING: the limit whose slot is fetched */
+    uint16_t peer;   /* WAITING: whom it was sent to */
+    uint16_t item;
+    uint16_t purse;      /* whose it is, + 1, or PURSE_RETURN; 0: none's */
+    uint16_t stands;     /* how often it has changed between its decider and a stand-in */
+    uint32_t generation; /* tells a late answer from the one waited for */
+    uint32_t active_at;
+    uint32_t request;     /* of a client's message */
+    uint32_t next_load;   /* the next part that waits for the same slot */
+    uint32_t sibling;     /* the next part of the same item, POOL_NONE at the end */
+    uint8_t loaded;       /* limits for which the disk was asked, a bit each */
+    uint8_t sends;        /* how many copies of it there may be elsewhere: 0, 1, 2 or more */
+    uint64_t commit_seq;  /* COMMITTING: its answer leaves when this is committed */
+    uint32_t commit_next; /* the next and the last one of the vnode that wait so */
+    uint32_t commit_last;
+    uint16_t origin_peer; /* of a peer's forward; abroad: the shard of the node that asked */
+    uint64_t origin_node; /* abroad */
+    uint64_t origin_ticket;
+    int64_t wan_ns; /* waits for tokens of another region until then; 0: not */
+    int64_t sent_ns;
+    int64_t retry_ns;
+    int64_t deadline_ns;
+    const struct policy_rule *rule; /* NULL: inline */
+    struct forward forward;
+    struct answer answer;
+};
+
+struct load {
+    uint32_t vnode;
+    struct hash128 id;
+    uint32_t first_part;
+};
+
+/* What is fetched from disk (parts.c). */
+struct loads {
+    struct load list[SHARD_LOADS_MAX];
+    uint32_t count;
+};
+
+struct part *parts_at(const struct shard *shard, uint32_t index);
+/* The name of the attempt that the part belongs to, for the retry memory. */
+uint16_t parts_attempt(const struct shard *shard, uint32_t index);
+/* Its ticket; the part of one, and of one that still waits for that region, or POOL_NONE. */
+uint64_t parts_ticket(const struct shard *shard, uint32_t index);
+uint32_t parts_find(const struct shard *shard, uint64_t ticket);
+uint32_t parts_abroad(const struct shard *shard, uint64_t ticket, uint64_t region);
+/* Lets it wait for a moment, and be dispatched again. */
+void parts_park(struct shard *shard, uint32_t index);
+/* A new part in `active`, POOL_NONE when there is no room. */
+uint32_t parts_new(struct shard *shard, const struct forward *forward, int64_t deadline_ns);
+void parts_free(struct shard *shard, uint32_t index);
+/* The part of a ticket that is in that status, POOL_NONE for any other (P1). */
+uint32_t parts_in(const struct shard *shard, uint64_t ticket, enum part_status status);
+/* Parks a part: it is dispatched again after a moment. */
+void parts_rest(struct shard *shard, struct part *part);
+
+#endif

@@ -1,0 +1,323 @@
+/* diverge.c - the branch's part in merging after a split: the deposed side hands over its counts.
+ *
+ * merge.c tells the whole. A replica that follows a decider whose line its own state is not on has
+ * a branch. It takes nothing of the decider's copy before the branch is merged:
+ *
+ *      REPLICA ---- GUARD of the decider: I am apart ----> heir set, copies refused
+ *         ^                                                     | a moment later: a higher term
+ *         |                                                     | may come from elsewhere
+ *         |  MERGED: my state is none;                          v
+ *         +--------- a copy is asked for <---- APART, DIVERGED*, DIVERGED_END (repeated)
+ *
+ * B1  What was counted here leaves the table, and its claim (state term, seq) falls, only after
+ *     MERGED. A crash before that finds the branch on disk, and it is handed over again.
+ * B2  After MERGED nothing is claimed: the slots soon are a mixture of the branch and the copy,
+ *     which must not be taken for a branch again. That is written before any slot of the copy.
+ * B3  A branch goes to one heir at a time, in sendings with names; a new decider or a break in the
+ *     stream begins a new one. Half a sending harms nothing (M4).
+ * B4  A node that is no replica any more keeps a vnode it was deposed from until it was heard.
+ *
+ * The states go the way on which a state is handed to one who recovers (stream.c, position 0).
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/partition/vnodes.h"
+#include "node/cluster/shard_state.h"
+
+#define DIVERGE_SETTLE_NS (20 * MS)  /* so that of several new deciders the last one is the heir */
+#define DIVERGE_AGAIN_NS  (20 * MS)  /* DIVERGED_END is repeated until MERGED comes */
+#define DIVERGE_ASK_NS    (100 * MS) /* a non-member asks whether it has a branch */
+#define DIVERGE_TWIN_NS   (100 * MS) /* who did not repeat it for so long may be gone */
+#define DIVERGE_KEEP_NS   (600000 * MS)
+
+/* ---- to whom --------------------------------------------------------------------------------- */
+
+bool diverge_busy(const struct vnode *vnode)
+{
+    return vnode->merge.heir != PEER_NONE;
+}
+
+void diverge_stop(struct shard *shard, uint32_t number)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->merge.begun && vnode->role == ROLE_REPLICA)
+        table_set_targets(
+            shard->table, number,
+            (uint8_t)(table_targets(shard->table, number) & TABLE_TARGET_BIT(TABLE_DISK)));
+    vnode->merge.heir = PEER_NONE;
+    vnode->merge.begun = false;
+}
+
+void diverge_again(struct shard *shard, uint32_t number)
+{
+    struct merge_vnode *merge = &shard->vnodes[number].merge;
+    merge->begun = false;
+    merge->heir_ns = shard->now_ns;
+}
+
+void diverge_in_guard(struct shard *shard, uint16_t at, const struct peer_record *record)
+{
+    const uint32_t number = record->guard.vnode;
+    struct vnode *vnode = &shard->vnodes[number];
+    struct merge_frame *frame = &shard->merge.frame;
+    frame->guard_set = true;
+    frame->guard_vnode = number;
+    frame->guard = record->guard.guard;
+    if (!vnodes_mine(shard, number) || vnode->role != ROLE_REPLICA || vnode->hint != at ||
+        vnode->in_late || vnode->term.writer != shard->peers[at]->node || diverge_busy(vnode) ||
+        term_compare(&vnode->state, &vnode->term) == 0 ||
+        !guard_apart(&frame->guard, &vnode->state, table_vnode_seq(shard->table, number)))
+        return;
+    vnode->merge.heir = at;
+    vnode->merge.begun = false;
+    vnode->merge.heir_ns = shard->now_ns;
+    vnode->whole = false;
+    vnodes_stir(shard, number);
+}
+
+const struct guard *diverge_guard_of(const struct shard *shard, uint32_t number)
+{
+    static const struct guard none;
+    const struct merge_frame *frame = &shard->merge.frame;
+    return frame->guard_set && frame->guard_vnode == number ? &frame->guard : &none;
+}
+
+/* ---- the sending ----------------------------------------------------------------------------- */
+
+static void begin(struct shard *shard, uint32_t number)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    vnode->merge.begun = true;
+    vnode->puller = PEER_NONE;
+    table_set_targets(
+        shard->table, number,
+        (uint8_t)((table_targets(shard->table, number) & TABLE_TARGET_BIT(TABLE_DISK)) |
+                  TABLE_TARGET_BIT(TABLE_REPLICA_1)));
+    stream_restart_link(shard, number, 0);
+}
+
+void diverge_tick(struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    if (!diverge_busy(vnode))
+        return;
+    const struct replica_link *link = &vnode->links[0];
+    if (!vnode->merge.begun && shard->now_ns - vnode->merge.heir_ns >= DIVERGE_SETTLE_NS)
+        begin(shard, number);
+    else if (vnode->merge.begun && (vnode->marks_due & 1u) == 0 &&
+             shard->now_ns - link->mark_ns >= DIVERGE_AGAIN_NS)
+        stream_mark_again(shard, number, 0);
+}
+
+void diverge_put_apart(const struct shard *shard, uint32_t number, struct bytes_writer *outbox)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    const struct peer_apart apart = {
+        .vnode = number,
+        .to = vnode->term,
+        .state = vnode->state,
+        .seq = table_vnode_seq(shard->table, number),
+        .sync = vnode->links[0].sync,
+        .guard = vnode->merge.guard,
+    };
+    peer_put_apart(outbox, &apart);
+}
+
+void diverge_merged(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                    struct effects *effects)
+{
+    const uint32_t number = entry->vnode;
+    struct vnode *vnode = &shard->vnodes[number];
+    if (vnode->role != ROLE_REPLICA || vnode->merge.heir != at || !vnode->merge.begun ||
+        vnode->links[0].sync != entry->sync)
+        return;
+    if (entry->asks) {
+        diverge_again(shard, number);
+        return;
+    }
+    diverge_stop(shard, number);
+    vnode->merge.deposed = false;
+    memset(&vnode->state, 0, sizeof vnode->state); /* B2 */
+    table_set_vnode_seq(shard->table, number, 0);
+    vnode->claim_fell = true;
+    vnode->claim_out = false;
+    vnode->marked = false;
+    merge_forget(shard, number);
+    shard->stats.handed_over++;
+    stream_tell_lack(shard, at, number, effects);
+    vnodes_stir(shard, number);
+}
+
+/* ---- non-members ----------------------------------------------------------------------------- */
+
+void diverge_deposed(struct shard *shard, uint32_t number)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    const bool passed =
+        vnode->role == ROLE_PASSING && shard->peers[vnode->passing_to]->node == vnode->term.writer;
+    if ((vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING) && !passed)
+        vnode->merge.deposed = true;
+}
+
+void diverge_told(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
+{
+    struct vnode *vnode = &shard->vnodes[entry->vnode];
+    const bool decides = entry->role == ROLE_DECIDING || entry->role == ROLE_PASSING;
+    if (vnode->role == ROLE_REPLICA && vnode->hint == at && decides && !diverge_busy(vnode) &&
+        term_compare(&entry->term, &vnode->term) == 0)
+        vnode->merge.deposed = false;
+}
+
+bool diverge_keeps(struct shard *shard, uint32_t number, struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[number];
+    if (!vnode->merge.deposed || shard->now_ns - vnode->since_ns > DIVERGE_KEEP_NS)
+        return false;
+    if (diverge_busy(vnode) || vnode->hint == PEER_NONE ||
+        shard->now_ns - vnode->asked_ns < DIVERGE_ASK_NS)
+        return true;
+    const struct peer_vnode entry = vnodes_entry(shard, number);
+    vnode->asked_ns = shard->now_ns;
+    peers_put_vnode(shard, vnode->hint, PEER_QUERY, &entry, effects);
+    return true;
+}
+
+/* ---- as the heir ----------------------------------------------------------------------------- */
+
+static bool was_refused(const struct merge_vnode *merge, uint16_t at, uint32_t sync)
+{
+    for (uint32_t i = 0; i < MERGE_REFUSED_MAX; i++)
+        if (merge->refused[i].sync == sync && merge->refused[i].from == at)
+            return sync != 0;
+    return false;
+}
+
+bool diverge_refuse(struct shard *shard, uint32_t number)
+{
+    const struct merge_frame *frame = &shard->merge.frame;
+    struct merge_vnode *merge = &shard->vnodes[number].merge;
+    uint32_t at = 0;
+    if (was_refused(merge, frame->from, frame->apart.sync))
+        return false;
+    while (at < MERGE_REFUSED_MAX &&
+           (merge->refused[at].sync == 0 || merge->refused[at].from != frame->from))
+        at++;
+    if (at == MERGE_REFUSED_MAX) {
+        at = merge->refused_next;
+        merge->refused_next = (uint8_t)((at + 1) % MERGE_REFUSED_MAX);
+    }
+    merge->refused[at] = (struct merge_refused){.from = frame->from, .sync = frame->apart.sync};
+    return true;
+}
+
+void diverge_in_apart(struct shard *shard, uint16_t at, const struct peer_record *record)
+{
+    const struct peer_apart *apart = &record->apart;
+    const struct vnode *vnode = &shard->vnodes[apart->vnode];
+    struct merge_frame *frame = &shard->merge.frame;
+    frame->apart = *apart;
+    frame->from = at;
+    frame->taking = vnodes_mine(shard, apart->vnode) && vnode->role == ROLE_DECIDING &&
+                    term_compare(&apart->to, &vnode->term) == 0;
+    if (!frame->taking)
+        (void)diverge_refuse(shard, apart->vnode);
+    else
+        frame->nothing = !guard_apart(&vnode->merge.guard, &apart->state, apart->seq);
+}
+
+/* Whether the branch still waits for MERGED, as far as is known. */
+static bool waits(const struct shard *shard, const struct merge_end *end)
+{
+    return end->sync != 0 && !end->told && shard->now_ns - end->again_ns < DIVERGE_TWIN_NS &&
+           !peers_silent(shard, end->from);
+}
+
+/* The note of the newest sending of `at`, or one to be written over; NULL if all are needed. */
+static struct merge_end *end_of(const struct shard *shard, struct merge_vnode *merge, uint16_t at)
+{
+    struct merge_end *unused = NULL;
+    for (uint32_t i = 0; i < MERGE_ENDS_MAX; i++) {
+        if (merge->ends[i].sync != 0 && merge->ends[i].from == at)
+            return &merge->ends[i];
+        if (!waits(shard, &merge->ends[i]))
+            unused = &merge->ends[i];
+    }
+    return unused;
+}
+
+/* Whether another replica holds what was merged. */
+static bool held_elsewhere(const struct shard *shard, uint32_t number, const struct merge_end *end)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        if (vnode->links[i].peer != end->from && vnode->links[i].confirmed &&
+            stream_held_seq(shard, number, i) >= end->seq)
+            return true;
+    return false;
+}
+
+/* Whether what was merged is on disk, or there is none. */
+static bool is_written(const struct shard *shard, const struct merge_end *end)
+{
+    return writeback_clean(shard) || shard->writeback.dirty_ns > end->ended_ns;
+}
+
+/* Whether somebody else waits with the same branch, of which `end` holds no more than it. */
+static bool has_twin(const struct shard *shard, uint32_t number, const struct merge_end *end)
+{
+    const struct merge_vnode *merge = &shard->vnodes[number].merge;
+    for (uint32_t i = 0; i < MERGE_ENDS_MAX; i++) {
+        const struct merge_end *twin = &merge->ends[i];
+        if (waits(shard, twin) && twin->from != end->from && twin->line == end->line &&
+            twin->branch_seq >= end->branch_seq)
+            return true;
+    }
+    return false;
+}
+
+static void put_merged(struct shard *shard, uint16_t at, const struct peer_vnode *entry, bool again,
+                       struct effects *effects)
+{
+    struct peer_vnode reply = vnodes_entry(shard, entry->vnode);
+    reply.sync = entry->sync;
+    reply.asks = again;
+    peers_put_vnode(shard, at, PEER_MERGED, &reply, effects);
+}
+
+void diverge_in_end(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                    struct effects *effects)
+{
+    struct vnode *vnode = &shard->vnodes[entry->vnode];
+    struct merge_vnode *merge = &vnode->merge;
+    if (!vnodes_mine(shard, entry->vnode) || vnode->role != ROLE_DECIDING ||
+        term_compare(&entry->term, &vnode->term) != 0)
+        return;
+    if (shard->merge.wait_count > 0 || shard->merge.side.waiting > 0)
+        return; /* it is asked again, and another sending finds in memory what this one did not */
+    if (was_refused(merge, at, entry->sync)) {
+        put_merged(shard, at, entry, true, effects);
+        return;
+    }
+    struct merge_end *end = end_of(shard, merge, at);
+    if (end == NULL)
+        return; /* it is asked again */
+    if (end->sync != entry->sync || end->from != at) {
+        *end = (struct merge_end){
+            .from = at,
+            .sync = entry->sync,
+            .line = merge_line(&entry->state),
+            .branch_seq = entry->seq,
+            .seq = table_vnode_seq(shard->table, entry->vnode),
+            .ended_ns = shard->now_ns,
+        };
+        merge->refusals = 0;
+        shard->stats.merges++;
+        shard->writeback.next_ns = shard->now_ns; /* somebody waits for it */
+    }
+    end->again_ns = shard->now_ns;
+    end->told = end->told || held_elsewhere(shard, entry->vnode, end) || is_written(shard, end) ||
+                has_twin(shard, entry->vnode, end); /* M6 */
+    if (end->told)
+        put_merged(shard, at, entry, false, effects);
+}

@@ -1,0 +1,332 @@
+/* cross_region.c - checks whose keys another region counts: asked for there, or decided from what
+ * is held here; and what other regions ask of this one. region/abroad.c tells how (A1 - A7).
+ */
+#include "base/assert.h"
+#include "node/cluster/admission/decide.h"
+#include "node/cluster/election/election.h"
+#include "node/cluster/partition/vnodes.h"
+#include "node/cluster/shard_state.h"
+#include <string.h>
+
+#define WAIT UINT8_MAX /* in the place of a part, of what waits (A7) */
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+/* Under which key it is remembered what waits here under a peer's ticket (A7). */
+static struct retry_key wait_key(const struct shard *shard, uint16_t peer, uint64_t ticket)
+{
+    const struct peer *asker = shard->peers[peer];
+    return (struct retry_key){asker->node, ticket & ~RETRY_TICKET_STANDS, asker->shard, WAIT};
+}
+
+static void fail(struct shard *shard, uint32_t index, uint8_t status, struct effects *effects)
+{
+    const struct answer answer = {.status = status};
+    parts_answer(shard, index, &answer, shard->options.node_id, effects);
+}
+
+/* Notes that the peer's part waits, or was told that the home is out of reach (A7). */
+static void note_wait(struct shard *shard, uint32_t index, bool waits)
+{
+    const struct part *part = parts_at(shard, index);
+    const struct retry_key key = wait_key(shard, part->origin_peer, part->origin_ticket);
+    (void)retry_remember(&shard->retries, &key, 0, waits, 0, parts_ticket(shard, index),
+                         shard->now_ns);
+}
+
+void abroad_unavailable(struct shard *shard, uint32_t index)
+{
+    note_wait(shard, index, false);
+}
+
+/* Whether another copy of what the peer has sent under the ticket waits here, in a part that is not
+ * `own`, or did: then it waits on as one with that, or is told the same (A7). */
+static bool joins(struct shard *shard, uint16_t peer, uint64_t ticket, uint32_t own,
+                  struct effects *effects)
+{
+    const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
+    const struct retry_key key = wait_key(shard, peer, ticket);
+    struct retry_memory_entry memory;
+    if (!retry_look(&shard->retries, &key, shard->now_ns, &memory))
+        return false;
+    if (!memory.allowed) {
+        peer_put_answer(peers_outbox(shard, peer, PEER_RECORD_MAX, effects), ticket, &unavailable);
+        return true;
+    }
+    const uint32_t index = parts_find(shard, memory.granted);
+    if (index == POOL_NONE || index == own)
+        return false; /* its key has moved meanwhile, or it is the one */
+    struct part *part = parts_at(shard, index);
+    part->origin_peer = peer;
+    part->origin_ticket = ticket;
+    part->forward.flags |= FORWARD_RETRY;
+    note_wait(shard, index, true); /* it is remembered for as long as copies come */
+    return true;
+}
+
+void abroad_send(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    struct abroad_region *region = abroad_find(shard, part->forward.home);
+    if (abroad_lost(shard, part->forward.home)) { /* A2 */
+        fail(shard, index, ANSWER_UNAVAILABLE, effects);
+        return;
+    }
+    if (part->status != PART_ABROAD && part->from_peer) {
+        part->deadline_ns = shard->now_ns + SHARD_FORWARD_NS;
+        note_wait(shard, index, true);
+    }
+    part->status = PART_ABROAD;
+    part->sent_ns = shard->now_ns;
+    part->retry_ns = shard->now_ns + abroad_patience_ns(region);
+    part->forward.ticket = parts_ticket(shard, index);
+    peer_put_abroad_ask(abroad_record(shard, region->contact, region->shard, effects),
+                        &part->forward);
+    part->forward.flags |= FORWARD_RETRY; /* from the second time on */
+    abroad_await(shard, region);
+    shard->stats.abroad_asked++;
+}
+
+/* Whether tokens of all that the part meets can be held here. */
+static bool gives_tokens(const struct forward *forward)
+{
+    for (uint32_t i = 0; i < forward->limit_count; i++)
+        if (limit_lease_refusal(&forward->limits[i]) != NULL)
+            return false;
+    return true;
+}
+
+/* Whether the forward is a check that a purse decides. One that is to tell every limit asks who
+ * knows them, unless it may have to be undone. */
+static bool is_for_purse(const struct forward *forward)
+{
+    const bool tells =
+        (forward->flags & FORWARD_EXPLAIN) != 0 && (forward->flags & FORWARD_SEVERAL) == 0;
+    return forward->operation == OPERATION_CHECK && !tells && gives_tokens(forward);
+}
+
+/* No tokens, and no word of the home within the time that the rule gives it (A4). */
+static void end_wait(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    const struct part *part = parts_at(shard, index);
+    const int64_t since_ns = part->wan_ns - part->forward.wait_ms * MS;
+    if (!abroad_heard_since(shard, part->forward.home, since_ns)) {
+        fail(shard, index, ANSWER_UNAVAILABLE, effects);
+        return;
+    }
+    const struct answer denied = {
+        .status = ANSWER_DECIDED,
+        .limit = part->forward.limits[0].count,
+        .retry_after_ns = abroad_rtt_ns(shard, part->forward.home),
+    };
+    shard->stats.global_denied++;
+    shard->stats.global_late++;
+    purses_denied(shard, &part->forward, parts_attempt(shard, index), &denied);
+    parts_answer(shard, index, &denied, shard->options.node_id, effects);
+}
+
+void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    struct answer answer;
+    if ((part->forward.retry.part & RETRY_UNDO) != 0) {
+        purses_undo(shard, &part->forward, &answer);
+        parts_answer(shard, index, &answer, shard->options.node_id, effects);
+        return;
+    }
+    const bool waited = part->wan_ns != 0;
+    if (part->from_peer && !waited &&
+        joins(shard, part->origin_peer, part->origin_ticket, index, effects)) {
+        parts_free(shard, index);
+        return;
+    }
+    if (!is_for_purse(&part->forward)) {
+        abroad_send(shard, index, effects);
+        return;
+    }
+    if (decide_called_off(shard, index)) {
+        parts_free(shard, index);
+        return;
+    }
+    switch (purses_decide_global(shard, &part->forward, parts_attempt(shard, index), waited,
+                                 &answer, effects)) {
+    case PURSES_DECIDED:
+        parts_answer(shard, index, &answer, shard->options.node_id, effects);
+        return;
+    case PURSES_FULL:
+        abroad_send(shard, index, effects);
+        return;
+    case PURSES_WAIT:
+        break;
+    }
+    if (!waited) {
+        shard->stats.global_waited++;
+        part->wan_ns = shard->now_ns + part->forward.wait_ms * MS;
+        if (part->from_peer) {
+            part->deadline_ns = part->wan_ns + SHARD_FORWARD_NS;
+            note_wait(shard, index, true);
+        }
+    }
+    if (shard->now_ns >= part->wan_ns)
+        end_wait(shard, index, effects);
+    else
+        parts_park(shard, index);
+}
+
+bool abroad_decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
+                           struct effects *effects)
+{
+    struct answer answer;
+    if ((forward->retry.part & RETRY_UNDO) != 0)
+        return false;
+    if ((forward->flags & FORWARD_RETRY) != 0 &&
+        joins(shard, peer, forward->ticket, POOL_NONE, effects))
+        return true;
+    if (!is_for_purse(forward))
+        return false;
+    const uint16_t attempt = retry_attempt(shard->peers[peer]->node, forward->ticket);
+    if (purses_decide_global(shard, forward, attempt, false, &answer, effects) != PURSES_DECIDED)
+        return false;
+    peer_put_answer(peers_outbox(shard, peer, PEER_RECORD_MAX, effects), forward->ticket, &answer);
+    return true;
+}
+
+bool abroad_decide_item(struct shard *shard, uint32_t item, const struct policy_rule *rule,
+                        const struct forward *forward, struct effects *effects)
+{
+    struct answer answer;
+    uint16_t at;
+    if (!is_for_purse(forward) ||
+        vnodes_route(shard, vnodes_ring(shard, forward->vnode), &at) != ROUTE_HERE)
+        return false;
+    if (purses_decide_global(shard, forward, 0, false, &answer, effects) != PURSES_DECIDED ||
+        answer.status != ANSWER_DECIDED)
+        return false;
+    requests_row_done(shard, &shard->rows[item], rule, &forward->limits[answer.limit_index],
+                      forward->vnode, &answer, effects);
+    return true;
+}
+
+bool abroad_fall_back(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    struct forward *forward = &part->forward;
+    if (part->request == POOL_NONE || part->undo || part->rule == NULL || forward->home == 0 ||
+        part->rule->on_failure != POLICY_FAILURE_LOCAL || forward->operation != OPERATION_CHECK ||
+        shard->now_ns >= part->deadline_ns)
+        return false;
+    stand_in_scale(forward, part->rule->local_share);
+    for (uint32_t i = 0; i < forward->limit_count; i++)
+        forward->ids[i] = abroad_local_id(forward->ids[i]);
+    forward->home = 0;
+    forward->flags &= (uint8_t)~FORWARD_RETRY;
+    forward->retry.part |= RETRY_LOCAL;
+    part->fell_back = true;
+    part->sends = 0;
+    part->stood_in = false;
+    part->generation = ++shard->generation;
+    shard->stats.global_local++;
+    parts_dispatch(shard, index, effects);
+    return true;
+}
+
+/* ---- being asked ----------------------------------------------------------------------------- */
+
+static void take_ask(struct shard *shard, const struct peer_envelope *envelope,
+                     const struct forward *asked, struct effects *effects)
+{
+    struct forward forward = *asked;
+    struct answer answer = {.status = ANSWER_BUSY};
+    uint32_t index = POOL_NONE;
+    forward.home = 0;
+    if (asked->home != shard->abroad.own || (forward.retry.part & RETRY_UNDO) != 0)
+        answer.status = ANSWER_UNAVAILABLE; /* A3 */
+    else if (shard->parts.used < SHARD_UNDO_PARTS_MAX)
+        index = parts_new(shard, &forward, shard->now_ns + SHARD_FORWARD_NS);
+    if (index == POOL_NONE) {
+        shard->stats.busy += answer.status == ANSWER_BUSY;
+        peer_put_abroad_answer(abroad_record(shard, envelope->node, envelope->shard, effects),
+                               asked->ticket, &answer);
+        return;
+    }
+    struct part *part = parts_at(shard, index);
+    part->abroad = true;
+    part->origin_node = envelope->node;
+    part->origin_peer = envelope->shard;
+    part->origin_ticket = asked->ticket;
+    shard->stats.abroad_served++;
+    shard->keepalive.busy_ns = shard->now_ns;
+    if (vnodes_quorum(shard, forward.vnode))
+        vnodes_use_quorum(shard, effects);
+    parts_dispatch(shard, index, effects);
+}
+
+static void take_ping(struct shard *shard, struct abroad_region *region,
+                      const struct peer_envelope *envelope, const struct peer_record *record,
+                      struct effects *effects)
+{
+    const int64_t rtt_ns = shard->now_ns - record->abroad_ping.echo_ns;
+    if (record->abroad_ping.sent_ns != 0) {
+        peer_put_abroad_ping(abroad_record(shard, envelope->node, envelope->shard, effects), 0,
+                             record->abroad_ping.sent_ns);
+        return;
+    }
+    if (rtt_ns < 0 || rtt_ns > 4 * ABROAD_LOST_NS)
+        return; /* of a process that was here before, or long on its way */
+    region->rtt_ns = region->rtt_ns == 0 ? rtt_ns : (7 * region->rtt_ns + rtt_ns) / 8;
+    abroad_hear(shard, region);
+}
+
+/* What one of another region may say; false for anything else. */
+static bool take(struct shard *shard, const struct peer_envelope *envelope,
+                 const struct peer_record *record, struct effects *effects)
+{
+    const struct view_member *member = view_find(shard->view, envelope->node);
+    struct abroad_region *region = abroad_find(shard, abroad_region_of_member(member));
+    if (region == NULL)
+        return true; /* too many regions */
+    switch (record->type) {
+    case PEER_ABROAD_PING:
+        take_ping(shard, region, envelope, record, effects);
+        return true;
+    case PEER_ABROAD_ASK:
+        take_ask(shard, envelope, &record->forward, effects);
+        return true;
+    case PEER_EXPLAIN:
+        if (parts_abroad(shard, record->explain.ticket, region->id) != POOL_NONE)
+            explain_part(shard, parts_abroad(shard, record->explain.ticket, region->id),
+                         record->explain.states, record->explain.count, effects);
+        return true;
+    case PEER_ABROAD_ANSWER: {
+        const uint32_t index = parts_abroad(shard, record->answer.ticket, region->id);
+        abroad_hear(shard, region);
+        shard->keepalive.busy_ns = shard->now_ns;
+        if (index != POOL_NONE)
+            parts_answer(shard, index, &record->answer.answer, envelope->node, effects);
+        return true;
+    }
+    case PEER_ABROAD_POOL_REPORT:
+        pools_told_abroad(shard, envelope, &record->pool_report, effects);
+        return true;
+    case PEER_ABROAD_POOL_LEVEL:
+        pools_level_abroad(shard, region->id, &record->pool_level, effects);
+        return true;
+    default:
+        return false;
+    }
+}
+
+void abroad_frame(struct shard *shard, const struct peer_envelope *envelope,
+                  struct effects *effects)
+{
+    struct bytes_reader reader;
+    struct peer_record record;
+    int result;
+    bytes_reader_init(&reader, envelope->records, envelope->len);
+    while ((result = peer_next(&reader, 2 * shard->options.vnodes, &record)) > 0)
+        if (!take(shard, envelope, &record, effects)) {
+            result = TG_EPROTOCOL;
+            break;
+        }
+    shard->stats.bad_frames += result < 0;
+}

@@ -1,0 +1,266 @@
+/* stand_in.c - `on_failure: local`: who decides when neither the decider nor a replica answers.
+ *
+ * A rule may prefer a guess to an error. When all who could decide a vnode are silent, by this
+ * node's own evidence, the first member that lives in the vnode's whole rendezvous order decides
+ * with a share of the limit. The order is the same everywhere, so that on each side of a split
+ * there is one stand-in for a key, not one per node.
+ *
+ *     order of vnode v:   n4     n1     n7     n2     n5    ...
+ *                       (replica, silent)  (silent)  ^ lives: the stand-in
+ *
+ *     part --limits scaled, FORWARD_STAND_IN--> stand-in's own table --answer, degraded--> part
+ *
+ * What a stand-in counts is in a table of its own: never replicated, never on disk, not merged when
+ * the decider is back, forgotten when it expires. As soon as some decider or replica is heard,
+ * parts go there again.
+ *
+ * N1  A part goes to a stand-in only if its rule says so and nobody who may decide is heard.
+ * N2  A stand-in decides what it is sent and sends nothing on: a forward cannot go in circles.
+ * N3  A part that changes between stand-in and decider gets a new ticket, and stays the same
+ *     attempt (retry.h): it is answered by whom it was sent to last, and what its decider has
+ *     charged for it by then is undone if it is denied, or may have been.
+ * N4  Who is asked to stand in and hears somebody who may decide refuses, and the part is tried
+ *     again: it waits until that one is heard where it waits, too. Else, when a split begins or
+ *     heals link by link, a key would get a share from one node after another.
+ * N5  What a stand-in granted is not given back when another part of the item is denied; it drains.
+ * N6  Of a rule with consistency `any` each node stands in for itself: it never asks another one
+ *     for what it may decide, so there is one share per node.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/sat.h"
+#include "node/cluster/admission/decide.h"
+#include "node/cluster/dedup/lease_id.h"
+#include "node/cluster/partition/vnodes.h"
+#include "node/cluster/shard_state.h"
+#include "node/limit/engine.h"
+
+enum { STAND_IN_VNODE = 0, PERCENT = 100 };
+
+int stand_in_init(struct shard *shard)
+{
+    return table_new(&shard->stand_ins, shard->allocator, TABLE_MEMORY_MIN, 1);
+}
+
+void stand_in_fini(struct shard *shard)
+{
+    table_free(&shard->stand_ins);
+}
+
+void stand_in_tick(struct shard *shard)
+{
+    (void)table_step(shard->stand_ins, shard->now_ns);
+}
+
+/* ---- when, and to whom ----------------------------------------------------------------------- */
+
+bool stand_in_allowed(const struct part *part)
+{
+    return part->request != POOL_NONE && !part->undo && part->rule != NULL &&
+           (part->forward.flags & FORWARD_HOLD) == 0 && /* it has no replicas to know a lease */
+           part->rule->on_failure == POLICY_FAILURE_LOCAL;
+}
+
+bool stand_in_needed(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    for (uint32_t i = 0; i < vnode->id_count; i++)
+        if (!peers_silent_node(shard, vnode->ids[i], number))
+            return false;
+    return vnode->id_count > 0 && (vnode->hint == PEER_NONE || peers_silent(shard, vnode->hint));
+}
+
+/* The peer that stands in for the part, PEER_NONE if it is this shard. */
+static uint16_t choose(struct shard *shard, const struct part *part)
+{
+    const uint32_t number = part->forward.vnode;
+    if (part->rule->consistency == POLICY_CONSISTENCY_ANY)
+        return PEER_NONE; /* N6 */
+    const struct ring_table *ring = &shard->view->to;
+    const uint32_t count =
+        ring_order(ring, vnodes_ring(shard, number), shard->ring_order, RING_MEMBERS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t node = ring_member_id(ring, shard->ring_order[i]);
+        const uint16_t at = peers_for(shard, node, number);
+        if (at == PEER_NONE && node == shard->options.node_id)
+            return PEER_NONE;
+        if (at != PEER_NONE && !peers_silent(shard, at))
+            return at;
+    }
+    return PEER_NONE;
+}
+
+static uint64_t share_of(uint64_t count, unsigned percent)
+{
+    const uint64_t share = sat_muldiv(count, percent, PERCENT);
+    return share > 0 || count == 0 ? share : 1;
+}
+
+void stand_in_scale(struct forward *forward, unsigned percent)
+{
+    for (uint32_t i = 0; i < forward->limit_count; i++) {
+        forward->limits[i].count = share_of(forward->limits[i].count, percent);
+        forward->limits[i].burst = share_of(forward->limits[i].burst, percent);
+    }
+}
+
+static struct forward scaled(const struct part *part)
+{
+    struct forward forward = part->forward;
+    stand_in_scale(&forward, part->rule->local_share);
+    forward.home = 0;
+    forward.flags |= FORWARD_STAND_IN;
+    return forward;
+}
+
+/* ---- deciding -------------------------------------------------------------------------------- */
+
+/* Whether `a` has less left than `b`, or as little, being exceeded. */
+static bool leaves_less(const struct limit_decision *a, const struct limit_decision *b)
+{
+    return a->remaining != b->remaining ? a->remaining < b->remaining : a->notes > b->notes;
+}
+
+/* The row that says most: one that denies longest (-1, never, is the longest), else the one with
+ * the least left. */
+static uint32_t row_told(const struct limit_decision *rows, uint32_t count)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++) {
+        if (rows[i].allowed != rows[best].allowed)
+            best = rows[i].allowed ? best : i;
+        else if (rows[i].allowed
+                     ? leaves_less(&rows[i], &rows[best])
+                     : (uint64_t)rows[i].retry_after_ns > (uint64_t)rows[best].retry_after_ns)
+            best = i;
+    }
+    return best;
+}
+
+/* What is denied is rewritten for the limit that it has now, where that is another one than before
+ * (O7 of node/limit/algorithm.h); what it says stays. */
+static void settle_denied(struct shard *shard, const struct forward *forward)
+{
+    const unsigned flags = LIMIT_LOADED | (decide_is_older(shard, forward) ? LIMIT_OLDER : 0);
+    struct limit_decision ignored;
+    for (uint32_t i = 0; i < forward->limit_count; i++)
+        if (forward->operation == OPERATION_CHECK &&
+            forward->limits[i].algorithm != ALGORITHM_CONCURRENCY)
+            engine_one(shard->stand_ins, forward->ids[i], STAND_IN_VNODE, &forward->limits[i], 0,
+                       OPERATION_CHECK, flags, shard->now_ns, &ignored);
+}
+
+/* All or nothing: looked at first, taken only if every row allows. One thread, so nothing comes
+ * between. False if there was no room. */
+static bool decide_rows_of(struct shard *shard, const struct forward *forward,
+                           struct limit_decision *rows)
+{
+    bool allowed = true;
+    const unsigned flags = (forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED)) | LIMIT_LOADED |
+                           (decide_is_older(shard, forward) ? LIMIT_OLDER : 0);
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        const bool look = pass == 0 && forward->limit_count > 1;
+        if (pass == 0 && !look)
+            continue;
+        const bool peek = look || !allowed || forward->operation == OPERATION_PEEK;
+        if (!look && !allowed)
+            settle_denied(shard, forward);
+        for (uint32_t i = 0; i < forward->limit_count; i++) {
+            engine_one_leased(shard->stand_ins, forward->ids[i], STAND_IN_VNODE,
+                              &forward->limits[i], forward->cost, decide_lease(shard, forward),
+                              peek ? OPERATION_PEEK : (enum operation)forward->operation, flags,
+                              shard->now_ns, &rows[i]);
+            if (rows[i].status != LIMIT_DECIDED)
+                return false;
+            allowed = allowed && rows[i].allowed;
+        }
+    }
+    return true;
+}
+
+/* Decides, and says in `rows` how each limit stands. */
+static void decide(struct shard *shard, const struct forward *forward, struct answer *answer,
+                   struct limit_decision *rows)
+{
+    struct retry_memory_entry memory;
+    struct forward looked = *forward;
+    memset(answer, 0, sizeof *answer);
+    const bool takes = forward->operation != OPERATION_PEEK;
+    const bool recalled = takes && (forward->flags & FORWARD_RETRY) != 0 &&
+                          retry_look(&shard->retries, &forward->retry, shard->now_ns, &memory);
+    if (recalled)
+        looked.operation = OPERATION_PEEK, looked.cost = memory.allowed ? 0 : forward->cost;
+    if (!decide_rows_of(shard, &looked, rows)) {
+        answer->status = ANSWER_BUSY;
+        answer->full = true;
+        shard->stats.busy++;
+        return;
+    }
+    const uint32_t told = row_told(rows, forward->limit_count);
+    answer->status = ANSWER_DECIDED;
+    answer->degraded = true;
+    answer->allowed = recalled ? memory.allowed : rows[told].allowed != 0;
+    answer->soft = answer->allowed && (rows[told].notes & LIMIT_SOFT) != 0;
+    answer->limit_index = (uint8_t)told;
+    answer->limit = rows[told].limit;
+    answer->used = rows[told].used;
+    answer->remaining = rows[told].remaining;
+    answer->granted = recalled ? memory.granted : answer->allowed ? rows[told].granted : 0;
+    answer->reset_after_ns = rows[told].reset_after_ns;
+    answer->retry_after_ns = answer->allowed ? 0 : rows[told].retry_after_ns;
+    if (takes && !recalled)
+        retry_remember(&shard->retries, &forward->retry, 0, answer->allowed, answer->limit_index,
+                       answer->granted, shard->now_ns); /* N5: nobody gives it back */
+    shard->stats.stand_ins++;
+}
+
+/* What is told of the rows to who wants them explained. Returns their number. */
+static uint32_t states_of(const struct limit_decision *rows, uint32_t count,
+                          struct peer_state *states)
+{
+    for (uint32_t i = 0; i < count; i++)
+        states[i] = (struct peer_state){.allowed = rows[i].allowed != 0,
+                                        .limit = rows[i].limit,
+                                        .used = rows[i].used,
+                                        .remaining = rows[i].remaining,
+                                        .reset_after_ns = rows[i].reset_after_ns,
+                                        .retry_after_ns = rows[i].retry_after_ns};
+    return count;
+}
+
+void stand_in_forwarded(struct shard *shard, uint16_t from, const struct forward *forward,
+                        struct effects *effects)
+{
+    struct limit_decision rows[PEER_LIMITS_MAX];
+    struct peer_state states[PEER_LIMITS_MAX];
+    struct answer answer = {.status = ANSWER_UNAVAILABLE};
+    if (vnodes_quorum(shard, forward->vnode) || stand_in_needed(shard, forward->vnode))
+        decide(shard, forward, &answer, rows); /* N4: a majority is not in sight of one node */
+    if (answer.status == ANSWER_DECIDED && (forward->flags & FORWARD_EXPLAIN) != 0)
+        peer_put_explain(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket,
+                         states, states_of(rows, forward->limit_count, states));
+    peer_put_answer(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket, &answer);
+}
+
+void stand_in_dispatch(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    struct part *part = parts_at(shard, index);
+    ASSERT(stand_in_allowed(part)); /* N1 */
+    if (!part->stood_in)
+        part->stands++; /* N3 */
+    part->stood_in = true;
+    struct forward forward = scaled(part);
+    const uint16_t at = choose(shard, part);
+    if (at != PEER_NONE) {
+        parts_send(shard, index, at, &forward, effects);
+        return;
+    }
+    struct limit_decision rows[PEER_LIMITS_MAX];
+    struct peer_state states[PEER_LIMITS_MAX];
+    struct answer answer;
+    decide(shard, &forward, &answer, rows);
+    if (answer.status == ANSWER_DECIDED)
+        explain_part(shard, index, states, states_of(rows, forward.limit_count, states), effects);
+    parts_answer(shard, index, &answer, shard->options.node_id, effects);
+}
