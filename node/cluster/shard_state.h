@@ -1,16 +1,12 @@
-/* shard_state.h - the private state of a shard, and what its files offer one another.
+/* shard_state.h - the private state of a shard: that of all its rooms, put together.
  *
- * Reading order: peers.c (frames to and from peers), vnodes*.c (roles and terms), stream*.c
- * (replication), parts.c (checks that wait), requests.c, resolve.c (client messages), retry.c
- * (first answers), lend.c, pools.c (elastic limits), quorum.c, quorum_ballot.c, journal.c (the
- * plane of quorum), writeback.c, refresh.c, copy.c (disk), merge*.c, diverge.c (after a split),
- * abroad.c (other regions), shares.c (who gets what), admin.c (what operators ask), shard.c (events
- * dispatched to all of them).
+ *                          +-------------- shard/ ---------------+
+ *       client frames ---> | request/ --> admission/, pending/   | ---> effects
+ *         peer frames ---> | peer/ --> election/, replication/   |
+ *                          +-------------------------------------+
  *
- *                          +----------- shard.c ------------+
- *       client frames ---> | requests.c --> parts.c          | ---> effects
- *         peer frames ---> | peers.c --> vnodes.c, stream.c  |
- *                          +--------------------------------+
+ * README.md has the rooms in their order. Each room's headers say what it offers; this one is what
+ * lets a room reach the state of another, and goes when each has its own.
  *
  * S1  A check is decided here only while its vnode's role is DECIDING and its leases hold.
  * S2  A vnode's role is DECIDING iff this node is the writer of the highest term it knows of.
@@ -23,6 +19,7 @@
  */
 #ifndef NODE_CLUSTER_SHARD_STATE_H
 #define NODE_CLUSTER_SHARD_STATE_H
+
 #include <assert.h>
 #include <stddef.h>
 

@@ -103,6 +103,7 @@ def test_wrong_wall_clocks_are_told_of_and_change_no_decision(new_cluster, tmp_p
     measured("named by the status of every node after", f"{ahead.ms:.0f} ms and {back.ms:.0f} ms")
     assert max(ahead.own_ms, back.own_ms) <= NAMED_WITHIN_MS
     assert spend(cluster, keys, 6) == dict.fromkeys(keys, LIMIT - 6)
+    assert sum(node.counter("takeovers") for node in cluster) == 0
     assert not any("starting again" in node.whole_log() for node in cluster)  # time went on evenly
     for clock in clocks:
         clock.step_to(0)

@@ -95,7 +95,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(recalled, "retries recalled", true)                                                          \
     X(unfinished, "messages that took more than a turn", true)                                     \
     X(several, "requests of several owners", true)                                                 \
-    X(failed, "of these, not decided in time", false)                                              \
+    X(failed, "of these, not decided in time", true)                                               \
     X(undo_resent, "undos sent again", true)                                                       \
     X(undo_lost, "undos given up", false)                                                          \
     X(undo_unknown, "undos of nothing known", false)                                               \

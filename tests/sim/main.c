@@ -81,7 +81,8 @@ static bool run_one(const struct request *request)
     return ok;
 }
 
-static bool run_seeds(const struct request *request)
+/* What kept seeds have met need not be met again. */
+static bool run_seeds(const struct request *request, const struct coverage *kept)
 {
     struct runner_sum *sum = calloc(1, sizeof *sum);
     struct timespec begin;
@@ -103,6 +104,7 @@ static bool run_seeds(const struct request *request)
     const double seconds =
         (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
     coverage_print(&sum->coverage, seconds);
+    coverage_add(&sum->coverage, kept);
     for (uint32_t i = 0; i < sum->failure_count; i++)
         tell_failure(request, sum->failures[i].seed, &request->given,
                      !request->plain && i < SHRUNK_MAX);
@@ -147,7 +149,7 @@ static bool read_kept(char *line, uint64_t *seed, struct overrides *given)
     return count == 0 || *seed != 0;
 }
 
-static bool run_kept(const struct request *request)
+static bool run_kept(const struct request *request, struct coverage *met)
 {
     char line[LINE_LEN];
     uint32_t passed = 0;
@@ -170,6 +172,7 @@ static bool run_kept(const struct request *request)
         const bool ok = result.failure[0] == '\0';
         passed += ok;
         traces += runner_trace(seed, result.hash);
+        coverage_add(met, &result.coverage);
         failed += !ok;
         if (ok)
             continue;
@@ -250,6 +253,7 @@ int main(int argc, char **argv)
     }
     if (request.seed != 0)
         return run_one(&request) ? 0 : 1;
-    const bool kept = run_kept(&request);
-    return run_seeds(&request) && kept ? 0 : 1;
+    struct coverage met = {.seeds = 0};
+    const bool kept = run_kept(&request, &met);
+    return run_seeds(&request, &met) && kept ? 0 : 1;
 }

@@ -1,7 +1,5 @@
 /* decide.h - what decide.c offers the files that bring it checks, and the steps that each check
  * takes.
- *
- * The rest of the shard uses shard_state.h alone.
  */
 #ifndef NODE_CLUSTER_ADMISSION_DECIDE_H
 #define NODE_CLUSTER_ADMISSION_DECIDE_H

@@ -59,7 +59,7 @@ struct shares {
 int shares_init(struct shard *shard);
 void shares_fini(struct shard *shard);
 #define SHARES_ALL UINT64_MAX
-/* As shares_take of shard_state.h, where there may be something to share. */
+/* As shares_take of decide.h, where there may be something to share. */
 uint64_t shares_ask(struct shard *shard, const struct forward *forward, struct effects *effects);
 void shares_tick(struct shard *shard);
 

@@ -17,6 +17,7 @@ struct peer_state;
 struct policy_pool;
 struct policy_rule;
 struct shard;
+struct view_member;
 
 enum {
     ABROAD_REGIONS_MAX = 32, /* the first ones by id: everywhere the same */
@@ -113,7 +114,6 @@ void abroad_flush(struct shard *shard, struct effects *effects);
 
 /* The region of that id, NULL: none is known. */
 struct abroad_region *abroad_find(const struct shard *shard, uint64_t id);
-struct view_member;
 uint64_t abroad_region_of_member(const struct view_member *member);
 /* What goes to that shard, with room for one more record. */
 struct bytes_writer *abroad_record(struct shard *shard, uint64_t node, uint16_t to,
