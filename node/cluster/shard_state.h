@@ -32,8 +32,8 @@
 #include "node/cluster/admission/pools.h"
 #include "node/cluster/dedup/reserve.h"
 #include "node/cluster/dedup/retry.h"
-#include "node/cluster/lease/holds.h"
-#include "node/cluster/lease/purses.h"
+#include "node/cluster/lease/lessee.h"
+#include "node/cluster/lease/lessor.h"
 #include "node/cluster/lease/shares.h"
 #include "node/cluster/model/pace.h"
 #include "node/cluster/model/usage_tally.h"
@@ -144,9 +144,9 @@ struct shard {
     struct copy copy;
     struct handoff handoff;
     struct bound bound;
-    struct holds holds;
+    struct lessor lessor;
     struct unfinished unfinished;
-    struct purses purses;
+    struct lessee lessee;
     struct shares shares;
     struct abroad abroad;
     struct pools pools;

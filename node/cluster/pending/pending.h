@@ -22,7 +22,7 @@ enum pending_status {
     PENDING_WAITING,
     PENDING_LOADING,
     PENDING_COMMITTING,
-    PENDING_LEASE_REPLICATION, /* for replicas, to know a lease: holds.c */
+    PENDING_LEASE_REPLICATION, /* for replicas, to know a lease: lessor.c */
     PENDING_ABROAD,            /* for another region: abroad.c */
     PENDING_DONE
 };
@@ -38,7 +38,7 @@ struct pending_check {
     uint8_t loading; /* LOADING: the limit whose slot is fetched */
     uint16_t peer;   /* WAITING: whom it was sent to */
     uint16_t item;
-    uint16_t purse;      /* whose it is, + 1, or PURSE_RETURN; 0: none's */
+    uint16_t cache;      /* whose it is, + 1, or LEASE_CACHE_RETURN; 0: none's */
     uint16_t stands;     /* how often it has changed between its decider and a stand-in */
     uint32_t generation; /* tells a late answer from the one waited for */
     uint32_t active_at;

@@ -96,9 +96,9 @@ static bool gives_tokens(const struct forward *forward)
     return true;
 }
 
-/* Whether the forward is a check that a purse decides. One that is to tell every limit asks who
- * knows them, unless it may have to be undone. */
-static bool is_for_purse(const struct forward *forward)
+/* Whether the forward is a check that a lease cache decides. One that is to tell every limit asks
+ * who knows them, unless it may have to be undone. */
+static bool is_for_lease_cache(const struct forward *forward)
 {
     const bool tells =
         (forward->flags & FORWARD_EXPLAIN) != 0 && (forward->flags & FORWARD_SEVERAL) == 0;
@@ -121,7 +121,7 @@ static void end_wait(struct shard *shard, uint32_t index, struct effects *effect
     };
     shard->stats.global_denied++;
     shard->stats.global_late++;
-    purses_denied(shard, &check->forward, pending_attempt(shard, index), &denied);
+    lessee_denied(shard, &check->forward, pending_attempt(shard, index), &denied);
     route_pending_answer(shard, index, &denied, shard->options.node_id, effects);
 }
 
@@ -130,7 +130,7 @@ void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
     struct pending_check *check = pending_at(shard, index);
     struct answer answer;
     if ((check->forward.retry.part & RETRY_UNDO) != 0) {
-        purses_undo(shard, &check->forward, &answer);
+        lessee_undo(shard, &check->forward, &answer);
         route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
         return;
     }
@@ -140,7 +140,7 @@ void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
         pending_free(shard, index);
         return;
     }
-    if (!is_for_purse(&check->forward)) {
+    if (!is_for_lease_cache(&check->forward)) {
         abroad_send(shard, index, effects);
         return;
     }
@@ -148,15 +148,15 @@ void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
         pending_free(shard, index);
         return;
     }
-    switch (purses_decide_global(shard, &check->forward, pending_attempt(shard, index), waited,
+    switch (lessee_decide_global(shard, &check->forward, pending_attempt(shard, index), waited,
                                  &answer, effects)) {
-    case PURSES_DECIDED:
+    case LESSEE_DECIDED:
         route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
         return;
-    case PURSES_FULL:
+    case LESSEE_FULL:
         abroad_send(shard, index, effects);
         return;
-    case PURSES_WAIT:
+    case LESSEE_WAIT:
         break;
     }
     if (!waited) {
@@ -182,10 +182,10 @@ bool abroad_decide_forward(struct shard *shard, uint16_t peer, const struct forw
     if ((forward->flags & FORWARD_RETRY) != 0 &&
         joins(shard, peer, forward->ticket, POOL_NONE, effects))
         return true;
-    if (!is_for_purse(forward))
+    if (!is_for_lease_cache(forward))
         return false;
     const uint16_t attempt = retry_attempt(shard->peers[peer]->node, forward->ticket);
-    if (purses_decide_global(shard, forward, attempt, false, &answer, effects) != PURSES_DECIDED)
+    if (lessee_decide_global(shard, forward, attempt, false, &answer, effects) != LESSEE_DECIDED)
         return false;
     peer_put_answer(peers_outbox(shard, peer, PEER_RECORD_MAX, effects), forward->ticket, &answer);
     return true;
@@ -196,10 +196,10 @@ bool abroad_decide_item(struct shard *shard, uint32_t item, const struct policy_
 {
     struct answer answer;
     uint16_t at;
-    if (!is_for_purse(forward) ||
+    if (!is_for_lease_cache(forward) ||
         vnodes_route(shard, vnodes_ring(shard, forward->vnode), &at) != ROUTE_HERE)
         return false;
-    if (purses_decide_global(shard, forward, 0, false, &answer, effects) != PURSES_DECIDED ||
+    if (lessee_decide_global(shard, forward, 0, false, &answer, effects) != LESSEE_DECIDED ||
         answer.status != ANSWER_DECIDED)
         return false;
     requests_row_done(shard, &shard->rows[item], rule, &forward->limits[answer.limit_index],

@@ -9,7 +9,7 @@
  *
  * In the plane of quorum the engine leads to COMMITTING: the answer is there, and leaves when a
  * majority holds what it says; who stops deciding before that parks the check (Q6 of quorum.c). So
- * does the answer to who asks for a lease of tokens, in the other plane: HOLDING (holds.c).
+ * does the answer to who asks for a lease of tokens, in the other plane: HOLDING (lessor.c).
  *
  * A check keeps everything needed to send it again: forwards are repeated, with the retry flag,
  * until they are answered or the caller's deadline passes. The decider's retry memory sees to it
@@ -120,7 +120,7 @@ void route_pending_dispatch(struct shard *shard, uint32_t index, struct effects 
     struct pending_check *check = pending_at(shard, index);
     const uint32_t vnode = vnode_of(shard, &check->forward);
     uint16_t at = PEER_NONE;
-    if (check->purse != 0 && check->forward.home != 0) {
+    if (check->cache != 0 && check->forward.home != 0) {
         abroad_send(shard, index, effects);
         return;
     }
@@ -147,7 +147,7 @@ void route_pending_dispatch(struct shard *shard, uint32_t index, struct effects 
             tell_moved(shard, check->origin_peer, check->origin_ticket, vnode, effects);
             pending_free(shard, index);
         } else if ((check->forward.flags & FORWARD_HOLD) != 0 && !shard->peers[at]->leases) {
-            const struct answer busy = {.status = ANSWER_BUSY}; /* T4 of holds.c */
+            const struct answer busy = {.status = ANSWER_BUSY}; /* T4 of lessor.c */
             shard->stats.leases_refused++;
             route_pending_answer(shard, index, &busy, shard->options.node_id, effects);
         } else {
@@ -182,8 +182,8 @@ void route_pending_forwarded(struct shard *shard, uint16_t from, const struct fo
     const uint32_t vnode = vnode_of(shard, forward);
     const enum route route = vnodes_route(shard, vnode, &at);
     const bool quorum = vnodes_quorum(shard, vnode);
-    const bool waits = quorum || forward->home != 0 || holds_asks(forward) ||
-                       holds_sure(shard, forward); /* so it has a check */
+    const bool waits = quorum || forward->home != 0 || lessor_asks(forward) ||
+                       lessor_sure(shard, forward); /* so it has a check */
     if (route == ROUTE_HERE && forward->home != 0 &&
         abroad_decide_forward(shard, from, forward, effects))
         return;
@@ -236,9 +236,9 @@ void route_pending_answer(struct shard *shard, uint32_t index, const struct answ
     } else if (check->abroad) {
         abroad_answer(shard, index, answer, effects);
         pending_free(shard, index);
-    } else if (check->purse != 0) {
+    } else if (check->cache != 0) {
         check->answer = *answer;
-        purses_answered(shard, index, effects);
+        lessee_answered(shard, index, effects);
         pending_free(shard, index);
     } else if (answer->status != ANSWER_UNAVAILABLE || !abroad_fall_back(shard, index, effects)) {
         check->status = PENDING_DONE;
@@ -449,7 +449,7 @@ static void tick_pending(struct shard *shard, uint32_t index, bool reroute, stru
         shard->stats.quorum.in_doubt++;
         give_up(shard, index, effects);
     } else if (check->status == PENDING_LEASE_REPLICATION && late) {
-        holds_forget(shard, index);
+        lessor_forget(shard, index);
         give_up(shard, index, effects);
     } else if (check->status == PENDING_LOADING && late) {
         leave_load(shard, index);
