@@ -25,13 +25,14 @@
  *     POOLS_SOON_NS.
  * L5  A level is taken only from the decider of the pool's vnode, as far as this shard knows; one
  *     from another region only by that decider, and from the region that its own rules call the
- * home.
+ *     home.
  *
  * Of global pools:
  *
  * L6  A level from another region is handed out when it comes, once, and none is made without: a
- * region that is cut off from the home lends nothing from ELASTIC_LEVEL_NS on. No check waits for
- * it. L7  It is handed out only if it answers a report of this very owner that is younger than
+ *     region that is cut off from the home lends nothing from ELASTIC_LEVEL_NS on. No check waits
+ *     for it.
+ * L7  It is handed out only if it answers a report of this very owner that is younger than
  *     POOLS_WAY_NS. So all levels that a region's report brought are void POOLS_VOID_NS after it
  *     came, and until then the home takes the region's last budget for lent, though it is silent.
  *     Lending pauses where the way there and back takes longer than 400 ms.

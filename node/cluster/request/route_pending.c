@@ -29,11 +29,11 @@
  *     repetition is recalled and waits beside it: a handful, until quorum.c gives them up. While it
  *     waits for another region, each one joins it (A7 of remote_regions.c).
  * P5  That the disk has no record of a key is known only for the moment at which it said so: a
- * check that waits for anything else asks the disk anew. P6  What the disk gave is in memory, and
- * if it leaves again before the check is decided, the disk is asked again: a key is new only if the
- * disk did not have it. P7  An undo is sent again until its decider acknowledges it, whatever it
- * says before, for SHARD_UNDO_NS; then it is given up, and counted. It may come twice: reserve.h
- * sees to that.
+ *     check that waits for anything else asks the disk anew.
+ * P6  What the disk gave is in memory, and if it leaves again before the check is decided, the disk
+ *     is asked again: a key is new only if the disk did not have it.
+ * P7  An undo is sent again until its decider acknowledges it, whatever it says before, for
+ *     SHARD_UNDO_NS; then it is given up, and counted. It may come twice: reserve.h sees to that.
  */
 #include <string.h>
 
