@@ -32,9 +32,9 @@
 #include "node/cluster/admission/pools.h"
 #include "node/cluster/dedup/reserve.h"
 #include "node/cluster/dedup/retry.h"
+#include "node/cluster/lease/allocation.h"
 #include "node/cluster/lease/lessee.h"
 #include "node/cluster/lease/lessor.h"
-#include "node/cluster/lease/shares.h"
 #include "node/cluster/model/pace.h"
 #include "node/cluster/model/usage_tally.h"
 #include "node/cluster/partition/vnode.h"
@@ -147,7 +147,7 @@ struct shard {
     struct lessor lessor;
     struct unfinished unfinished;
     struct lessee lessee;
-    struct shares shares;
+    struct allocation allocation;
     struct remote_regions remote;
     struct pools pools;
     struct keepalive keepalive;

@@ -43,7 +43,7 @@
  * and the next is asked for before it could run out; and when an answer gave less than was asked
  * for, what finds no tokens is denied at once, as the limit is being used up. Each ask says how
  * many tokens a second callers want here: what is not enough for all is dealt out by that
- * (shares.c). U1 - U3 hold as they are.
+ * (allocation.c). U1 - U3 hold as they are.
  *
  * U7  A key whose home has changed is asked for at the new one alone; what is held of the old one
  *     goes back there, and what comes of it late is released unused.
@@ -274,7 +274,8 @@ static uint64_t demand_of(const struct shard *shard, const struct lease_cache *c
     return guess > demand ? guess : demand;
 }
 
-/* How many a second callers ask for: what is not enough for all is dealt out by that (shares.c). */
+/* How many a second callers ask for: what is not enough for all is dealt out by that
+ * (allocation.c). */
 static uint64_t rate_of(const struct shard *shard, const struct lease_cache *cache)
 {
     const int64_t lasts_ns = ahead_ns(shard, cache);

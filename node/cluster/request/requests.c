@@ -702,9 +702,9 @@ static __attribute__((noinline)) uint64_t take_shares(struct shard *shard,
                                                       const struct resolved *resolved,
                                                       uint8_t *withholds, struct effects *effects)
 {
-    uint64_t takes = SHARES_ALL;
+    uint64_t takes = ALLOCATION_ALL;
     for (uint32_t i = 0; i < resolved->count && takes != 0; i++) {
-        const uint64_t part = shares_take(shard, &resolved->parts[i], effects);
+        const uint64_t part = allocation_take(shard, &resolved->parts[i], effects);
         takes = part < takes ? part : takes;
         *withholds = (uint8_t)i;
     }
@@ -726,9 +726,9 @@ static void decide_together(struct shard *shard, uint32_t item, const struct res
     const bool repeated = (first->flags & FORWARD_RETRY) != 0 || decide_gives_back(first) ||
                           decide_expects_late(shard);
     struct retry_memory *memory = &shard->retries;
-    uint64_t takes = SHARES_ALL;
+    uint64_t takes = ALLOCATION_ALL;
     uint8_t withholds = 0;
-    if (shares_matter(shard, first))
+    if (allocation_matter(shard, first))
         takes = take_shares(shard, resolved, &withholds, effects);
     struct batch_item *group = decide_group(shard, rows, effects);
     group->item = (uint16_t)item;

@@ -102,7 +102,7 @@ static int take_memory(struct shard *shard)
     if (error == 0)
         error = lessee_init(shard);
     if (error == 0)
-        error = shares_init(shard);
+        error = allocation_init(shard);
     if (error == 0)
         error = remote_init(shard);
     return error;
@@ -187,7 +187,7 @@ void shard_free(struct shard **pointer)
     stand_in_fini(shard);
     pools_fini(shard);
     lessee_fini(shard);
-    shares_fini(shard);
+    allocation_fini(shard);
     remote_fini(shard);
     pool_fini(&shard->pending);
     pool_fini(&shard->requests);
@@ -736,7 +736,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         copy_tick(shard, effects);
     }
     lessee_tick(shard, effects);
-    shares_tick(shard);
+    allocation_tick(shard);
     remote_tick(shard, effects);
     shard_settle(shard, effects);
     pools_tick(shard, effects);
