@@ -11,7 +11,7 @@
  * S1  A check is decided here only while its vnode's role is DECIDING and its leases hold.
  * S2  A vnode's role is DECIDING iff this node is the writer of the highest term it knows of.
  * S3  Every part in use is in `active`, and every request in use has pending > 0, or is in `news`.
- * S4  A replica's (state term, seq) rises only by a MARK of the decider it follows, so it never
+ * S4  A replica's (state term, seq) rises only by a MARK of the leader it follows, so it never
  *     claims state that it does not hold.
  * S5  What is decided in the plane of quorum is answered only when majorities hold it (quorum.c).
  *

@@ -672,7 +672,7 @@ static void revoke(struct shard *shard)
     for (uint32_t i = 0; i < batch->item_count; i++) {
         struct batch_item *item = &batch->items[i];
         item->revoked = vnodes_quorum(shard, item->vnodes[0]) &&
-                        shard->vnodes[item->vnodes[0]].role != ROLE_DECIDING;
+                        shard->vnodes[item->vnodes[0]].role != ROLE_LEADING;
         for (uint32_t row = item->first; item->revoked && row < item->first + item->count; row++) {
             batch->operations[row] = OPERATION_PEEK;
             batch->flags[row] &= (uint8_t)~LIMIT_UNDO;

@@ -1,6 +1,6 @@
 /* allocation.c - who gets what of a key that several regions want more of than there is.
  *
- * Of a rule with scope `global` the home's decider sees its own checks, each as it comes, and what
+ * Of a rule with scope `global` the home's leader sees its own checks, each as it comes, and what
  * the others ask for their lessee, a few times a second (lessee.c). Were all served as they come
  * the home would take whatever becomes free before anybody else has asked. So while another region
  * asks for a key, what is left of it is dealt out: each region has an account, and takes from that.

@@ -4,7 +4,7 @@
  * item whose parts are all decided here is one all-or-nothing group of the engine. Otherwise each
  * part goes its own way, and all are charged at once, in one round trip. When all have answered,
  * what is to stay is known: all of it, what the least of them granted (at_most), or nothing; the
- * rest is undone, one by one, until each decider has acknowledged it (route_pending_undo,
+ * rest is undone, one by one, until each leader has acknowledged it (route_pending_undo,
  * reserve.h).
  *
  *   user at n2  <--charge--+         +-- granted --+                +--undo--> acknowledged
@@ -18,7 +18,7 @@
  * Most messages are answered within the event that brought them, from the scratch rows of the
  * shard. Only one that has to wait gets a `request` that keeps its rows. It is answered when all of
  * it is decided; or, if its client wants it so (PARTLY), at the end of each event in which some of
- * it was, so that no item waits for another's decider.
+ * it was, so that no item waits for another's leader.
  *
  * Q1  Every item gets exactly one decision; what cannot be decided is `busy` or `error`, with the
  *     verdict that the rule's on_failure gives.
