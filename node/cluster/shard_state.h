@@ -43,20 +43,20 @@
 #include "node/cluster/peer/skew.h"
 #include "node/cluster/pending/pending.h"
 #include "node/cluster/quorum/quorum.h"
-#include "node/cluster/reconcile/diverge.h"
 #include "node/cluster/reconcile/merge.h"
+#include "node/cluster/reconcile/reconcile.h"
 #include "node/cluster/region/remote_regions.h"
-#include "node/cluster/replication/bound.h"
 #include "node/cluster/replication/copy.h"
+#include "node/cluster/replication/exposure.h"
 #include "node/cluster/replication/firsts.h"
 #include "node/cluster/replication/handoff.h"
 #include "node/cluster/replication/stream.h"
 #include "node/cluster/request/cross_region.h"
+#include "node/cluster/request/fallback.h"
 #include "node/cluster/request/reasons.h"
 #include "node/cluster/request/requests.h"
 #include "node/cluster/request/resolve.h"
 #include "node/cluster/request/route_pending.h"
-#include "node/cluster/request/stand_in.h"
 #include "node/cluster/request/unfinished.h"
 #include "node/cluster/shard/admin.h"
 #include "node/cluster/shard/shard.h"
@@ -100,7 +100,7 @@ struct shard {
     struct shard_stats stats;
     const struct view *view;
     struct table *table;
-    struct table *stand_ins;               /* what this shard counted in place of others */
+    struct table *fallbacks;               /* what this shard counted in place of others */
     uint16_t ring_order[RING_MEMBERS_MAX]; /* scratch */
     struct random random;
     int64_t now_ns;
@@ -143,7 +143,7 @@ struct shard {
     struct refresh refresh;
     struct copy copy;
     struct handoff handoff;
-    struct bound bound;
+    struct exposure exposure;
     struct lessor lessor;
     struct unfinished unfinished;
     struct lessee lessee;

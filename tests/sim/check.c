@@ -91,7 +91,7 @@ static void count_roles(struct sim *sim, struct node *node, const struct shard *
                         uint32_t vnode, enum shard_role role)
 {
     if (role != node->held[vnode].role) {
-        sim->coverage.passes += role == SHARD_PASSING;
+        sim->coverage.passes += role == SHARD_TRANSFERRING;
         sim->coverage.recoveries += role == SHARD_RECOVERING;
         node->pulling[vnode] = false;
     }
@@ -117,7 +117,7 @@ static void check_vnode(struct sim *sim, struct node *node, const struct shard *
     struct inspect_brief *held = &node->held[vnode];
     struct term term;
     const enum shard_role role = shard_vnode(shard, vnode, &term);
-    const bool decides = role == SHARD_LEADING || role == SHARD_PASSING;
+    const bool decides = role == SHARD_LEADING || role == SHARD_TRANSFERRING;
     const int order = term_compare(&term, &held->term);
     if (decides && term.writer != node->id)
         sim_fail(sim, "node %u decides vnode %u in the term of another", node->index,
@@ -127,7 +127,8 @@ static void check_vnode(struct sim *sim, struct node *node, const struct shard *
                  vnode); /* K2 */
     if (order != 0 || role != held->role) {
         tell_vnode(sim, node, vnode, &term, role);
-        if (decides && (order != 0 || (held->role != SHARD_LEADING && held->role != SHARD_PASSING)))
+        if (decides &&
+            (order != 0 || (held->role != SHARD_LEADING && held->role != SHARD_TRANSFERRING)))
             note_term(sim, node, shard, vnode, &term);
     }
     if (role == SHARD_RECOVERING || role != held->role)

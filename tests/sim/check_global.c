@@ -19,7 +19,7 @@
  * G4  Of a bucket: in any interval no more than its burst and what was refilled.
  * G7  Where a region that is cut off decides by a share, it admits that share, and what its lost
  *     leaders had counted of it, at most; and one more for each process that stood in for all of
- *     them (stand_in.c), which counts by itself. All that was admitted of such a key, by its home
+ *     them (fallback.c), which counts by itself. All that was admitted of such a key, by its home
  *     and by shares, is its limit and those at most.
  *
  * When rules change, the old and the new ones are in force beside one another: a request that a
@@ -346,24 +346,24 @@ void check_global_bucket(struct sim *sim, uint32_t number)
 
 /* ---- G7 -------------------------------------------------------------------------------------- */
 
-static void note_stand_ins(struct sim *sim, const struct node *node)
+static void note_fallbacks(struct sim *sim, const struct node *node)
 {
     for (uint8_t s = 0; s < node->shard_count; s++) {
         struct shard_stats stats;
-        uint64_t *seen = &sim->global.stand_ins[node->index][s];
+        uint64_t *seen = &sim->global.fallbacks[node->index][s];
         if (node->shards[s] == NULL)
             continue;
         shard_stats(node->shards[s], &stats);
-        sim->global.stood_in[node_region(sim, node)] += stats.stand_ins > *seen;
-        *seen = stats.stand_ins;
+        sim->global.at_fallback[node_region(sim, node)] += stats.fallbacks > *seen;
+        *seen = stats.fallbacks;
     }
 }
 
 void check_global_begin(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->all_count; i++)
-        note_stand_ins(sim, &sim->nodes[i]);
-    memset(sim->global.stood_in, 0, sizeof sim->global.stood_in);
+        note_fallbacks(sim, &sim->nodes[i]);
+    memset(sim->global.at_fallback, 0, sizeof sim->global.at_fallback);
 }
 
 void check_global_share(struct sim *sim)
@@ -373,10 +373,10 @@ void check_global_share(struct sim *sim)
     uint64_t admitted = key->admitted;
     uint64_t most = key->limit.count;
     for (uint32_t i = 0; i < sim->all_count; i++)
-        note_stand_ins(sim, &sim->nodes[i]);
+        note_fallbacks(sim, &sim->nodes[i]);
     for (uint32_t region = 0; region < sim->options.regions; region++) {
         const struct global_count *count = &key->counts[region];
-        const uint64_t shares = sim->global.stood_in[region] + (region != key->home);
+        const uint64_t shares = sim->global.at_fallback[region] + (region != key->home);
         const uint64_t here = shares * share + count->forgotten;
         admitted += key->degraded[region];
         most += here;
@@ -497,7 +497,7 @@ static bool front_decides(const struct sim *sim, const struct global_key *key,
     if (shard == NULL)
         return false;
     const enum shard_role role = shard_vnode(shard, key->vnode, &term);
-    return (role == SHARD_LEADING || role == SHARD_PASSING) &&
+    return (role == SHARD_LEADING || role == SHARD_TRANSFERRING) &&
            term_compare(&term, &count->term) == 0;
 }
 
@@ -523,7 +523,7 @@ static void follow_count(struct sim *sim, struct node *node, const struct shard 
     const enum shard_role role = shard_vnode(shard, key->vnode, &term);
     const uint64_t seq = inspect_seq(shard, key->vnode);
     int order = term_compare(&term, &count->term);
-    if ((role != SHARD_LEADING && role != SHARD_PASSING) || (order == 0 && seq == count->seq))
+    if ((role != SHARD_LEADING && role != SHARD_TRANSFERRING) || (order == 0 && seq == count->seq))
         return;
     if (order < 0 && !front_decides(sim, key, count))
         order = 1;
@@ -597,8 +597,8 @@ void check_global_merged(struct sim *sim, struct hash128 id)
 
 void check_global_ended(struct sim *sim, const struct node *node)
 {
-    note_stand_ins(sim, node);
-    memset(sim->global.stand_ins[node->index], 0, sizeof sim->global.stand_ins[node->index]);
+    note_fallbacks(sim, node);
+    memset(sim->global.fallbacks[node->index], 0, sizeof sim->global.fallbacks[node->index]);
     for (uint32_t i = 0; i < GLOBAL_KEYS; i++)
         sim->global.keys[i].lessee[node->index] = (struct global_lease_cache){.lease = 0};
 }

@@ -1,4 +1,4 @@
-/* phase_remote.c - a second region, or two: they are founded, cut off, and lose nodes, beside one
+/* phase_abroad.c - a second region, or two: they are founded, cut off, and lose nodes, beside one
  * that serves.
  *
  *   found    nodes of other regions start at once; those of each become a ring of their own

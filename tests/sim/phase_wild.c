@@ -249,8 +249,9 @@ static void process(struct sim *sim)
 /* Terms and places near the end, in the faulty member's own name. */
 static void term(struct sim *sim)
 {
-    static const enum peer_record_type types[] = {PEER_STALE, PEER_QUERY,  PEER_REPORT, PEER_PULL,
-                                                  PEER_PASS,  PEER_OPENED, PEER_HELD,   PEER_LACK};
+    static const enum peer_record_type types[] = {PEER_STALE, PEER_QUERY,    PEER_REPORT,
+                                                  PEER_PULL,  PEER_TRANSFER, PEER_OPENED,
+                                                  PEER_HELD,  PEER_LACK};
     uint8_t bytes[2 * PEER_RECORD_MAX];
     struct bytes_writer records;
     const struct peer_vnode entry = {

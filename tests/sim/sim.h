@@ -37,8 +37,7 @@
 enum {
     SIM_NODES_MAX = 8, /* of the region that clients ask */
     SIM_REGIONS_MAX = 3,
-    SIM_REMOTE =
-        3, /* of each other one, in phases in another region and global; their numbers follow */
+    SIM_REMOTE = 3, /* of each other one, in phases abroad and global; their numbers follow */
     SIM_ALL_MAX = SIM_NODES_MAX + (SIM_REGIONS_MAX - 1) * SIM_REMOTE,
     SIM_SHARDS_MAX = 2,
     SIM_CLIENTS_MAX = 6,
@@ -618,8 +617,8 @@ struct global {
     int64_t until_ns;
     int64_t doom_ns;                                 /* a region is lost then; 0: none is to be */
     uint32_t doom_region;                            /* that one */
-    uint64_t stand_ins[SIM_ALL_MAX][SIM_SHARDS_MAX]; /* as its present process counts */
-    uint32_t stood_in[SIM_REGIONS_MAX];              /* processes that did */
+    uint64_t fallbacks[SIM_ALL_MAX][SIM_SHARDS_MAX]; /* as its present process counts */
+    uint32_t at_fallback[SIM_REGIONS_MAX];           /* processes that did */
     struct global_worker workers[GLOBAL_WORKERS];
     struct global_key keys[GLOBAL_KEYS];
 };
@@ -635,8 +634,7 @@ struct sim {
     struct net net;
     struct effects effects;
     uint32_t node_count; /* of the own region, members or spare */
-    uint32_t
-        all_count; /* those in another region included, whether or not they have ever started */
+    uint32_t all_count;  /* remote ones included, whether or not they have ever started */
     struct node nodes[SIM_ALL_MAX];
     uint32_t vnodes;
     struct control_identity identity;
@@ -870,7 +868,7 @@ struct node *node_some_up(struct sim *sim);
 struct key_set keys_new(struct sim *sim, const char *name, uint32_t each);
 /* Keys of rules that say what is to be done when nobody who holds them can be reached. */
 struct key_set keys_lent(struct sim *sim, const char *name);
-/* What a stand-in may admit of such a key, and what the rules call it. */
+/* What a fallback leader may admit of such a key, and what the rules call it. */
 enum { KEYS_LENT_SHARE = 10 };
 const char *keys_lent_name(enum lent lent);
 /* Users, hosts and teams that three rules limit, each on the vnode of its own key. */

@@ -277,7 +277,7 @@ static void owner_tells_the_owner_and_who_decides_in_its_place(void **state)
     struct lab *lab = *state;
     char key[LAB_KEY_LEN];
     const uint32_t vnode = lab_vnode_owned(lab, 1);
-    const uint32_t heir = lab_replica(lab, vnode, 1);
+    const uint32_t successor = lab_replica(lab, vnode, 1);
     lab_key(lab, vnode, 0, key);
     ask_owner(lab, key, NULL);
     struct mp_cursor row = rows_of(lab, 1);
@@ -295,7 +295,7 @@ static void owner_tells_the_owner_and_who_decides_in_its_place(void **state)
     ask_owner(lab, key, NULL);
     row = rows_of(lab, 1);
     assert_node(row, "owner", 1);
-    assert_node(row, "decider", heir);
+    assert_node(row, "decider", successor);
     assert_true(tokens_uint(row, "term") > term);
     assert_replicas(lab, row, vnode);
 }

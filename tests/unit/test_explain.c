@@ -169,7 +169,7 @@ static void what_there_is_no_room_for_is_decided_unexplained(void **state)
     }
 }
 
-/* A stand-in tells what it decided by: its share of the limit. */
+/* A fallback leader tells what it decided by: its share of the limit. */
 static void a_stand_in_tells_its_share(void **state)
 {
     struct lab *lab = *state;

@@ -396,7 +396,7 @@ static void a_block_costs_one_round_to_the_majority(void **state)
 }
 
 /* What is about a lease of tokens says how much of it was used; other operations, limits that
- * give none, and stand-ins, are malformed. */
+ * give none, and fallback leaders, are malformed. */
 static void a_forward_about_tokens_reads_back_as_written(void **state)
 {
     (void)state;
@@ -407,7 +407,7 @@ static void a_forward_about_tokens_reads_back_as_written(void **state)
     for (uint32_t i = 0; i < 6; i++) {
         struct forward sent = {.ticket = 5,
                                .retry = {.session = 1, .seq = 2},
-                               .flags = i < 5 ? FORWARD_HOLD : FORWARD_HOLD | FORWARD_STAND_IN,
+                               .flags = i < 5 ? FORWARD_HOLD : FORWARD_HOLD | FORWARD_FALLBACK,
                                .operation = operations[i],
                                .limit_count = 1,
                                .vnode = 3,

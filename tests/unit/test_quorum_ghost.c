@@ -828,7 +828,7 @@ static void who_is_passed_a_vnode_of_a_newer_configuration_declines(void **state
         peer_put_vnode(&lab->records, PEER_OPENED, &pass);
         lab_speak(lab, GHOST, ASKED);
         ghost_gives(lab, GHOST, pass.term, 1, true);
-        peer_put_vnode(&lab->records, PEER_PASS, &pass);
+        peer_put_vnode(&lab->records, PEER_TRANSFER, &pass);
         lab_speak(lab, GHOST, ASKED);
         const bool asks = quorum_of(lab->shards[ASKED].shard, GHOST_VNODE)->campaigning;
         assert_int_equal(asks, newer == 0);

@@ -276,14 +276,14 @@ static void assert_earlier_term_is_ignored(uint32_t sync)
     lab_free(lab);
 }
 
-/* B1 of diverge.c: what comes late of a leader's earlier term does not touch what is held. */
+/* B1 of reconcile.c: what comes late of a leader's earlier term does not touch what is held. */
 static void a_slot_of_an_earlier_term_is_not_taken(void **state)
 {
     (void)state;
     assert_earlier_term_is_ignored(1);
 }
 
-/* B1 of diverge.c, of a copy that began late: its sync is newer than that of the copy held. */
+/* B1 of reconcile.c, of a copy that began late: its sync is newer than that of the copy held. */
 static void a_copy_of_an_earlier_term_is_not_begun(void **state)
 {
     (void)state;
@@ -356,7 +356,7 @@ static void a_frame_for_an_earlier_process_is_not_taken(void **state)
     lab_free(lab);
 }
 
-/* B1 of diverge.c: of a copy whose beginning was not seen no slot is taken either: no mark of it
+/* B1 of reconcile.c: of a copy whose beginning was not seen no slot is taken either: no mark of it
  * will say whose they are. */
 static void no_slot_of_a_copy_without_its_beginning_is_taken(void **state)
 {

@@ -47,7 +47,7 @@
 #include "node/cluster/admission/decide.h"
 #include "node/cluster/dedup/lease_id.h"
 #include "node/cluster/partition/vnodes.h"
-#include "node/cluster/replication/bound_granted.h"
+#include "node/cluster/replication/exposure_granted.h"
 
 /* A row of one of several parts: it is marked, so that it can be undone, or undoes one that was. */
 static void reserve_row(struct batch *batch, const struct batch_item *item, uint32_t row,
@@ -766,7 +766,7 @@ void decide_step(struct shard *shard, uint32_t first, uint32_t count)
         if (batch->granted[row] != 0 && batch->operations[row] < OPERATION_RELEASE &&
             batch->operations[row] != OPERATION_PEEK &&
             !vnodes_quorum(shard, batch->vnodes[row])) /* there nothing is at risk */
-            bound_granted(shard, batch->vnodes[row], batch->granted[row]);
+            exposure_granted(shard, batch->vnodes[row], batch->granted[row]);
 }
 
 void decide_run(struct shard *shard, struct effects *effects)

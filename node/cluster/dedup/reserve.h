@@ -23,11 +23,11 @@
  * V5  An undo may come before its charge was decided, which waits for the disk or a term. It leaves
  *     word, and the charge is not made: nobody waits for it any more.
  * V6  When deciding is passed on in order, what is known of the vnode goes along: the newest
- *     RESERVE_PASS_MAX of its reservations, each once. Who opens a term on a state that contains
- *     them owns them from then on (reserve_opened); any that are of another state are forgotten, so
- *     that what a successor has undone is not known any more when deciding comes back. Of a charge
- *     that a reset may have taken since, it is told that there is nothing to give back; and who
- *     takes the others counts resets from then on.
+ *     RESERVE_TRANSFER_MAX of its reservations, each once. Who opens a term on a state that
+ *     contains them owns them from then on (reserve_opened); any that are of another state are
+ *     forgotten, so that what a successor has undone is not known any more when deciding comes
+ *     back. Of a charge that a reset may have taken since, it is told that there is nothing to give
+ *     back; and who takes the others counts resets from then on.
  *
  *     places   vnode 7: newest <-> older <-> ...        one chain a vnode, of those with marks
  */
@@ -42,7 +42,7 @@
 
 enum {
     RESERVE_MARKS_PER_SET = 8,
-    RESERVE_PASS_MAX = 4096, /* reservations of a vnode that go along when it is passed on */
+    RESERVE_TRANSFER_MAX = 4096, /* reservations of a vnode that go along when it is passed on */
 };
 /* How long a reservation is known: while its request may wait for other parts, and be undone. */
 #define RESERVE_KEEP_NS INT64_C(15000000000)

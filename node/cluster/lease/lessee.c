@@ -758,7 +758,7 @@ void lessee_told(struct shard *shard, const struct pending_check *check)
     const struct forward *forward = &check->forward;
     const struct answer *answer = &check->answer;
     const bool denied = answer->status == ANSWER_DECIDED && !answer->allowed;
-    if (!denied || check->stood_in || forward->operation != OPERATION_CHECK ||
+    if (!denied || check->at_fallback || forward->operation != OPERATION_CHECK ||
         (forward->flags & FORWARD_SEVERAL) != 0)
         return;
     struct lease_cache *cache = find(shard, forward->ids[0]);

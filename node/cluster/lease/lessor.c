@@ -177,7 +177,7 @@ void lessor_step(struct shard *shard, struct effects *effects)
         const uint32_t number = check->forward.vnode;
         const struct vnode *vnode = &shard->vnodes[number];
         ASSERT(check->status == PENDING_LEASE_REPLICATION);
-        if ((vnode->role != ROLE_LEADING && vnode->role != ROLE_PASSING) ||
+        if ((vnode->role != ROLE_LEADING && vnode->role != ROLE_TRANSFERRING) ||
             term_compare(&vnode->term, &hold.term) != 0) {
             drop(shard, at - 1);
             check->status = PENDING_PARKED;

@@ -31,7 +31,7 @@ static inline uint32_t vnodes_ring(const struct shard *shard, uint32_t vnode)
 /* Whether a node of that role leads the vnode, or did until the next leader opens its term. */
 static inline bool vnodes_leads(uint8_t role)
 {
-    return role == ROLE_LEADING || role == ROLE_PASSING;
+    return role == ROLE_LEADING || role == ROLE_TRANSFERRING;
 }
 /* Whether `vnode` is of the plane of quorum. */
 static inline bool vnodes_quorum(const struct shard *shard, uint32_t vnode)

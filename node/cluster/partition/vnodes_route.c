@@ -37,7 +37,7 @@ static enum route route_quorum(struct shard *shard, uint32_t number, uint16_t *p
     enum route route = ROUTE_WAIT;
     const bool here = vnodes_mine(shard, number) &&
                       (vnode->role == ROLE_LEADING || vnode->role == ROLE_RECOVERING ||
-                       vnode->role == ROLE_PASSING);
+                       vnode->role == ROLE_TRANSFERRING);
     if (here) {
         if (vnode->role == ROLE_LEADING && !quorum_of(shard, number)->sealed && skew_stands(shard))
             route = ROUTE_HERE;
@@ -68,7 +68,7 @@ enum route vnodes_route(struct shard *shard, uint32_t number, uint16_t *peer)
         return ROUTE_HERE;
     if (vnodes_mine(shard, number) &&
         (vnode->role == ROLE_LEADING || vnode->role == ROLE_RECOVERING ||
-         vnode->role == ROLE_PASSING))
+         vnode->role == ROLE_TRANSFERRING))
         return ROUTE_WAIT;
     if (!term_is_none(&vnode->term)) {
         *peer = vnode->hint;

@@ -38,7 +38,7 @@
  * Q7  A vnode that has no leader for SHARD_QUORUM_PATIENCE_NS, whose replicas are silent in their
  *     majority, or that could not commit for that long, refuses checks at once: the rule's
  *     on_failure acts.
- * Q8  A PASS makes its receiver a candidate. The passer seals the vnode, waits until all it
+ * Q8  A TRANSFER makes its receiver a candidate. The passer seals the vnode, waits until all it
  *     decided is committed, and only then passes: a planned change leaves nothing in doubt.
  * Q9  The sets of a ballot are those of the configuration whose epoch it carries. Who knows a term
  *     of a later epoch than its view's does not campaign, and no ballot of an epoch below one's
@@ -462,7 +462,7 @@ bool quorum_calm(const struct shard *shard, uint32_t number)
     case ROLE_ABSENT:
         return vnode->rank == UINT8_MAX;
     case ROLE_RECOVERING:
-    case ROLE_PASSING:
+    case ROLE_TRANSFERRING:
     case ROLE_END:
         break;
     }
@@ -474,7 +474,7 @@ void quorum_check(const struct shard *shard, uint32_t number)
     const struct vnode *vnode = &shard->vnodes[number];
     const struct quorum *quorum = quorum_of(shard, number);
     uint64_t last = 0;
-    ASSERT(vnode->merge.guard.count == 0 && !vnode->merge.guard.blind);
+    ASSERT(vnode->merge.lineage.count == 0 && !vnode->merge.lineage.blind);
     ASSERT(!vnode->merge.deposed && !vnode->merge.begun);
     ASSERT(quorum->first_pending == POOL_NONE || vnodes_leads(vnode->role)); /* Q6 */
     for (uint32_t at = quorum->first_pending; at != POOL_NONE;

@@ -167,8 +167,8 @@ void quorum_adopted(struct shard *shard, uint32_t vnode);
 void quorum_deposed(struct shard *shard, uint32_t vnode);
 /* This node is no replica any more. */
 void quorum_dropped(struct shard *shard, uint32_t vnode);
-/* PASS: the leader wants this replica to decide. False if it cannot. */
-bool quorum_passed(struct shard *shard, uint32_t vnode, struct effects *effects);
+/* TRANSFER: the leader wants this replica to decide. False if it cannot. */
+bool quorum_transferred(struct shard *shard, uint32_t vnode, struct effects *effects);
 /* In vain: not again at once. */
 void quorum_pause(struct shard *shard, uint32_t vnode);
 /* It begins to recover: nothing is known of the others. */

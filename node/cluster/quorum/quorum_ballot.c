@@ -209,8 +209,8 @@ static bool bound(const struct shard *shard, uint32_t number, uint16_t at)
     const struct quorum *quorum = quorum_of(shard, number);
     if (vnode->role == ROLE_LEADING)
         return quorum_reachable(shard, number);
-    if (vnode->role == ROLE_PASSING)
-        return vnode->passing_to != at && quorum_reachable(shard, number);
+    if (vnode->role == ROLE_TRANSFERRING)
+        return vnode->transfer_to != at && quorum_reachable(shard, number);
     const bool candidate =
         quorum->heard_ns != 0 && shard->now_ns - quorum->heard_ns <= CANDIDATE_NS;
     return vnode->role == ROLE_REPLICA && vnode->hint != PEER_NONE && vnode->hint != at &&
@@ -371,7 +371,7 @@ void quorum_campaign(struct shard *shard, uint32_t number, bool planned, bool in
     quorum_ask(shard, number, effects);
 }
 
-bool quorum_passed(struct shard *shard, uint32_t number, struct effects *effects)
+bool quorum_transferred(struct shard *shard, uint32_t number, struct effects *effects)
 {
     if (!quorum_up_to_date(shard, number)) /* B3 */
         return false;

@@ -99,7 +99,7 @@ static bool follows(const struct shard *shard, uint16_t at, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->role == ROLE_REPLICA)
-        return vnode->hint == at && !diverge_busy(vnode);
+        return vnode->hint == at && !reconcile_busy(vnode);
     return vnode->role == ROLE_RECOVERING && vnode->pulling && vnode->best == at;
 }
 
@@ -187,7 +187,7 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_slot *sl
         return;
     }
     if (!vnode->whole)
-        return; /* no mark of it will be taken: what is held stays what it is (B1 of diverge.c) */
+        return; /* no mark of it will be taken: what is held stays what it is (B1 of reconcile.c) */
     vnode->beyond = true;
     const int result =
         table_import(shard->table, slot->vnode, slot->id, slot->state, slot->len, shard->now_ns, 0);
@@ -254,7 +254,7 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
         return;
     const bool followed = follows(shard, at, entry->vnode);
     const bool present = term_compare(&entry->state, &vnode->term) == 0;
-    /* B3 of bound.c: a leader whom this node had given up, and who lives, must not take the
+    /* B3 of exposure.c: a leader whom this node had given up, and who lives, must not take the
      * acknowledgement of the frame for one of the mark. */
     const bool given_up = vnode->role == ROLE_RECOVERING && !followed && present;
     if (!given_up && (!followed || (vnode->role == ROLE_REPLICA && !present)))

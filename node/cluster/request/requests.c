@@ -590,12 +590,12 @@ static bool owes_undo(struct shard *shard, const struct row *row, const struct p
     const bool several = (check->forward.flags & FORWARD_SEVERAL) != 0;
     if (!several || check->forward.operation != OPERATION_CHECK)
         return false;
-    if (check->answer.status == ANSWER_DECIDED && !check->stood_in)
+    if (check->answer.status == ANSWER_DECIDED && !check->at_fallback)
         return check->answer.allowed && check->answer.granted > kept(row, check);
-    /* In doubt: it may have been charged, though the answer did not come in time, or a stand-in's
-     * came first. */
+    /* In doubt: it may have been charged, though the answer did not come in time, or a fallback
+     * leader's came first. */
     const bool sent =
-        check->sends > 0 || (!check->stood_in && vnodes_quorum(shard, check->forward.vnode));
+        check->sends > 0 || (!check->at_fallback && vnodes_quorum(shard, check->forward.vnode));
     if (!sent || row->allowed)
         return false;
     if (shard->pending.used < SHARD_UNDO_PENDING_MAX)

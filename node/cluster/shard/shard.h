@@ -305,7 +305,7 @@ struct shard_stats {
     uint64_t shed;       /* in messages that were refused unread: too much waited already */
     uint64_t expired;    /* not decided within the client's deadline */
     uint64_t no_address; /* values of addresses, `ip` as a rule, that were none: taken as absent */
-    uint64_t stand_ins;  /* parts decided in place of others, who were silent */
+    uint64_t fallbacks;  /* parts decided in place of others, who were silent */
     uint64_t explains_dropped; /* messages whose limits were not gathered for want of room */
     uint32_t checks_pending;
     uint64_t bad_frames;
@@ -421,7 +421,13 @@ struct shard_stats {
 
 void shard_stats(const struct shard *shard, struct shard_stats *out);
 /* The newest term known of `vnode` and this node's role for it. */
-enum shard_role { SHARD_ABSENT, SHARD_REPLICA, SHARD_RECOVERING, SHARD_LEADING, SHARD_PASSING };
+enum shard_role {
+    SHARD_ABSENT,
+    SHARD_REPLICA,
+    SHARD_RECOVERING,
+    SHARD_LEADING,
+    SHARD_TRANSFERRING
+};
 enum shard_role shard_vnode(const struct shard *shard, uint32_t vnode, struct term *term);
 /* Asserts the invariants of the whole state; for tests and the simulator. */
 void shard_check_invariants(const struct shard *shard);

@@ -35,12 +35,10 @@
  *   ACK       u64 stream | u64 seq | u8 flags     1: begin the stream anew, 2: the bulk channel's
  *   STALE     vnode entry: you wrote in an old term; this is the newest I know
  *   QUERY     vnode entry: which state do you hold?       REPORT    vnode entry: this one
- *   PULL      vnode entry: stream me that state           PASS      vnode entry: decide from now on
- *   OPENED    vnode entry: I decide in this term
- *   APART     u32 vnode | term to | term state | u64 seq | u32 sync | guard
- *                                           what follows is a branch, for the leader of term `to`
- *   DIVERGED  as SLOT: a state of that branch
- *   DIVERGED_END  vnode entry: all of the branch was sent in this sync
+ *   PULL      vnode entry: stream me that state           TRANSFER      vnode entry: decide from
+ * now on OPENED    vnode entry: I decide in this term APART     u32 vnode | term to | term state |
+ * u64 seq | u32 sync | guard what follows is a branch, for the leader of term `to` DIVERGED  as
+ * SLOT: a state of that branch DIVERGED_END  vnode entry: all of the branch was sent in this sync
  *   MERGED    vnode entry: all of that sync is merged and held, or (asks) send it again
  *
  *   EXPLAIN   u64 ticket | u8 count | count x (u8 allowed | u64 limit | u64 used | u64 remaining |
@@ -54,8 +52,8 @@
  *   RESERVED  u32 vnode | term | term line | u64 tag | u32 age_ms | u8 limit_index | u8 claims |
  *             u8 count | count x u16 name | u64 granted | u64 seq | u16 fold | u8 count |
  *             count x (u64 place | i64 at_ns | u32 part | u8 flags)
- *                                           ahead of a PASS: a charge that may have to be undone
- *                                           (reserve.h); for peers whose PING says they read it
+ *                                           ahead of a TRANSFER: a charge that may have to be
+ * undone (reserve.h); for peers whose PING says they read it
  *
  *   FORWARD_GLOBAL  u64 home | u32 wait_ms | as FORWARD: of a rule that another region counts, for
  *                                           the leader in the sender's region (remote_regions.h)
@@ -89,8 +87,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/limit.h"
-#include "node/cluster/model/guard.h"
-#include "node/cluster/model/side_blob.h"
+#include "node/cluster/model/lineage.h"
+#include "node/cluster/model/merge_base_blob.h"
 #include "node/cluster/model/term.h"
 #include "node/limit/engine/elastic.h"
 
@@ -119,12 +117,12 @@ enum peer_record_type {
     PEER_QUERY,
     PEER_REPORT,
     PEER_PULL,
-    PEER_PASS,
+    PEER_TRANSFER,
     PEER_OPENED,
     PEER_HELD,
     PEER_LACK,
-    PEER_GUARD,
-    PEER_SIDE,
+    PEER_LINEAGE,
+    PEER_MERGE_BASE,
     PEER_APART,
     PEER_DIVERGED,
     PEER_DIVERGED_END,
@@ -185,7 +183,7 @@ enum forward_flags {
     FORWARD_LOADED = 2,  /* the leader asked its disk; in a record: a version of rules follows */
     FORWARD_COUNT_DENIED = 4, /* a denied request consumes as well */
     FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
-    FORWARD_STAND_IN = 16,    /* decide in place of those who cannot be reached; stand_in.c */
+    FORWARD_FALLBACK = 16,    /* decide in place of those who cannot be reached; fallback.c */
     FORWARD_SEVERAL = 32,     /* one of several parts of a request: it may have to be undone */
     FORWARD_HOLD = 64,        /* lease, release or renewal of tokens; lessor.h */
     FORWARD_EXPLAIN = 128,    /* tell the state of every limit as well; explain.h */
@@ -245,10 +243,17 @@ struct peer_state {
     int64_t retry_after_ns; /* -1: never */
 };
 
-enum peer_role { ROLE_ABSENT, ROLE_REPLICA, ROLE_RECOVERING, ROLE_LEADING, ROLE_PASSING, ROLE_END };
+enum peer_role {
+    ROLE_ABSENT,
+    ROLE_REPLICA,
+    ROLE_RECOVERING,
+    ROLE_LEADING,
+    ROLE_TRANSFERRING,
+    ROLE_END
+};
 
-/* The common body of MARK, HELD, LACK, STALE, QUERY, REPORT, PULL, PASS, OPENED, DIVERGED_END and
- * MERGED. */
+/* The common body of MARK, HELD, LACK, STALE, QUERY, REPORT, PULL, TRANSFER, OPENED, DIVERGED_END
+ * and MERGED. */
 struct peer_vnode {
     uint32_t vnode;
     uint8_t role;      /* enum peer_role; REPORT only */
@@ -256,7 +261,7 @@ struct peer_vnode {
     struct term state; /* the term that wrote the state held */
     uint64_t seq;      /* how far that state goes */
     uint32_t sync;     /* MARK, HELD, LACK, DIVERGED_END, MERGED: the sending that it belongs to;
-                        * PASS: how many RESERVED of the vnode went ahead of it */
+                        * TRANSFER: how many RESERVED of the vnode went ahead of it */
     bool beyond;       /* REPORT: parts of a newer state are held as well */
     bool asks;         /* MARK: answer with HELD; MERGED: again; QUERY: do not wait for me */
     uint8_t flags;     /* enum peer_vnode_flag */
@@ -272,7 +277,7 @@ enum peer_vnode_flag {
     ENTRY_SETTLED = 32,
     ENTRY_PROMISED = 64, /* REPORT: `term` is promised, and the promise is durable */
     ENTRY_OPEN = 128,    /* `term` was opened: its writer has told the sender, or is the sender */
-    /* In the other plane; PASS: leases of tokens may be out that the sender does not know. */
+    /* In the other plane; TRANSFER: leases of tokens may be out that the sender does not know. */
     ENTRY_LEARNS = 4,
 };
 
@@ -353,11 +358,11 @@ struct peer_apart {
     struct term state; /* the term that the branch was decided in */
     uint64_t seq;      /* how far it goes */
     uint32_t sync;     /* names this sending of it */
-    struct guard guard;
+    struct lineage lineage;
 };
 
-/* What is remembered of a slot; side_table.h. The blobs are read by peer_side_next. */
-struct peer_side {
+/* What is remembered of a slot; merge_base.h. The blobs are read by peer_merge_base_next. */
+struct peer_merge_base {
     uint32_t vnode;
     struct hash128 id;
     uint8_t count;
@@ -447,10 +452,10 @@ struct peer_record {
         struct peer_written term;
         struct {
             uint32_t vnode;
-            struct guard guard;
-        } guard;
+            struct lineage lineage;
+        } lineage;
         struct peer_apart apart;
-        struct peer_side side;
+        struct peer_merge_base side;
         struct peer_firsts firsts;
         struct peer_pool_report pool_report;
         struct peer_pool_level pool_level;
@@ -493,11 +498,13 @@ void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bo
                   bool bulk);
 void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
                    uint32_t sync, bool copy, bool begins);
-void peer_put_guard(struct bytes_writer *writer, uint32_t vnode, const struct guard *guard);
+void peer_put_lineage(struct bytes_writer *writer, uint32_t vnode, const struct lineage *lineage);
 void peer_put_apart(struct bytes_writer *writer, const struct peer_apart *apart);
 /* A SIDE record is begun, and its blobs follow one by one: `count` of them. */
-void peer_put_side(struct bytes_writer *writer, uint32_t vnode, struct hash128 id, uint8_t count);
-void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, const uint8_t *bytes);
+void peer_put_merge_base(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
+                         uint8_t count);
+void peer_put_blob(struct bytes_writer *writer, const struct merge_base_blob *blob,
+                   const uint8_t *bytes);
 /* A FIRSTS record is begun, and its answers follow one by one. Returns where it lies, for
  * peer_end_firsts, which notes how long it is by then. */
 size_t peer_put_firsts(struct bytes_writer *writer, uint32_t vnode);
@@ -506,7 +513,8 @@ void peer_put_first(struct bytes_writer *writer, const struct peer_first *first)
 /* The next answer of a FIRSTS record that peer_next gave; false at the end. */
 bool peer_first_next(struct bytes_reader *bytes, struct peer_first *first);
 /* The next blob of a SIDE record that peer_next gave; false at the end. */
-bool peer_side_next(struct bytes_reader *blobs, struct side_blob *blob, const uint8_t **bytes);
+bool peer_merge_base_next(struct bytes_reader *blobs, struct merge_base_blob *blob,
+                          const uint8_t **bytes);
 void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                    const uint8_t *state, uint32_t len);
 /* Returns where in `writer` it lies, for peer_mark_change. */

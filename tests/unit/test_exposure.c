@@ -1,4 +1,4 @@
-/* test_bound.c - what a shard says it could over-admit, against what is lost when it dies. */
+/* test_exposure.c - what a shard says it could over-admit, against what is lost when it dies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
