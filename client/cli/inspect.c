@@ -1,4 +1,5 @@
-/* inspect.c - members, ring, owner, rules list, status --wait: asks a node and prints what it says.
+/* inspect.c - members, ring, owner, rules list, status --wait: asks a node and prints what it
+ * says.
  *
  * A node's answer is printed as it is (answer.h), but for a status (status.c); what this file knows
  * of that is only `healthy`, `reasons` and the living of `members`.

@@ -11,7 +11,7 @@
  * S1  A check is decided here only while its vnode's role is DECIDING and its leases hold.
  * S2  A vnode's role is DECIDING iff this node is the writer of the highest term it knows of.
  * S3  Every part in use is in `active`, and every request in use has pending > 0, or is in `news`.
- * S4  A replica's (state term, seq) rises only by a MARK of the leader it follows, so it never
+ * S4  A replica's (state term, seq) rises only by a WATERMARK of the leader it follows, so it never
  *     claims state that it does not hold.
  * S5  What is decided in the plane of quorum is answered only when majorities hold it (quorum.c).
  *
@@ -27,8 +27,8 @@
 #include "base/random.h"
 #include "client/protocol/wire.h"
 #include "node/cluster/admission/batch.h"
+#include "node/cluster/admission/borrow.h"
 #include "node/cluster/admission/explain.h"
-#include "node/cluster/admission/lend.h"
 #include "node/cluster/admission/pools.h"
 #include "node/cluster/dedup/reserve.h"
 #include "node/cluster/dedup/retry.h"
@@ -46,7 +46,7 @@
 #include "node/cluster/reconcile/merge.h"
 #include "node/cluster/reconcile/reconcile.h"
 #include "node/cluster/region/remote_regions.h"
-#include "node/cluster/replication/copy.h"
+#include "node/cluster/replication/cold_keys.h"
 #include "node/cluster/replication/exposure.h"
 #include "node/cluster/replication/firsts.h"
 #include "node/cluster/replication/handoff.h"
@@ -61,8 +61,8 @@
 #include "node/cluster/shard/admin.h"
 #include "node/cluster/shard/shard.h"
 #include "node/cluster/wire/peer_wire.h"
-#include "node/cluster/writeback/refresh.h"
-#include "node/cluster/writeback/stage.h"
+#include "node/cluster/writeback/filter_rebuild.h"
+#include "node/cluster/writeback/sort_buffer.h"
 #include "node/cluster/writeback/writeback.h"
 #include "node/limit/engine/engine.h"
 #include "node/limit/table/table.h"
@@ -105,8 +105,8 @@ struct shard {
     struct random random;
     int64_t now_ns;
     int64_t started_ns;
-    int64_t floor_ns;  /* silence is counted from here at the earliest */
-    int64_t behind_ns; /* by how much this shard's short stalls made it late, in all (P12) */
+    int64_t silence_epoch_ns; /* silence is counted from here at the earliest */
+    int64_t behind_ns;        /* by how much this shard's short stalls made it late, in all (P12) */
     struct upkeep next;
     struct writeback writeback;
     uint64_t opened;       /* terms opened since the start */
@@ -124,24 +124,24 @@ struct shard {
     struct vnode *vnodes; /* [2 x options.vnodes]: the plane of `one`, that of quorum */
     uint32_t vnode_end;   /* of these in use: options.vnodes, or all */
     struct quorum_plane quorum;
-    struct vnode_list marks;   /* those that owe a MARK */
-    struct vnode_list stirred; /* those that a tick looks at (V8) */
-    uint32_t ticks;            /* of the vnodes, counted */
-    uint32_t roles[ROLE_END];  /* vnodes of this shard by role, in the first plane */
-    uint32_t unarrived;        /* of both planes, vnodes that are not `arrived` */
-    bool resume_due;           /* a peer may have room again */
+    struct vnode_list watermarks;    /* those that owe a WATERMARK */
+    struct vnode_list active_vnodes; /* those that a tick looks at (V8) */
+    uint32_t ticks;                  /* of the vnodes, counted */
+    uint32_t roles[ROLE_END];        /* vnodes of this shard by role, in the first plane */
+    uint32_t unarrived;              /* of both planes, vnodes that are not `arrived` */
+    bool resume_due;                 /* a peer may have room again */
     uint64_t settled_epoch;
 
     struct pool pending;
     uint32_t active[SHARD_PENDING_MAX];
     uint32_t active_count;
     struct pool requests;
-    uint32_t news; /* the first request of which something is to be told, or POOL_NONE */
+    uint32_t ready; /* the first request of which something is to be told, or POOL_NONE */
     struct pool blocks;
     struct pool explains; /* struct explained */
     struct loads loads;
-    struct refresh refresh;
-    struct copy copy;
+    struct filter_rebuild filter_rebuild;
+    struct cold_keys cold_keys;
     struct handoff handoff;
     struct exposure exposure;
     struct lessor lessor;

@@ -60,7 +60,7 @@ static void put_change(struct bytes_writer *writer, const struct peer_change *ch
     const size_t at = peer_put_change(writer, &change->term, change->slot.id, change->slot.state,
                                       change->slot.len);
     if (change->marks && !writer->failed)
-        peer_mark_change(writer, at, change->seq);
+        peer_watermark_change(writer, at, change->seq);
 }
 
 static void put_reserved(struct bytes_writer *writer, const struct peer_record *record)
@@ -95,7 +95,7 @@ static void put_remote(struct bytes_writer *writer, const struct peer_record *re
 static void put_vnode(struct bytes_writer *writer, const struct peer_record *record)
 {
     switch (record->type) {
-    case PEER_MARK:
+    case PEER_WATERMARK:
     case PEER_STALE:
     case PEER_QUERY:
     case PEER_REPORT:

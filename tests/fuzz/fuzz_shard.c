@@ -98,8 +98,8 @@ static void tell_vnode(struct lab *lab, struct fuzz_input *input)
     struct bytes_writer writer;
     const uint8_t from = fuzz_u8(input);
     const enum peer_record_type types[] = {
-        PEER_MARK, PEER_HELD,     PEER_LACK,   PEER_STALE,        PEER_QUERY, PEER_REPORT,
-        PEER_PULL, PEER_TRANSFER, PEER_OPENED, PEER_DIVERGED_END, PEER_MERGED};
+        PEER_WATERMARK, PEER_HELD,     PEER_LACK,   PEER_STALE,        PEER_QUERY, PEER_REPORT,
+        PEER_PULL,      PEER_TRANSFER, PEER_OPENED, PEER_DIVERGED_END, PEER_MERGED};
     const enum peer_record_type type = types[fuzz_u8(input) % (sizeof(types) / sizeof(types[0]))];
     struct peer_vnode entry = {.vnode = fuzz_u8(input) % (2 * LAB_VNODES)}; /* both planes */
     entry.role = fuzz_u8(input) % ROLE_END;
@@ -108,7 +108,7 @@ static void tell_vnode(struct lab *lab, struct fuzz_input *input)
     entry.seq = fuzz_u16(input);
     entry.sync = fuzz_u8(input);
     entry.asks = (entry.seq & 1) != 0;
-    entry.beyond = (entry.seq & 2) != 0;
+    entry.holds_newer = (entry.seq & 2) != 0;
     entry.flags = (entry.seq & 4) != 0 ? ENTRY_PROMISED : 0;
     bytes_writer_init(&writer, bytes, sizeof(bytes));
     peer_put_vnode(&writer, type, &entry);
@@ -241,7 +241,7 @@ static void put_reply(struct bytes_writer *writer, const struct lab *lab,
     } else if (record->type == PEER_QUERY) {
         entry.role = ROLE_REPLICA;
         peer_put_vnode(writer, PEER_REPORT, &entry);
-    } else if (record->type == PEER_MARK && entry.asks) {
+    } else if (record->type == PEER_WATERMARK && entry.asks) {
         peer_put_vnode(writer, PEER_HELD, &entry);
     } else if (record->type == PEER_REMOTE_PING && record->remote_ping.sent_ns != 0) {
         peer_put_remote_ping(writer, 0, record->remote_ping.sent_ns);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/shard/inspect.h"
+#include "node/cluster/shard/test_probe.h"
 #include "tests/sim/global.h"
 
 /* More than any set of keys can be admitted: nothing is known of what was lost. */
@@ -54,8 +54,8 @@ static void note_term(struct sim *sim, struct node *node, const struct shard *sh
                       const struct term *term)
 {
     struct front *front = &sim->fronts[vnode];
-    struct inspect_vnode at;
-    inspect_vnode(shard, vnode, &at);
+    struct probe_vnode at;
+    probe_vnode(shard, vnode, &at);
     uint64_t lost = 0;
     if (!node_remote(sim, node))
         check_merge_opened(sim, node, shard, vnode);
@@ -77,7 +77,7 @@ static void note_term(struct sim *sim, struct node *node, const struct shard *sh
 }
 
 /* How far a leader has come; what one of an older term still decides is lost. */
-static void follow_leader(struct sim *sim, struct inspect_brief *held, uint32_t vnode, uint64_t seq)
+static void follow_leader(struct sim *sim, struct probe_brief *held, uint32_t vnode, uint64_t seq)
 {
     struct front *front = &sim->fronts[vnode];
     if (term_compare(&held->term, &front->term) == 0)
@@ -93,14 +93,14 @@ static void count_roles(struct sim *sim, struct node *node, const struct shard *
     if (role != node->held[vnode].role) {
         sim->coverage.passes += role == SHARD_TRANSFERRING;
         sim->coverage.recoveries += role == SHARD_RECOVERING;
-        node->pulling[vnode] = false;
+        node->catching_up[vnode] = false;
     }
-    if (role != SHARD_RECOVERING || node->pulling[vnode])
+    if (role != SHARD_RECOVERING || node->catching_up[vnode])
         return;
-    struct inspect_vnode at;
-    inspect_vnode(shard, vnode, &at);
-    node->pulling[vnode] = at.pulling;
-    sim->coverage.pulls += at.pulling;
+    struct probe_vnode at;
+    probe_vnode(shard, vnode, &at);
+    node->catching_up[vnode] = at.catching_up;
+    sim->coverage.pulls += at.catching_up;
 }
 
 static void tell_vnode(const struct sim *sim, const struct node *node, uint32_t vnode,
@@ -114,7 +114,7 @@ static void tell_vnode(const struct sim *sim, const struct node *node, uint32_t 
 static void check_vnode(struct sim *sim, struct node *node, const struct shard *shard,
                         uint32_t vnode)
 {
-    struct inspect_brief *held = &node->held[vnode];
+    struct probe_brief *held = &node->held[vnode];
     struct term term;
     const enum shard_role role = shard_vnode(shard, vnode, &term);
     const bool decides = role == SHARD_LEADING || role == SHARD_TRANSFERRING;
@@ -136,7 +136,7 @@ static void check_vnode(struct sim *sim, struct node *node, const struct shard *
     held->role = (uint8_t)role;
     held->term = term;
     if (decides && !node_remote(sim, node))
-        follow_leader(sim, held, vnode, inspect_seq(shard, vnode));
+        follow_leader(sim, held, vnode, probe_seq(shard, vnode));
     note_leader(sim, node, vnode, role == SHARD_LEADING);
 }
 
@@ -146,9 +146,9 @@ static void check_shard(struct sim *sim, struct node *node, const struct shard *
                         uint32_t number)
 {
     const uint32_t step = node->shard_count;
-    for (uint32_t vnode = inspect_differs(shard, number, step, sim->vnodes, node->held);
+    for (uint32_t vnode = probe_differs(shard, number, step, sim->vnodes, node->held);
          vnode < sim->vnodes;
-         vnode = inspect_differs(shard, vnode + step, step, sim->vnodes, node->held))
+         vnode = probe_differs(shard, vnode + step, step, sim->vnodes, node->held))
         check_vnode(sim, node, shard, vnode);
 }
 

@@ -42,7 +42,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/shard/inspect.h"
+#include "node/cluster/shard/test_probe.h"
 #include "node/cluster/wire/peer_wire.h"
 #include "node/limit/algorithms/leased.h"
 #include "node/limit/engine/engine.h"
@@ -405,8 +405,8 @@ static void follow_lease_cache(struct sim *sim, struct node *node, const struct 
                                struct global_key *key)
 {
     struct global_lease_cache *before = &key->lessee[node->index];
-    struct inspect_lease_cache now;
-    inspect_lease_cache(shard, key->id, &now);
+    struct probe_lease_cache now;
+    probe_lease_cache(shard, key->id, &now);
     const bool taken = now.lease != before->lease && now.lease != 0;
     before->lease = now.lease;
     before->left = now.left;
@@ -426,9 +426,9 @@ static struct state state_at(const struct node *node, const struct shard *shard,
                              const struct global_key *key, struct hash128 id,
                              uint8_t out[GLOBAL_STATE_LEN])
 {
-    const int len = inspect_slot(shard, id, out, GLOBAL_STATE_LEN);
+    const int len = probe_slot(shard, id, out, GLOBAL_STATE_LEN);
     ASSERT(len >= 0);
-    if (len > 0 || !inspect_spilled(shard, key->vnode, id))
+    if (len > 0 || !probe_spilled(shard, key->vnode, id))
         return (struct state){out, (size_t)len};
     const struct disk_record *record = disk_find(&node->disk, key->vnode, id);
     if (record == NULL)
@@ -440,10 +440,10 @@ static struct state state_at(const struct node *node, const struct shard *shard,
 static void note_lost(struct sim *sim, struct node *node, const struct shard *shard,
                       const struct global_key *key, struct global_count *count, uint64_t counted)
 {
-    struct inspect_vnode at;
+    struct probe_vnode at;
     const int64_t now_ns = shell_clock(sim, node);
     const struct state front = {count->state, count->len};
-    inspect_vnode(shard, key->vnode, &at);
+    probe_vnode(shard, key->vnode, &at);
     sim->coverage.global_takeovers += leases_until(front, now_ns, false) > 0;
     if (term_compare(&at.base_state, &count->term) == 0 && at.base_seq >= count->seq)
         return;
@@ -521,7 +521,7 @@ static void follow_count(struct sim *sim, struct node *node, const struct shard 
     static uint8_t bytes[GLOBAL_STATE_LEN];
     struct term term;
     const enum shard_role role = shard_vnode(shard, key->vnode, &term);
-    const uint64_t seq = inspect_seq(shard, key->vnode);
+    const uint64_t seq = probe_seq(shard, key->vnode);
     int order = term_compare(&term, &count->term);
     if ((role != SHARD_LEADING && role != SHARD_TRANSFERRING) || (order == 0 && seq == count->seq))
         return;

@@ -17,7 +17,7 @@
  */
 #include <string.h>
 
-#include "node/cluster/shard/inspect.h"
+#include "node/cluster/shard/test_probe.h"
 #include "node/limit/table/table.h"
 #include "tests/sim/global.h"
 
@@ -248,18 +248,17 @@ void check_merge_opened(struct sim *sim, const struct node *node, const struct s
                         uint32_t vnode)
 {
     const struct key_set set = sim->plan.keys;
-    struct inspect_vnode at;
-    inspect_vnode(shard, vnode, &at);
+    struct probe_vnode at;
+    probe_vnode(shard, vnode, &at);
     sim->openings[vnode]++;
     for (uint32_t i = set.first; i < set.first + keys_exact(set); i++) {
         const struct key *key = &sim->keys[i];
         struct merge_base *base = base_of(sim, node->index, key->id);
         if (key->vnode != vnode || base == NULL)
             continue;
-        const int len = inspect_slot(shard, key->id, base->bytes, sizeof base->bytes);
+        const int len = probe_slot(shard, key->id, base->bytes, sizeof base->bytes);
         /* Only as it was when the term began: nothing was decided in it yet. */
-        base->seen =
-            len >= 0 && at.seq == at.base_seq + 1 && !inspect_spilled(shard, vnode, key->id);
+        base->seen = len >= 0 && at.seq == at.base_seq + 1 && !probe_spilled(shard, vnode, key->id);
         base->len = base->seen ? (uint32_t)len : 0;
     }
 }

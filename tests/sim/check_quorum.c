@@ -15,7 +15,7 @@
  */
 #include <string.h>
 
-#include "node/cluster/shard/inspect.h"
+#include "node/cluster/shard/test_probe.h"
 #include "node/cluster/wire/peer_wire.h"
 #include "ring/config.h"
 #include "tests/sim/sim.h"
@@ -89,7 +89,7 @@ static bool slots_kept(const struct sim *sim, const struct node *node, uint32_t 
         const struct key *key = &sim->keys[i];
         if (key->kind != KEY_QUORUM || key->vnode + sim->vnodes != vnode)
             continue;
-        const int len = inspect_slot(shard, key->id, state, sizeof state);
+        const int len = probe_slot(shard, key->id, state, sizeof state);
         const struct disk_record *record = disk_find(&node->disk, vnode, key->id);
         if (len > 0 && (record == NULL || record->len != (uint32_t)len ||
                         memcmp(record->state, state, record->len) != 0))

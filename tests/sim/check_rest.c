@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/cluster/shard/inspect.h"
+#include "node/cluster/shard/test_probe.h"
 #include "node/limit/table/table.h"
 #include "tests/sim/sim.h"
 
@@ -84,16 +84,16 @@ static const struct shard *shard_for(const struct node *node, uint32_t vnode)
 
 /* Whether the owner alone decides; sets what it holds. */
 static bool owner_decides(struct sim *sim, struct span region, uint32_t vnode,
-                          struct inspect_vnode *leader, char *why)
+                          struct probe_vnode *leader, char *why)
 {
     uint32_t deciders = 0;
     uint64_t ids[VIEW_REPLICAS_MAX];
     (void)view_replica_set(sim->nodes[region.first].view, vnode, ids);
     for (uint32_t i = region.first; i < region.end; i++) {
-        struct inspect_vnode at;
+        struct probe_vnode at;
         if (!sim->nodes[i].member)
             continue;
-        inspect_vnode(shard_for(&sim->nodes[i], vnode), vnode, &at);
+        probe_vnode(shard_for(&sim->nodes[i], vnode), vnode, &at);
         if (at.role != SHARD_LEADING)
             continue;
         deciders++;
@@ -110,17 +110,17 @@ static bool owner_decides(struct sim *sim, struct span region, uint32_t vnode,
 
 static bool vnode_rests(struct sim *sim, struct span region, uint32_t vnode, char *why)
 {
-    struct inspect_vnode leader = {0};
+    struct probe_vnode leader = {0};
     uint32_t holders = 0;
     uint64_t ids[VIEW_REPLICAS_MAX];
     const uint32_t count = view_replica_set(sim->nodes[region.first].view, vnode, ids);
     if (!owner_decides(sim, region, vnode, &leader, why))
         return false;
     for (uint32_t i = region.first; i < region.end; i++) {
-        struct inspect_vnode at;
+        struct probe_vnode at;
         if (!sim->nodes[i].member)
             continue;
-        inspect_vnode(shard_for(&sim->nodes[i], vnode), vnode, &at);
+        probe_vnode(shard_for(&sim->nodes[i], vnode), vnode, &at);
         if (at.role == SHARD_ABSENT)
             continue;
         holders++;
@@ -142,7 +142,7 @@ static bool vnode_rests(struct sim *sim, struct span region, uint32_t vnode, cha
 
 bool check_owned(struct sim *sim, char *why)
 {
-    struct inspect_vnode leader;
+    struct probe_vnode leader;
     const struct span region = own_region(sim);
     if (!members_agree(sim, region, why))
         return false;
@@ -181,11 +181,11 @@ bool check_remote(struct sim *sim, char *why)
 static const struct shard *member_as(struct sim *sim, uint32_t i, const struct key *key,
                                      enum shard_role role)
 {
-    struct inspect_vnode at;
+    struct probe_vnode at;
     if (!sim->nodes[i].member)
         return NULL;
     const struct shard *shard = shard_for(&sim->nodes[i], key->vnode);
-    inspect_vnode(shard, key->vnode, &at);
+    probe_vnode(shard, key->vnode, &at);
     return at.role == role ? shard : NULL;
 }
 
@@ -208,20 +208,20 @@ static bool key_equal(struct sim *sim, const struct key *key, char *why)
         if (shard == NULL)
             continue;
         leader = i;
-        expected_len = inspect_slot(shard, key->id, expected, sizeof expected);
+        expected_len = probe_slot(shard, key->id, expected, sizeof expected);
     }
     for (uint32_t i = 0; i < sim->node_count; i++) {
         const struct shard *shard = member_as(sim, i, key, SHARD_REPLICA);
         if (shard == NULL || expected_len <= 0)
             continue;
-        const int len = inspect_slot(shard, key->id, held, sizeof held);
+        const int len = probe_slot(shard, key->id, held, sizeof held);
         if (len > 0 && (len != expected_len || memcmp(held, expected, (size_t)len) != 0)) {
             snprintf(why, SIM_WHY_LEN,
                      "key %s of vnode %u: n%u holds another state than its decider n%u", key->text,
                      key->vnode, i, leader);
             return false;
         }
-        if (len == 0 && !inspect_spilled(shard, key->vnode, key->id) &&
+        if (len == 0 && !probe_spilled(shard, key->vnode, key->id) &&
             !as_good_as_new(sim, &sim->nodes[i], expected, expected_len)) {
             snprintf(why, SIM_WHY_LEN, "key %s of vnode %u: n%u lacks what its decider n%u holds",
                      key->text, key->vnode, i, leader);

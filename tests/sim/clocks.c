@@ -14,7 +14,7 @@
 #include "base/assert.h"
 #include "node/cluster/clock/first_time.h"
 #include "node/cluster/control/control_state.h"
-#include "node/cluster/shard/inspect.h"
+#include "node/cluster/shard/test_probe.h"
 #include "node/cluster/wire/peer_wire.h"
 
 enum { SHARD_CLOCKS = 64 };
@@ -191,7 +191,7 @@ static uint64_t seqs_of(const struct sim *sim, const struct node *node, uint8_t 
 {
     uint64_t sum = 0;
     for (uint32_t vnode = shard; vnode < sim->vnodes; vnode += node->shard_count)
-        sum += inspect_seq(node->shards[shard], vnode);
+        sum += probe_seq(node->shards[shard], vnode);
     return sum;
 }
 
@@ -202,7 +202,7 @@ void clocks_see(const struct sim *sim, const struct node *node, uint8_t shard,
     *out = (struct clocks_seen){.off = false};
     if (!sim->stepped)
         return;
-    out->refused = inspect_clock_refused(node->shards[shard]);
+    out->refused = probe_clock_refused(node->shards[shard]);
     out->off = !sim->cold && is_off(off_ns(sim, node), CLUSTER_TIME_REFUSED_NS);
     if (!out->off)
         return;

@@ -141,7 +141,7 @@ static void give_rules(struct sim *sim, struct node *node)
 /* Where a key of a rule that names no home is counted, as all nodes say: they are at rest. */
 static uint32_t home_by_hash(const struct sim *sim, uint32_t vnode)
 {
-    const uint64_t id = inspect_home(sim->nodes[sim->node_count].shards[0], vnode);
+    const uint64_t id = probe_home(sim->nodes[sim->node_count].shards[0], vnode);
     uint32_t region = 0;
     while (policy_region_id(region_name(region), strlen(region_name(region))) != id)
         region++;
@@ -175,9 +175,8 @@ static void place_key(struct sim *sim, uint32_t number)
         (struct global_count){.kind = GLOBAL_HOME, .id = key->id, .limit = key->limit};
     for (uint32_t region = 0; number == GLOBAL_SHARE && region < sim->options.regions; region++)
         if (region != key->home)
-            key->counts[region] = (struct global_count){.kind = GLOBAL_LOCAL,
-                                                        .id = inspect_local_id(key->id),
-                                                        .limit = share_of(key->limit)};
+            key->counts[region] = (struct global_count){
+                .kind = GLOBAL_LOCAL, .id = probe_local_id(key->id), .limit = share_of(key->limit)};
 }
 
 void global_text(const struct sim *sim, uint32_t number, char out[SIM_TEXT_LEN])

@@ -322,7 +322,7 @@ void node_start(struct sim *sim, struct node *node)
     memset(node->settings_seen, 0, sizeof node->settings_seen);
     node->control_tick_at_ns = SIM_NEVER;
     memset(node->held, 0, sizeof node->held);
-    memset(node->pulling, 0, sizeof node->pulling);
+    memset(node->catching_up, 0, sizeof node->catching_up);
     clocks_start(sim, node);
     net_started(sim, node->index);
     fill_options(sim, node, options);

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/shard/inspect.h"
+#include "node/cluster/shard/test_probe.h"
 #include "tests/sim/phase.h"
 
 enum {
@@ -95,7 +95,7 @@ static void look(struct sim *sim)
     for (uint32_t i = 0; i < sim->node_count; i++) {
         for (uint8_t s = 0; s < sim->nodes[i].shard_count; s++) {
             const struct shard *shard = sim->nodes[i].shards[s];
-            const uint64_t lent = shard == NULL ? 0 : inspect_lent(shard);
+            const uint64_t lent = shard == NULL ? 0 : probe_lent(shard);
             uint64_t *seen = &borrow->seen[i][s];
             if (lent < *seen)
                 *seen = 0; /* another process */
@@ -158,7 +158,7 @@ static bool begin(struct sim *sim)
     for (uint32_t i = 0; i < sim->node_count; i++)
         for (uint8_t s = 0; s < sim->nodes[i].shard_count; s++)
             if (sim->nodes[i].shards[s] != NULL)
-                borrow->seen[i][s] = inspect_lent(sim->nodes[i].shards[s]);
+                borrow->seen[i][s] = probe_lent(sim->nodes[i].shards[s]);
     return true;
 }
 
@@ -171,8 +171,7 @@ static bool learn(struct sim *sim)
 static int owner_of(const struct sim *sim)
 {
     const struct policy *policy = sim->policies[sim->policy_count - 1];
-    const uint32_t vnode =
-        inspect_pool_vnode(policy_pool_find(policy, "spare", 5)->id, sim->vnodes);
+    const uint32_t vnode = probe_pool_vnode(policy_pool_find(policy, "spare", 5)->id, sim->vnodes);
     for (uint32_t i = 0; i < sim->node_count; i++)
         if (sim->deciders[0][vnode] == 1u << i)
             return (int)i;

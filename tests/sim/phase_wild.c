@@ -238,7 +238,7 @@ static void process(struct sim *sim)
         .sent_ns = INT64_MAX,
         .opened = UINT64_MAX,
         .patience_ms = UINT32_MAX,
-        .deaf = pick(sim, 2) == 0,
+        .cannot_hear_you = pick(sim, 2) == 0,
         .resigning = pick(sim, 2) == 0,
     };
     bytes_writer_init(&records, bytes, sizeof bytes);

@@ -21,8 +21,8 @@
 #include "client/protocol/wire.h"
 #include "node/cluster/control/control.h"
 #include "node/cluster/model/effects.h"
-#include "node/cluster/shard/inspect.h"
 #include "node/cluster/shard/shard.h"
+#include "node/cluster/shard/test_probe.h"
 #include "node/runtime/system/clock.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/linear.h"
@@ -273,8 +273,8 @@ struct node {
     uint64_t settings_seen[SIM_SETTINGS_NAMES]; /* versions of records that it had */
     bool rewound;                               /* an old copy of its disk was restored once */
     struct term ballots[SIM_VNODES_MAX];        /* the latest that it opened, of the second plane */
-    struct inspect_brief held[SIM_VNODES_MAX];  /* what the process holds, as last seen */
-    bool pulling[SIM_VNODES_MAX];
+    struct probe_brief held[SIM_VNODES_MAX];    /* what the process holds, as last seen */
+    bool catching_up[SIM_VNODES_MAX];
 };
 
 /* ---- clients ------------------------------------------------------------------------------- */

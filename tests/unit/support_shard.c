@@ -590,10 +590,10 @@ static bool settled(struct lab *lab, void *context)
         uint32_t first = lab_replica(lab, vnode, 0);
         for (uint32_t rank = 1; lab->shards[first].shard == NULL; rank++)
             first = lab_replica(lab, vnode, rank);
-        struct inspect_vnode held;
+        struct probe_vnode held;
         if (lab_leader(lab, vnode) != first)
             return false;
-        inspect_vnode(lab->shards[first].shard, vnode, &held);
+        probe_vnode(lab->shards[first].shard, vnode, &held);
         if (all_run && !held.synced)
             return false;
     }

@@ -23,8 +23,8 @@
 #include <stdint.h>
 
 #include "client/protocol/wire.h"
-#include "node/cluster/shard/inspect.h"
 #include "node/cluster/shard/shard.h"
+#include "node/cluster/shard/test_probe.h"
 #include "node/cluster/wire/peer_wire.h"
 
 #define LAB_MS       INT64_C(1000000)

@@ -13,7 +13,7 @@
 #include "client/protocol/wire.h"
 #include "node/cluster/configstore/block_record.h"
 #include "node/cluster/control/control_state.h"
-#include "node/cluster/usage/usage_book.h"
+#include "node/cluster/usage/usage_ledger.h"
 #include "node/policy/compile/packed.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/people/people.h"
@@ -49,7 +49,7 @@ struct answer {
     struct mp_token tokens[TOKENS_MAX];
     struct wire_admin_reply reply;
     const struct policy *policy;
-    struct usage_book *usage;                /* NULL: no totals */
+    struct usage_ledger *usage;              /* NULL: no totals */
     const struct control_compiled *compiled; /* of the next questions, or NULL */
     const char *to_compile;                  /* of the last one, as control_admin_compiles said */
     size_t to_compile_len;
@@ -487,14 +487,14 @@ static void quotas_are_set_and_shown(void **state)
 }
 
 /* Totals of two requests of now, one of which exceeded a limit. */
-static struct usage_book *note_usage(const struct net *net, uint64_t hash)
+static struct usage_ledger *note_usage(const struct net *net, uint64_t hash)
 {
     const uint64_t now_ms = (uint64_t)net->now_ns / 1000000;
-    struct usage_book *book = usage_book_new(alloc_heap());
+    struct usage_ledger *book = usage_ledger_new(alloc_heap());
     struct usage_tally *tally = usage_tally_new(alloc_heap());
     usage_tally_add(tally, hash, true, now_ms - 1);
     usage_tally_add(tally, hash, false, now_ms);
-    usage_book_add(book, tally);
+    usage_ledger_add(book, tally);
     usage_tally_free(&tally);
     return book;
 }
@@ -535,7 +535,7 @@ static void quotas_are_listed_and_deleted(void **state)
     settings_forget(net->nodes[0].control->settings); /* then nothing of before is in force */
     assert_true(control_kind_due(net->nodes[0].control, SETTINGS_QUOTA));
     assert_true(control_kind_due(net->nodes[0].control, SETTINGS_API_KEY));
-    usage_book_free(&answer.usage);
+    usage_ledger_free(&answer.usage);
     net_free(net);
 }
 

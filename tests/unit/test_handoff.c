@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/shard/inspect.h"
+#include "node/cluster/shard/test_probe.h"
 #include "node/cluster/shard_state.h"
 #include "tests/unit/support_disk.h"
 #include "tests/unit/support_limit.h"
@@ -125,7 +125,7 @@ static void changes_wait_from_the_mark_until_it_is_held(void **state)
     lab_start(lab, replica);
     lab_run(lab, 700 * LAB_MS);
     lab_forget(lab);
-    while (said_on(lab, leader, replica, PEER_MARK, true).records < LAB_VNODES / 4)
+    while (said_on(lab, leader, replica, PEER_WATERMARK, true).records < LAB_VNODES / 4)
         lab_run(lab, LAB_MS);
     lab_forget(lab);
     assert_true(lab_check(lab, leader, KEY, &limit, 4).allowed);
@@ -171,19 +171,19 @@ static void a_late_slot_of_an_older_copy_changes_nothing(void **state)
     const struct hash128 id = lab_slot_of(lab, KEY, ALGORITHM_FIXED_WINDOW);
     assert_true(lab_check(lab, leader, KEY, &limit, 1).allowed);
     lab_run(lab, 20 * LAB_MS);
-    const int len = inspect_slot(lab->shards[replica].shard, id, old, sizeof old);
+    const int len = probe_slot(lab->shards[replica].shard, id, old, sizeof old);
     assert_true(len > 0);
     assert_true(lab_check(lab, leader, KEY, &limit, 1).allowed);
     lab_forget(lab);
     lab_run(lab, 20 * LAB_MS);
-    assert_true(lab_said(lab, leader, replica, PEER_MARK, &mark) > 0);
-    assert_int_equal(inspect_slot(lab->shards[replica].shard, id, newer, sizeof newer), len);
+    assert_true(lab_said(lab, leader, replica, PEER_WATERMARK, &mark) > 0);
+    assert_int_equal(probe_slot(lab->shards[replica].shard, id, newer, sizeof newer), len);
     assert_memory_not_equal(old, newer, (size_t)len);
     say_slot(lab, leader, replica, mark.vnode.sync - 1, old, (uint32_t)len);
-    assert_int_equal(inspect_slot(lab->shards[replica].shard, id, held, sizeof held), len);
+    assert_int_equal(probe_slot(lab->shards[replica].shard, id, held, sizeof held), len);
     assert_memory_equal(held, newer, (size_t)len);
     say_slot(lab, leader, replica, mark.vnode.sync, old, (uint32_t)len); /* but not of this one */
-    assert_int_equal(inspect_slot(lab->shards[replica].shard, id, held, sizeof held), len);
+    assert_int_equal(probe_slot(lab->shards[replica].shard, id, held, sizeof held), len);
     assert_memory_equal(held, old, (size_t)len);
     lab_free(lab);
 }
@@ -246,22 +246,23 @@ static void a_pull_does_not_wait_behind_a_slow_copy(void **state)
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
     const uint32_t dead = lab_replica(lab, vnode, 0);
-    const uint32_t puller = lab_replica(lab, vnode, 1);
+    const uint32_t snapshot_to = lab_replica(lab, vnode, 1);
     const uint32_t source = lab_replica(lab, vnode, 2);
     lab->large = true;
-    lab_stop(lab, puller);
+    lab_stop(lab, snapshot_to);
     lab_run(lab, 200 * LAB_MS);
     (void)lab_check(lab, dead, KEY, &limit, 70);
     lab_run(lab, 100 * LAB_MS);
     limit_fill(lab->shards[source].shard->table, lab_slot_of(lab, KEY, limit.algorithm),
                lab_vnode_owned(lab, source), 20000, lab->now_ns);
     lab->shards[source].shard->options.handoff_rate = SLOW_RATE;
-    lab->cut[dead][puller] = lab->cut[puller][dead] = true; /* nothing of the vnode comes from it */
-    lab_start(lab, puller);
+    lab->cut[dead][snapshot_to] = lab->cut[snapshot_to][dead] =
+        true; /* nothing of the vnode comes from it */
+    lab_start(lab, snapshot_to);
     lab_run(lab, 60 * LAB_MS);
     lab_stop(lab, dead);
     int64_t waited_ns = 0;
-    for (; waited_ns < 15000 * LAB_MS && lab_role(lab, puller, vnode) != SHARD_LEADING &&
+    for (; waited_ns < 15000 * LAB_MS && lab_role(lab, snapshot_to, vnode) != SHARD_LEADING &&
            lab_role(lab, source, vnode) != SHARD_LEADING;
          waited_ns += LAB_MS)
         lab_run(lab, LAB_MS);
@@ -277,20 +278,21 @@ static void a_pull_that_is_lost_is_repeated(void **state)
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
     const uint32_t dead = lab_replica(lab, vnode, 0);
-    const uint32_t puller = lab_replica(lab, vnode, 1);
+    const uint32_t snapshot_to = lab_replica(lab, vnode, 1);
     const uint32_t source = lab_replica(lab, vnode, 2);
-    lab_stop(lab, puller);
+    lab_stop(lab, snapshot_to);
     lab_run(lab, 200 * LAB_MS);
     (void)lab_check(lab, dead, KEY, &limit, 70);
     lab_run(lab, 100 * LAB_MS);
-    lab->cut[dead][puller] = lab->cut[puller][dead] = true; /* nothing of the vnode comes from it */
-    lab_start(lab, puller);
+    lab->cut[dead][snapshot_to] = lab->cut[snapshot_to][dead] =
+        true; /* nothing of the vnode comes from it */
+    lab_start(lab, snapshot_to);
     lab_stop(lab, dead);
     lab->drop_type = PEER_PULL;
-    const struct vnode *asks = &lab->shards[puller].shard->vnodes[vnode];
-    for (uint32_t i = 0; i < 5000 && !asks->pulling; i++)
+    const struct vnode *asks = &lab->shards[snapshot_to].shard->vnodes[vnode];
+    for (uint32_t i = 0; i < 5000 && !asks->catching_up; i++)
         lab_run(lab, LAB_MS);
-    assert_true(asks->pulling);
+    assert_true(asks->catching_up);
     lab_run(lab, 5 * LAB_MS);
     lab->drop_type = 0;
     for (uint32_t i = 0; i < 400 && asks->role != ROLE_LEADING; i++)
@@ -360,7 +362,7 @@ static void a_slot_that_leaves_memory_in_a_pass_comes_from_disk(void **state)
     assert_true(link->copy_due);
     lab->shards[0].shard->options.handoff_rate = 1 << 30;
     lab_settle(lab);
-    assert_true(inspect_slot(lab->shards[1].shard, id, bytes, sizeof bytes) > 0);
+    assert_true(probe_slot(lab->shards[1].shard, id, bytes, sizeof bytes) > 0);
     disks_fini(lab);
     lab_free(lab);
 }

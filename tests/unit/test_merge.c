@@ -119,10 +119,10 @@ static void assert_used(struct lab *lab, const char *key, const struct limit *li
     const struct hash128 id = lab_slot_of(lab, key, limit->algorithm);
     const uint32_t owner = lab_replica(lab, vnode, 0);
     assert_int_equal(lab_used(lab, owner, key, limit), used);
-    const int len = inspect_slot(lab->shards[owner].shard, id, first, sizeof first);
+    const int len = probe_slot(lab->shards[owner].shard, id, first, sizeof first);
     for (uint32_t rank = 1; rank < 3; rank++) {
         struct shard *shard = lab->shards[lab_replica(lab, vnode, rank)].shard;
-        assert_int_equal(inspect_slot(shard, id, other, sizeof other), len);
+        assert_int_equal(probe_slot(shard, id, other, sizeof other), len);
         assert_memory_equal(other, first, (size_t)len);
     }
 }
@@ -208,13 +208,13 @@ struct stored {
 static void store(struct lab *lab, uint32_t at, const char *key, uint8_t algorithm,
                   struct stored *disk)
 {
-    struct inspect_vnode held;
+    struct probe_vnode held;
     disk->vnode = lab_vnode_of(lab, key);
     disk->id = lab_slot_of(lab, key, algorithm);
-    inspect_vnode(lab->shards[at].shard, disk->vnode, &held);
+    probe_vnode(lab->shards[at].shard, disk->vnode, &held);
     disk->state = held.state;
     disk->seq = held.seq;
-    const int len = inspect_slot(lab->shards[at].shard, disk->id, disk->bytes, sizeof disk->bytes);
+    const int len = probe_slot(lab->shards[at].shard, disk->id, disk->bytes, sizeof disk->bytes);
     assert_true(len >= 0);
     disk->len = (size_t)len;
 }

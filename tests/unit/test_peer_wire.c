@@ -152,7 +152,7 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         peer_put_slot(writer, VNODE, peer_wire_id, peer_wire_state, sizeof peer_wire_state);
         break;
     case PEER_CHANGE:
-        peer_mark_change(writer, peer_wire_put_change(writer), 38);
+        peer_watermark_change(writer, peer_wire_put_change(writer), 38);
         break;
     case PEER_DIVERGED:
         peer_put_diverged(writer, VNODE, peer_wire_id, peer_wire_state, sizeof peer_wire_state);
@@ -247,7 +247,7 @@ static void a_ping_reads_back_as_written(void **state)
         const struct peer_ping each = {.resigning = flags & 1,
                                        .announces = flags & 2,
                                        .asks = flags & 4,
-                                       .deaf = flags & 8,
+                                       .cannot_hear_you = flags & 8,
                                        .reserves = flags & 16,
                                        .leases = flags & 32,
                                        .changes = flags & 64,
@@ -259,7 +259,7 @@ static void a_ping_reads_back_as_written(void **state)
         assert_int_equal(record.ping.resigning, each.resigning);
         assert_int_equal(record.ping.announces, each.announces);
         assert_int_equal(record.ping.asks, each.asks);
-        assert_int_equal(record.ping.deaf, each.deaf);
+        assert_int_equal(record.ping.cannot_hear_you, each.cannot_hear_you);
         assert_int_equal(record.ping.reserves, each.reserves);
         assert_int_equal(record.ping.leases, each.leases);
         assert_int_equal(record.ping.changes, each.changes);
@@ -494,9 +494,9 @@ static void more_cuts_blobs_or_kinds_than_there_are_is_refused(void **state)
 /* Eleven types share one body; the type alone tells what is meant. */
 static void every_record_about_a_vnode_reads_back_as_written(void **state)
 {
-    static const uint8_t types[] = {PEER_MARK,   PEER_HELD,         PEER_LACK,  PEER_STALE,
-                                    PEER_QUERY,  PEER_REPORT,       PEER_PULL,  PEER_TRANSFER,
-                                    PEER_OPENED, PEER_DIVERGED_END, PEER_MERGED};
+    static const uint8_t types[] = {PEER_WATERMARK, PEER_HELD,         PEER_LACK,  PEER_STALE,
+                                    PEER_QUERY,     PEER_REPORT,       PEER_PULL,  PEER_TRANSFER,
+                                    PEER_OPENED,    PEER_DIVERGED_END, PEER_MERGED};
     uint8_t data[BUFFER_LEN];
     struct peer_record record;
 
@@ -561,7 +561,7 @@ static void a_glance_passes_over_a_whole_record_of_replication_or_over_nothing(v
         const size_t len = record_bytes(type, data);
         const bool slot = type == PEER_SLOT || type == PEER_CHANGE;
         const bool replicates =
-            slot || type == PEER_TERM || type == PEER_MARK || type == PEER_FIRSTS;
+            slot || type == PEER_TERM || type == PEER_WATERMARK || type == PEER_FIRSTS;
         for (size_t shorter = 0; shorter < len; shorter++)
             assert_false(glances(data, shorter, VNODES, &glance));
         assert_false(glances(data, len, VNODE, &glance)); /* out of range */

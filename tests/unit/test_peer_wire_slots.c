@@ -37,7 +37,7 @@ static void a_slot_is_a_view_into_the_frame(void **state)
 }
 
 /* A CHANGE is three records in one; which term it is of is told but for its writer, and it is no
- * MARK before it is made one. */
+ * WATERMARK before it is made one. */
 static void a_change_reads_back_as_what_term_slot_and_mark_say(void **state)
 {
     uint8_t data[BUFFER_LEN];
@@ -65,9 +65,9 @@ static void a_change_reads_back_as_what_term_slot_and_mark_say(void **state)
         assert_int_equal(change->marks, marked);
         assert_true(change->seq == (marked ? UINT64_MAX : 0));
         assert_true(peer_says(&record, PEER_TERM) && peer_says(&record, PEER_SLOT));
-        assert_int_equal(peer_says(&record, PEER_MARK), marked);
+        assert_int_equal(peer_says(&record, PEER_WATERMARK), marked);
         assert_false(peer_says(&record, PEER_HELD));
-        peer_mark_change(&writer, at, UINT64_MAX);
+        peer_watermark_change(&writer, at, UINT64_MAX);
     }
     bytes_writer_init(&writer, data, sizeof data);
     const struct peer_written plain = {.vnode = VNODE};

@@ -201,7 +201,7 @@ static void a_former_process_does_not_speak_for_its_successor(void **state)
     for (uint32_t ms = 0; ms < 20; ms++) {
         const struct peer_ping late = {
             .sent_ns = lab->now_ns,
-            .deaf = true,
+            .cannot_hear_you = true,
             .patience_ms = 100,
             .process = lab->shards[next].node ^ hash_mix64(lab->shards[next].options.boot),
         };
@@ -219,7 +219,8 @@ static void a_former_process_does_not_speak_for_its_successor(void **state)
 static void forge(struct lab *lab, uint32_t as, uint32_t to, uint64_t boot)
 {
     const uint64_t present = lab->shards[as].options.boot;
-    const struct peer_ping ping = {.sent_ns = lab->now_ns, .deaf = true, .patience_ms = 100};
+    const struct peer_ping ping = {
+        .sent_ns = lab->now_ns, .cannot_hear_you = true, .patience_ms = 100};
     lab->shards[as].options.boot = boot;
     peer_put_ping(&lab->records, &ping);
     lab_speak(lab, as, to);
@@ -453,7 +454,7 @@ static void an_idle_node_that_hears_nobody_says_so_in_time(void **state)
     lab_run(lab, 72 * LAB_MS);
     assert_in_range(pings_in(lab, 25 * LAB_MS), 2, 3);
     assert_true(lab_said(lab, 0, 1, PEER_PING, &last) > 0);
-    assert_true(last.ping.deaf);
+    assert_true(last.ping.cannot_hear_you);
     lab->cut[1][0] = false;
     lab->cut[2][0] = false;
     lab_settle(lab);
@@ -511,7 +512,7 @@ static void ghost_pings(struct lab *lab, int64_t age_ms, uint32_t patience_ms, u
 
 static int64_t patience_ms(const struct lab *lab)
 {
-    return peers_patience_ns(lab->shards[0].shard, 0) / LAB_MS;
+    return peers_failure_timeout_ns(lab->shards[0].shard, 0) / LAB_MS;
 }
 
 /* P4: who opened a term that is not known here may have deposed this node: its echo is no lease,

@@ -82,10 +82,10 @@ static bool all_settled(struct lab *lab, void *context)
         while (lab->shards[lab_replica(lab, vnode, rank)].shard == NULL)
             rank++;
         const uint32_t at = leader_of(lab, vnode);
-        struct inspect_vnode held;
+        struct probe_vnode held;
         if (at == LAB_NONE || at != lab_replica(lab, vnode, rank))
             return false;
-        inspect_vnode(lab->shards[at].shard, LAB_VNODES + vnode, &held);
+        probe_vnode(lab->shards[at].shard, LAB_VNODES + vnode, &held);
         uint32_t running = 0;
         for (uint32_t i = 0; i < held.replicas; i++)
             running += lab->shards[lab_replica(lab, vnode, i)].shard != NULL;
@@ -481,7 +481,7 @@ static void put_away(struct lab *lab, uint32_t at, const char *user, struct hash
     struct table *table = lab->shards[at].shard->table;
     assert_int_equal(identity_rule(&identity, "mixed-one", 9, &value, 1), 0);
     *id = identity_slot(&lab->shards[at].options.secret, &identity, ALGORITHM_FIXED_WINDOW, 0);
-    *len = inspect_slot(lab->shards[at].shard, *id, out, 256);
+    *len = probe_slot(lab->shards[at].shard, *id, out, 256);
     assert_true(*len > 0);
     table_drop(table, table_lookup(table, *id));
     table_filter_add(table, vnode_of_user(lab, "mixed-one", user), *id);

@@ -44,11 +44,11 @@ static struct peer_vnode ghost_entry(const struct lab *lab, uint64_t number, uin
 }
 
 /* The ghost sends a frame of its stream: a slot, or a mark, or both. */
-static void ghost_sends(struct lab *lab, uint64_t frame, bool slot, uint64_t mark_seq)
+static void ghost_sends(struct lab *lab, uint64_t frame, bool slot, uint64_t watermark_seq)
 {
     const struct hash128 id = {1, 1};
     const struct limit limit = lab_limit(100);
-    const struct peer_vnode mark = ghost_entry(lab, 5, mark_seq);
+    const struct peer_vnode mark = ghost_entry(lab, 5, watermark_seq);
     uint8_t state[GHOST_STATE_MAX];
     struct limit_decision decision;
     struct table *table;
@@ -61,8 +61,8 @@ static void ghost_sends(struct lab *lab, uint64_t frame, bool slot, uint64_t mar
     peer_put_term(&lab->records, GHOST_VNODE, &mark.term, mark.sync, true, frame == 1);
     if (slot)
         peer_put_slot(&lab->records, GHOST_VNODE, id, state, (uint32_t)len);
-    if (mark_seq > 0)
-        peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    if (watermark_seq > 0)
+        peer_put_vnode(&lab->records, PEER_WATERMARK, &mark);
     lab_speak(lab, GHOST, ASKED);
 }
 
@@ -122,7 +122,7 @@ static void after_a_restart_slots_are_held_only_with_a_new_header(void **state)
     lab_forget(lab);
     peer_put_stream(&lab->records, 1, 1, asked->options.boot);
     peer_put_term(&lab->records, GHOST_VNODE, &mark.term, mark.sync, false, true);
-    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    peer_put_vnode(&lab->records, PEER_WATERMARK, &mark);
     lab_speak(lab, GHOST, ASKED);
     lab_run(lab, 5 * LAB_MS);
     assert_int_equal(asked->journal->seq[GHOST_VNODE], 10);
@@ -183,7 +183,7 @@ static void a_copy_that_may_leave_something_over_is_repeated(void **state)
         peer_put_stream(&lab->records, 1, sync, lab->shards[ASKED].options.boot);
         peer_put_term(&lab->records, GHOST_VNODE, &mark.term, sync, true, true);
         if (sync == 2)
-            peer_put_vnode(&lab->records, PEER_MARK, &mark);
+            peer_put_vnode(&lab->records, PEER_WATERMARK, &mark);
         lab_speak(lab, GHOST, ASKED);
     }
     for (uint32_t i = 0; i < 5; i++) { /* the vnode falls calm before the copy ends */
@@ -193,7 +193,7 @@ static void a_copy_that_may_leave_something_over_is_repeated(void **state)
     }
     peer_put_stream(&lab->records, 1, 4, lab->shards[ASKED].options.boot);
     peer_put_term(&lab->records, GHOST_VNODE, &mark.term, mark.sync, true, false);
-    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    peer_put_vnode(&lab->records, PEER_WATERMARK, &mark);
     lab_speak(lab, GHOST, ASKED);
     lab_run(lab, 120 * LAB_MS);
     assert_true(lab_said(lab, ASKED, GHOST, PEER_LACK, &lack) > 0);
@@ -220,7 +220,7 @@ static void a_header_waits_for_what_a_copy_left_over(void **state)
     mark.sync = 2;
     peer_put_stream(&lab->records, 1, 2, lab->shards[ASKED].options.boot);
     peer_put_term(&lab->records, GHOST_VNODE, &mark.term, mark.sync, true, true);
-    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    peer_put_vnode(&lab->records, PEER_WATERMARK, &mark);
     lab_speak(lab, GHOST, ASKED);
     lab_run(lab, 2 * LAB_MS); /* the table was not looked through since */
     assert_memory_equal(journal->slots[0].bytes, before, len);
@@ -390,7 +390,7 @@ static void ghost_sends_state(struct lab *lab, uint32_t frame, uint32_t vnode,
     peer_put_stream(&lab->records, 1, frame, lab->shards[ASKED].options.boot);
     peer_put_term(&lab->records, vnode, state, mark.sync, true, true);
     peer_put_slot(&lab->records, vnode, id, bytes, (uint32_t)len);
-    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    peer_put_vnode(&lab->records, PEER_WATERMARK, &mark);
     lab_speak(lab, GHOST, ASKED);
 }
 
@@ -402,7 +402,7 @@ static void ghost_is_pulled(struct lab *lab, uint32_t vnode, const struct term *
 
 /* Both ghosts report the same state, the first of them with parts of a newer one beside it. */
 static void ghosts_report_seq(struct lab *lab, uint32_t vnode, const struct term *term,
-                              const struct term *state, uint64_t seq, bool beyond)
+                              const struct term *state, uint64_t seq, bool holds_newer)
 {
     for (uint32_t ghost = 1; ghost < 3; ghost++) {
         const struct peer_vnode report = {.vnode = vnode,
@@ -411,26 +411,26 @@ static void ghosts_report_seq(struct lab *lab, uint32_t vnode, const struct term
                                           .state = *state,
                                           .seq = seq,
                                           .flags = vnode < LAB_VNODES ? 0 : ENTRY_PROMISED,
-                                          .beyond = ghost == GHOST && beyond};
+                                          .holds_newer = ghost == GHOST && holds_newer};
         peer_put_vnode(&lab->records, PEER_REPORT, &report);
         lab_speak(lab, ghost, ASKED);
     }
 }
 
 static void ghosts_report(struct lab *lab, uint32_t vnode, const struct term *term,
-                          const struct term *state, bool beyond)
+                          const struct term *state, bool holds_newer)
 {
-    ghosts_report_seq(lab, vnode, term, state, 50, beyond);
+    ghosts_report_seq(lab, vnode, term, state, 50, holds_newer);
 }
 
 /* The best state of a vnode is pulled from one ghost; the other one, which reported the same state,
  * is sent all of it iff there were parts of a newer one beside it where it was pulled. */
 static void assert_rival_is_sent_all_iff_beyond(struct lab *lab, uint32_t vnode,
-                                                const struct term *ballot, bool beyond)
+                                                const struct term *ballot, bool holds_newer)
 {
     const struct term best = {1, 1, lab->shards[GHOST].node};
     struct peer_record term;
-    ghosts_report(lab, vnode, ballot != NULL ? ballot : &best, &best, beyond);
+    ghosts_report(lab, vnode, ballot != NULL ? ballot : &best, &best, holds_newer);
     if (ballot != NULL)
         journal_goes_on(lab);
     lab_run(lab, 2 * LAB_MS);
@@ -441,7 +441,7 @@ static void assert_rival_is_sent_all_iff_beyond(struct lab *lab, uint32_t vnode,
     assert_int_equal(lab_role(lab, ASKED, vnode), SHARD_LEADING);
     assert_true(lab_said(lab, ASKED, RIVAL, PEER_TERM, &term) > 0);
     assert_int_equal(term.term.vnode, vnode);
-    assert_int_equal(term.term.copy, beyond);
+    assert_int_equal(term.term.copy, holds_newer);
 }
 
 /* What is pulled from a node that has parts of a newer state beside the best one is such a mixture:
@@ -449,10 +449,10 @@ static void assert_rival_is_sent_all_iff_beyond(struct lab *lab, uint32_t vnode,
 static void who_holds_the_best_without_what_is_beside_it_is_sent_all(void **state)
 {
     (void)state;
-    for (uint32_t beyond = 0; beyond < 2; beyond++) {
+    for (uint32_t holds_newer = 0; holds_newer < 2; holds_newer++) {
         struct lab *lab = lab_of_ghosts();
         const struct term ballot = ghosts_let_campaign(lab);
-        assert_rival_is_sent_all_iff_beyond(lab, GHOST_VNODE, &ballot, beyond != 0);
+        assert_rival_is_sent_all_iff_beyond(lab, GHOST_VNODE, &ballot, holds_newer != 0);
         lab_free(lab);
     }
 }
@@ -461,10 +461,11 @@ static void who_holds_the_best_without_what_is_beside_it_is_sent_all(void **stat
 static void who_holds_the_best_alone_is_sent_all_without_a_majority_too(void **state)
 {
     (void)state;
-    for (uint32_t beyond = 0; beyond < 2; beyond++) {
+    for (uint32_t holds_newer = 0; holds_newer < 2; holds_newer++) {
         struct lab *lab = lab_of_ghosts();
         lab_run(lab, 2 * LAB_MS);
-        assert_rival_is_sent_all_iff_beyond(lab, lab_vnode_owned(lab, ASKED), NULL, beyond != 0);
+        assert_rival_is_sent_all_iff_beyond(lab, lab_vnode_owned(lab, ASKED), NULL,
+                                            holds_newer != 0);
         lab_free(lab);
     }
 }
@@ -505,7 +506,7 @@ static void assert_asked_again(bool restarts)
     if (restarts)
         lab_closed(lab, GHOST);
     lab->shards[GHOST].options.boot += restarts;
-    for (uint32_t frame = 1; !restarts && frame <= VNODES_PULLS_SHORT_MAX; frame++) {
+    for (uint32_t frame = 1; !restarts && frame <= VNODES_SHORT_SNAPSHOTS_MAX; frame++) {
         assert_int_equal(lab_said(lab, ASKED, GHOST, PEER_QUERY, NULL), 0);
         ghost_sends_state(lab, frame, vnode, &best, &best, 3);
     }
@@ -513,7 +514,7 @@ static void assert_asked_again(bool restarts)
     ghosts_report_seq(lab, vnode, &best, &best, 3, false); /* what it says after its restart */
     lab_run(lab, 2 * LAB_MS);
     assert_true(lab_said(lab, ASKED, GHOST, PEER_QUERY, NULL) > 0);
-    ghost_sends_state(lab, restarts ? 1 : VNODES_PULLS_SHORT_MAX + 1, vnode, &best, &best, 3);
+    ghost_sends_state(lab, restarts ? 1 : VNODES_SHORT_SNAPSHOTS_MAX + 1, vnode, &best, &best, 3);
     lab_run(lab, 20 * LAB_MS);
     assert_int_equal(lab_role(lab, ASKED, vnode), SHARD_LEADING);
     lab_free(lab);
@@ -561,7 +562,7 @@ static void slots_without_a_header_are_beyond_what_is_claimed(void **state)
         lab_run(lab, 2 * LAB_MS);
         assert_true(lab_said(lab, ASKED, GHOST, PEER_REPORT, &report) > 0);
         assert_int_equal(report.vnode.vnode, vnode);
-        assert_int_equal(report.vnode.beyond, restored);
+        assert_int_equal(report.vnode.holds_newer, restored);
         lab_free(lab);
     }
 }
@@ -617,11 +618,11 @@ static void a_pull_that_is_refused_ends_its_ballot(void **state)
     ghost_reports(lab, &ballot, 50, ENTRY_PROMISED);
     journal_goes_on(lab);
     lab_ghosts_live(lab, ASKED, GHOST_VNODE + 1, 2);
-    assert_true(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].pulling);
+    assert_true(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].catching_up);
     const struct term higher = {ballot.epoch, ballot.number + 1000, lab->shards[2].node};
     ghost_reports(lab, &higher, 50, 0);
     lab_ghosts_live(lab, ASKED, GHOST_VNODE + 1, 10);
-    assert_false(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].pulling);
+    assert_false(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].catching_up);
     lab_free(lab);
 }
 
@@ -640,7 +641,7 @@ static void a_pull_of_a_lower_ballot_is_refused(void **state)
     lab_run(lab, 2 * LAB_MS);
     assert_true(lab_said(lab, ASKED, 2, PEER_REPORT, &report) > 0);
     assert_true(term_compare(&report.vnode.term, &pull.term) > 0);
-    assert_int_equal(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].puller, PEER_NONE);
+    assert_int_equal(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].snapshot_to, PEER_NONE);
     lab_free(lab);
 }
 
@@ -754,7 +755,7 @@ static void ghost_gives(struct lab *lab, uint32_t from, struct term term, uint32
         .vnode = GHOST_VNODE, .term = term, .state = term, .seq = 50, .sync = sync};
     peer_put_stream(&lab->records, 1, sync, lab->shards[ASKED].options.boot);
     peer_put_term(&lab->records, GHOST_VNODE, &term, sync, copy, true);
-    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    peer_put_vnode(&lab->records, PEER_WATERMARK, &mark);
     lab_speak(lab, from, ASKED);
 }
 
@@ -769,10 +770,10 @@ static void a_term_is_opened_on_nothing_but_the_state_that_was_pulled(void **sta
     const struct term ballot = ghosts_let_campaign(lab);
     ghost_reports(lab, &ballot, 50, ENTRY_PROMISED);
     ghost_gives(lab, GHOST, best, 1, true); /* its own promise is not durable yet */
-    assert_int_equal(inspect_seq(lab->shards[ASKED].shard, GHOST_VNODE), 0);
+    assert_int_equal(probe_seq(lab->shards[ASKED].shard, GHOST_VNODE), 0);
     journal_goes_on(lab);
     lab_run(lab, 2 * LAB_MS);
-    assert_true(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].pulling);
+    assert_true(lab->shards[ASKED].shard->vnodes[GHOST_VNODE].catching_up);
     ghost_gives(lab, GHOST, other, 2, true);
     assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
     ghost_gives(lab, GHOST, best, 3, false);

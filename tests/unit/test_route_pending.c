@@ -634,7 +634,7 @@ static void export_key(struct lab *lab, const struct limit *limit, struct stored
     lab_start_all(lab);
     assert_int_equal(lab_check(lab, 0, stored->key, limit, 3).used, 3);
     const int len =
-        inspect_slot(lab->shards[0].shard, stored->id, stored->state, sizeof stored->state);
+        probe_slot(lab->shards[0].shard, stored->id, stored->state, sizeof stored->state);
     assert_true(len > 0);
     stored->len = (size_t)len;
     lab_stop(lab, 0);
@@ -656,7 +656,7 @@ static void restart_full(struct lab *lab, const struct stored *stored)
     assert_int_equal(shard_restore_slot(shard, stored->vnode, stored->id, stored->state,
                                         stored->len, lab->now_ns),
                      0);
-    assert_int_equal(inspect_slot(shard, stored->id, none, sizeof none), 0);
+    assert_int_equal(probe_slot(shard, stored->id, none, sizeof none), 0);
     lab_view_all(lab);
     lab_settle(lab);
 }
@@ -758,7 +758,7 @@ static struct lab *lab_with_key_away(struct away *away)
     (void)lab_check(lab, away->leader, stored->key, &limit, 60);
     lab_run(lab, 50 * LAB_MS);
     struct shard *shard = lab->shards[away->leader].shard;
-    const int len = inspect_slot(shard, stored->id, stored->state, sizeof stored->state);
+    const int len = probe_slot(shard, stored->id, stored->state, sizeof stored->state);
     assert_true(len > 0);
     stored->len = (size_t)len;
     table_drop(shard->table, table_lookup(shard->table, stored->id));
@@ -808,7 +808,7 @@ static void a_key_of_the_past_on_disk_is_new(void **state)
     stored.id = lab_slot_of(lab, stored.key, brief.algorithm);
     assert_int_equal(lab_check(lab, 0, stored.key, &brief, 9).used, 9);
     struct shard *shard = lab->shards[0].shard;
-    const int len = inspect_slot(shard, stored.id, stored.state, sizeof stored.state);
+    const int len = probe_slot(shard, stored.id, stored.state, sizeof stored.state);
     assert_true(len > 0);
     lab_run(lab, 500 * LAB_MS);
     const uint32_t slot = table_lookup(shard->table, stored.id);

@@ -95,8 +95,8 @@ static void a_start_without_memory_leaves_nothing_behind(void **state)
 static bool is_confirmed(struct lab *lab, void *context)
 {
     const uint32_t vnode = *(const uint32_t *)context;
-    struct inspect_vnode held;
-    inspect_vnode(lab->shards[lab_leader(lab, vnode)].shard, vnode, &held);
+    struct probe_vnode held;
+    probe_vnode(lab->shards[lab_leader(lab, vnode)].shard, vnode, &held);
     return held.synced;
 }
 
@@ -271,9 +271,9 @@ static void bad_frames_are_counted_and_change_nothing_behind_the_fault(void **st
     assert_int_equal(lab_stats(lab, 0).bad_frames, before + 1);
     lab_forget(lab);
     const struct peer_vnode query = {.vnode = 0, .role = ROLE_RECOVERING};
-    const struct peer_vnode beyond = {.vnode = 2 * LAB_VNODES, .role = ROLE_RECOVERING};
+    const struct peer_vnode holds_newer = {.vnode = 2 * LAB_VNODES, .role = ROLE_RECOVERING};
     peer_put_vnode(&lab->records, PEER_QUERY, &query);
-    peer_put_vnode(&lab->records, PEER_QUERY, &beyond);
+    peer_put_vnode(&lab->records, PEER_QUERY, &holds_newer);
     peer_put_vnode(&lab->records, PEER_QUERY, &query);
     lab_speak(lab, 1, 0);
     assert_int_equal(lab_stats(lab, 0).bad_frames, before + 2);

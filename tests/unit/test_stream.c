@@ -27,7 +27,7 @@ static void a_change_is_sent_to_both_replicas_and_marked(void **state)
     for (uint32_t rank = 1; rank < 3; rank++) {
         const uint32_t replica = lab_replica(lab, vnode, rank);
         assert_int_equal(lab_said(lab, leader, replica, PEER_SLOT, NULL), 1);
-        assert_true(lab_said(lab, leader, replica, PEER_MARK, NULL) >= 1);
+        assert_true(lab_said(lab, leader, replica, PEER_WATERMARK, NULL) >= 1);
         assert_true(lab_said(lab, replica, leader, PEER_ACK, NULL) >= 1);
     }
     assert_int_equal(lab_stats(lab, leader).unconfirmed, 0);
@@ -36,9 +36,9 @@ static void a_change_is_sent_to_both_replicas_and_marked(void **state)
 /* How far the replica says it is, after a while. */
 static uint64_t claims(struct lab *lab, uint32_t replica, uint32_t vnode)
 {
-    struct inspect_vnode held;
+    struct probe_vnode held;
     lab_run(lab, 100 * LAB_MS);
-    inspect_vnode(lab->shards[replica].shard, vnode, &held);
+    probe_vnode(lab->shards[replica].shard, vnode, &held);
     return held.seq;
 }
 
@@ -67,7 +67,7 @@ static void a_replica_is_told_of_changes_in_records_that_it_knows(void **state)
     assert_int_equal(lab_said(lab, leader, older, PEER_CHANGE, NULL), 0);
     assert_int_equal(lab_said(lab, leader, older, PEER_TERM, NULL), 1);
     assert_int_equal(lab_said(lab, leader, older, PEER_SLOT, NULL), 1);
-    assert_int_equal(lab_said(lab, leader, older, PEER_MARK, NULL), 1);
+    assert_int_equal(lab_said(lab, leader, older, PEER_WATERMARK, NULL), 1);
     for (uint32_t rank = 1; rank < 3; rank++)
         assert_int_equal(claims(lab, lab_replica(lab, vnode, rank), vnode),
                          table_vnode_seq(shard->table, vnode));
@@ -100,7 +100,7 @@ static void a_mark_stands_behind_all_slots_of_its_vnode(void **state)
         assert_int_equal(lab_said(lab, leader, replica, PEER_CHANGE, &said), 1);
         assert_false(said.change.marks);
         assert_int_equal(lab_said(lab, leader, replica, PEER_SLOT, NULL), 2);
-        assert_int_equal(lab_said(lab, leader, replica, PEER_MARK, &said), 1);
+        assert_int_equal(lab_said(lab, leader, replica, PEER_WATERMARK, &said), 1);
         assert_int_equal(said.vnode.seq, table_vnode_seq(table, vnode));
         assert_int_equal(claims(lab, replica, vnode), said.vnode.seq);
     }
@@ -197,15 +197,15 @@ static void ghost_sends(struct lab *lab, uint64_t frame, uint32_t sync, bool cop
     for (uint64_t key = 0; key < 2; key++)
         if ((keys & 1u << key) != 0)
             peer_put_slot(&lab->records, VNODE, (struct hash128){key, key}, state, (uint32_t)len);
-    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    peer_put_vnode(&lab->records, PEER_WATERMARK, &mark);
     lab_speak(lab, GHOST, REPLICA);
 }
 
 static bool holds(const struct lab *lab, uint64_t key)
 {
     uint8_t state[STATE_MAX];
-    return inspect_slot(lab->shards[REPLICA].shard, (struct hash128){key, key}, state,
-                        sizeof state) > 0;
+    return probe_slot(lab->shards[REPLICA].shard, (struct hash128){key, key}, state, sizeof state) >
+           0;
 }
 
 static struct lab *lab_of_a_ghost(void)
@@ -246,7 +246,7 @@ static void a_copy_without_its_beginning_is_refused(void **state)
     lab_forget(lab);
     peer_put_stream(&lab->records, 1, 2, lab->shards[REPLICA].options.boot);
     peer_put_term(&lab->records, VNODE, &second.term, second.sync, true, false);
-    peer_put_vnode(&lab->records, PEER_MARK, &second);
+    peer_put_vnode(&lab->records, PEER_WATERMARK, &second);
     lab_speak(lab, GHOST, REPLICA);
     lab_run(lab, 20 * LAB_MS);
     assert_true(lab_said(lab, REPLICA, GHOST, PEER_LACK, &lack) >= 1);
@@ -265,13 +265,13 @@ static void assert_earlier_term_is_ignored(uint32_t sync)
     uint8_t after[STATE_MAX];
     const struct hash128 id = {1, 1};
     ghost_sends(lab, 1, 1, true, 3);
-    const int len = inspect_slot(lab->shards[REPLICA].shard, id, before, sizeof before);
+    const int len = probe_slot(lab->shards[REPLICA].shard, id, before, sizeof before);
     assert_true(len > 0);
     opened.term.number = 6;
     peer_put_vnode(&lab->records, PEER_OPENED, &opened);
     lab_speak(lab, GHOST, REPLICA);
     ghost_sends(lab, 2, sync, true, 3);
-    assert_int_equal(inspect_slot(lab->shards[REPLICA].shard, id, after, sizeof after), len);
+    assert_int_equal(probe_slot(lab->shards[REPLICA].shard, id, after, sizeof after), len);
     assert_memory_equal(after, before, (size_t)len);
     lab_free(lab);
 }
@@ -298,14 +298,14 @@ static void ghost_marks(struct lab *lab, uint64_t frame, uint64_t number, uint64
     mark.state.number = number;
     peer_put_stream(&lab->records, 1, frame, lab->shards[REPLICA].options.boot);
     peer_put_term(&lab->records, VNODE, &follows.term, 1, false, false);
-    peer_put_vnode(&lab->records, PEER_MARK, &mark);
+    peer_put_vnode(&lab->records, PEER_WATERMARK, &mark);
     lab_speak(lab, GHOST, REPLICA);
 }
 
 static void assert_claims(const struct lab *lab, uint64_t number, uint64_t seq)
 {
-    struct inspect_vnode held;
-    inspect_vnode(lab->shards[REPLICA].shard, VNODE, &held);
+    struct probe_vnode held;
+    probe_vnode(lab->shards[REPLICA].shard, VNODE, &held);
     assert_int_equal(held.state.number, number);
     assert_int_equal(held.seq, seq);
 }
@@ -385,14 +385,14 @@ static void slots_before_their_mark_are_beyond_the_claim(void **state)
     const size_t len = state_of(lab, 1, bytes);
     (void)state;
     ghost_sends(lab, 1, 1, true, 3);
-    assert_false(vnode->beyond);
+    assert_false(vnode->holds_newer);
     peer_put_stream(&lab->records, 1, 2, lab->shards[REPLICA].options.boot);
     peer_put_term(&lab->records, VNODE, &entry.term, 1, false, false);
     peer_put_slot(&lab->records, VNODE, (struct hash128){1, 1}, bytes, (uint32_t)len);
     lab_speak(lab, GHOST, REPLICA);
-    assert_true(vnode->beyond);
+    assert_true(vnode->holds_newer);
     ghost_marks(lab, 3, 5, 2);
-    assert_false(vnode->beyond);
+    assert_false(vnode->holds_newer);
     lab_free(lab);
 }
 
@@ -447,7 +447,7 @@ static void a_slot_without_room_is_not_held(void **state)
     struct shard *shard = lab->shards[REPLICA].shard;
     uint8_t bytes[STATE_MAX];
     const size_t len = state_of(lab, 1, bytes);
-    struct inspect_vnode held;
+    struct probe_vnode held;
     int rc = 0;
     (void)state;
     lab->large = true;
@@ -462,7 +462,7 @@ static void a_slot_without_room_is_not_held(void **state)
     ghost_sends(lab, 1, 1, true, 3);
     assert_true(lab_stats(lab, REPLICA).refused > refused);
     assert_false(holds(lab, 0));
-    inspect_vnode(shard, VNODE, &held);
+    probe_vnode(shard, VNODE, &held);
     assert_int_equal(held.seq, 0);
     lab_tick(lab, REPLICA);
     assert_int_equal(lab_said(lab, REPLICA, GHOST, PEER_LACK, NULL), 0); /* R7 of stream_in.c */
@@ -513,8 +513,8 @@ static void a_slow_replica_holds_up_no_mark_of_others(void **state)
         lab_run(lab, LAB_MS);
         assert_false(table_target_idle(table, TABLE_REPLICA_1));
     }
-    assert_true(lab_said(lab, leader, lab_replica(lab, vnode, 1), PEER_MARK, NULL) > 0);
-    assert_true(lab_said(lab, leader, lab_replica(lab, vnode, 2), PEER_MARK, NULL) > 0);
+    assert_true(lab_said(lab, leader, lab_replica(lab, vnode, 1), PEER_WATERMARK, NULL) > 0);
+    assert_true(lab_said(lab, leader, lab_replica(lab, vnode, 2), PEER_WATERMARK, NULL) > 0);
     shard_check_invariants(lab->shards[leader].shard);
     lab_free(lab);
 }
@@ -543,7 +543,7 @@ static void what_a_copy_left_over_is_known_after_a_moment_without_a_decider(void
     peer_put_term(&lab->records, VNODE, &second.term, second.sync, true, true);
     lab_speak(lab, GHOST, REPLICA);
     ghost_sends(lab, 3, 3, true, 1);
-    assert_true(lab->shards[REPLICA].shard->vnodes[VNODE].leftover);
+    assert_true(lab->shards[REPLICA].shard->vnodes[VNODE].has_stale_slots);
     vnodes_recover(lab->shards[REPLICA].shard, VNODE, false, &lab->effects);
     lab_perform(lab, REPLICA);
     peer_put_vnode(&lab->records, PEER_REPORT, &report);
@@ -565,15 +565,15 @@ static void a_state_is_pulled_from_nobody_who_follows_a_decider(void **state)
     const uint32_t vnode = lab_vnode_of(lab, KEY);
     const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t source = lab_replica(lab, vnode, 1);
-    const uint32_t puller = lab_replica(lab, vnode, 2);
+    const uint32_t snapshot_to = lab_replica(lab, vnode, 2);
     const struct peer_vnode asks = {.vnode = vnode, .role = ROLE_RECOVERING};
     (void)lab_check(lab, leader, KEY, &limit, 1);
     lab_run(lab, 50 * LAB_MS);
     peer_put_vnode(&lab->records, PEER_PULL, &asks);
-    lab_speak(lab, puller, source);
+    lab_speak(lab, snapshot_to, source);
     lab_run(lab, 50 * LAB_MS);
-    assert_int_equal(lab->shards[source].shard->vnodes[vnode].puller,
-                     peers_find(lab->shards[source].shard, lab->shards[puller].node, 0));
+    assert_int_equal(lab->shards[source].shard->vnodes[vnode].snapshot_to,
+                     peers_find(lab->shards[source].shard, lab->shards[snapshot_to].node, 0));
     (void)lab_check(lab, leader, KEY, &limit, 1);
     lab_run(lab, 50 * LAB_MS);
     lab_forget(lab);
@@ -581,7 +581,7 @@ static void a_state_is_pulled_from_nobody_who_follows_a_decider(void **state)
         (void)lab_check(lab, leader, KEY, &limit, 1);
         lab_run(lab, 50 * LAB_MS);
     }
-    assert_int_equal(lab_said(lab, source, puller, PEER_SLOT, NULL), 0);
+    assert_int_equal(lab_said(lab, source, snapshot_to, PEER_SLOT, NULL), 0);
     assert_int_equal(table_targets(lab->shards[source].shard->table, vnode),
                      TABLE_TARGET_BIT(TABLE_DISK));
 }
@@ -594,7 +594,7 @@ static void a_repeated_pull_begins_anew_what_came_to_its_end(void **state)
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
     const uint32_t source = lab_replica(lab, vnode, 1);
-    const uint32_t puller = lab_replica(lab, vnode, 2);
+    const uint32_t snapshot_to = lab_replica(lab, vnode, 2);
     const struct peer_vnode asks = {.vnode = vnode, .role = ROLE_RECOVERING};
     (void)lab_check(lab, lab_replica(lab, vnode, 0), KEY, &limit, 1);
     lab_run(lab, 50 * LAB_MS);
@@ -603,16 +603,16 @@ static void a_repeated_pull_begins_anew_what_came_to_its_end(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         lab_run(lab, i == 2 ? 20 * LAB_MS : 0);
         peer_put_vnode(&lab->records, PEER_PULL, &asks);
-        lab_speak(lab, puller, source);
+        lab_speak(lab, snapshot_to, source);
         syncs[i] = link->sync;
     }
     assert_int_equal(syncs[1], syncs[0]);
     assert_true(syncs[2] != syncs[0]);
 }
 
-/* R6: a replica was not heard for a while, and the MARK that it is to confirm is out. Meanwhile
- * something changes, is put off, and is gone again before it may be sent: the replica is told that
- * it lacks nothing all the same. */
+/* R6: a replica was not heard for a while, and the WATERMARK that it is to confirm is out.
+ * Meanwhile something changes, is put off, and is gone again before it may be sent: the replica is
+ * told that it lacks nothing all the same. */
 static void what_was_put_off_and_vanished_is_marked(void **state)
 {
     struct lab *lab = *state;
@@ -634,10 +634,10 @@ static void what_was_put_off_and_vanished_is_marked(void **state)
     peer_put_ack(&lab->records, newest.stream.stream, newest.stream.seq, false, true);
     lab_speak(lab, replica, leader);
     lab_run(lab, 1000 * LAB_MS);
-    struct inspect_vnode decided;
-    struct inspect_vnode held;
-    inspect_vnode(lab->shards[leader].shard, vnode, &decided);
-    inspect_vnode(lab->shards[replica].shard, vnode, &held);
+    struct probe_vnode decided;
+    struct probe_vnode held;
+    probe_vnode(lab->shards[leader].shard, vnode, &decided);
+    probe_vnode(lab->shards[replica].shard, vnode, &held);
     assert_int_equal(held.seq, decided.seq);
 }
 
@@ -659,19 +659,19 @@ static void what_vanished_before_it_was_sent_is_marked(void **state)
         (void)table_step(shard->table, lab->now_ns);
     lab_run(lab, 100 * LAB_MS);
     assert_int_equal(lab_stats(lab, leader).slots_replicated, sent);
-    struct inspect_vnode decided;
-    struct inspect_vnode held;
-    inspect_vnode(shard, vnode, &decided);
+    struct probe_vnode decided;
+    struct probe_vnode held;
+    probe_vnode(shard, vnode, &decided);
     assert_true(decided.synced);
     for (uint32_t rank = 1; rank < 3; rank++) {
-        inspect_vnode(lab->shards[lab_replica(lab, vnode, rank)].shard, vnode, &held);
+        probe_vnode(lab->shards[lab_replica(lab, vnode, rank)].shard, vnode, &held);
         assert_int_equal(held.seq, decided.seq);
     }
 }
 
 static bool pulls(const struct lab *lab, uint32_t at, uint32_t vnode)
 {
-    return lab->shards[at].shard->vnodes[vnode].pulling;
+    return lab->shards[at].shard->vnodes[vnode].catching_up;
 }
 
 /* The place from which a state is sent that somebody pulls belongs to another replica. When the
@@ -682,10 +682,10 @@ static void a_state_that_is_pulled_is_whole_though_the_ring_changes(void **state
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
     const uint32_t dead = lab_replica(lab, vnode, 0);
-    const uint32_t puller = lab_replica(lab, vnode, 1);
+    const uint32_t snapshot_to = lab_replica(lab, vnode, 1);
     const uint32_t source = lab_replica(lab, vnode, 2);
     lab->shards[source].shard->sync = 0x90000000u; /* so that its next copy counts as a later one */
-    lab_stop(lab, puller);
+    lab_stop(lab, snapshot_to);
     lab_run(lab, 200 * LAB_MS);
     (void)lab_check(lab, dead, KEY, &limit, 70);
     lab_run(lab, 100 * LAB_MS);
@@ -693,11 +693,11 @@ static void a_state_that_is_pulled_is_whole_though_the_ring_changes(void **state
     limit_fill(lab->shards[source].shard->table, lab_slot_of(lab, KEY, limit.algorithm),
                lab_vnode_of(lab, KEY), 30000, lab->now_ns);
     lab_stop(lab, dead);
-    lab_start(lab, puller);
+    lab_start(lab, snapshot_to);
     lab->drop_type = PEER_SLOT;
-    for (uint32_t i = 0; i < 3000 && !pulls(lab, puller, vnode); i++)
+    for (uint32_t i = 0; i < 3000 && !pulls(lab, snapshot_to, vnode); i++)
         lab_run(lab, LAB_MS);
-    assert_true(pulls(lab, puller, vnode));
+    assert_true(pulls(lab, snapshot_to, vnode));
     lab_run(lab, 20 * LAB_MS);
     const uint64_t voter = lab->shards[source].node;
     assert_int_equal(ring_config_set_voters(lab->config_next, lab->config, &voter, 1), 0);
@@ -713,7 +713,7 @@ static void a_state_that_is_pulled_is_whole_though_the_ring_changes(void **state
     lab->drop_type = 0;
     lab_view_all(lab);
     lab_run(lab, 2000 * LAB_MS);
-    assert_int_equal(lab_used(lab, puller, KEY, &limit), 70);
+    assert_int_equal(lab_used(lab, snapshot_to, KEY, &limit), 70);
 }
 
 /* Who has given its leader up, and waits for another's report, refuses what that one sends, in

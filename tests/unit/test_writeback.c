@@ -334,7 +334,7 @@ static void nothing_is_dropped_while_a_batch_is_being_copied(void **state)
     const uint32_t copied = writes_of(desk, vnode, gathered);
     shard->vnodes[vnode].claim_fell = true;
     vnodes_drop(shard, vnode);
-    vnodes_stir(shard, vnode);
+    vnodes_mark_active(shard, vnode);
     lab_run(desk->lab, 20 * LAB_MS);
     assert_int_equal(desk->lab->dropped_vnodes, 0);
     gather_the_rest(desk, shard);

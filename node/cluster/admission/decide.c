@@ -782,7 +782,7 @@ void decide_run(struct shard *shard, struct effects *effects)
         merge_before(shard); /* M1 of merge.c */
     decide_step(shard, 0, batch->count);
     if (__builtin_expect(batch->elastic, 0))
-        lend_batch(shard);
+        borrow_batch(shard);
     batch->count = 0;
     batch->item_count = 0;
     batch->has_repeated = false;

@@ -85,7 +85,7 @@ struct control_options {
 
 struct control;
 struct settings_edit;
-struct usage_book;
+struct usage_ledger;
 
 /* 0, TG_ENOMEM, TG_EINVALID, or TG_ECORRUPT when the stored configuration cannot be read. */
 MUST_USE int control_new(const struct allocator *allocator, const struct control_options *options,
@@ -316,7 +316,7 @@ struct control_report {
     bool storage_closed;      /* and so it takes no further keys */
     int64_t flush_lag_ns;     /* age of the oldest change not on disk, 0 = none */
     int64_t started_ns;
-    const struct usage_book *usage;          /* totals of people and API keys; NULL: none */
+    const struct usage_ledger *usage;        /* totals of people and API keys; NULL: none */
     const struct control_compiled *compiled; /* NULL: what has to be compiled is compiled here */
     const struct control_figure *resp;       /* of Redis clients, of all shards */
     uint32_t resp_count;

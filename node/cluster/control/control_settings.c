@@ -19,7 +19,7 @@ enum {
     NEWS_FRAME_LEN = 4096,
 };
 /* A copy whose source is silent for so long begins anew with another. */
-#define COPY_SILENCE_NS (1000 * CONTROL_MS)
+#define COLD_KEYS_SILENCE_NS (1000 * CONTROL_MS)
 /* After NEWS a node asks at once, unless it has just asked. */
 #define NEWS_PAUSE_NS (20 * CONTROL_MS)
 /* The number of a question lives so long, and an older release has so long to answer without it. */
@@ -151,7 +151,7 @@ bool control_settings_coming(const struct control *control)
 {
     const struct settings *settings = control->settings;
     return settings->copying.active ||
-           (settings->more_ns != 0 && control->now_ns - settings->more_ns < COPY_SILENCE_NS);
+           (settings->more_ns != 0 && control->now_ns - settings->more_ns < COLD_KEYS_SILENCE_NS);
 }
 
 static void take_changes(struct control *control, const struct settings_frame *frame,
@@ -263,7 +263,7 @@ static const struct swim_member *one_ahead(struct control *control)
 static void fetch(struct control *control, struct effects *effects)
 {
     struct settings_copying *copying = &control->settings->copying;
-    if (copying->active && control->now_ns - copying->heard_ns >= COPY_SILENCE_NS)
+    if (copying->active && control->now_ns - copying->heard_ns >= COLD_KEYS_SILENCE_NS)
         copying->active = false;
     if (control->now_ns - control->settings->asked_ns < CONTROL_ASK_NS)
         return;

@@ -36,7 +36,7 @@
 #define RETRY_TICKET_STANDS (UINT64_C(0xffff) << 16)
 
 enum {
-    RETRY_BORROWED = 0x80, /* in limit_index: that limit was not charged, it borrowed (lend.c) */
+    RETRY_BORROWED = 0x80, /* in limit_index: that limit was not charged, it borrowed (borrow.c) */
     RETRY_WAYS = 4,
     RETRY_SETS = 1 << 15, /* unless told otherwise */
     RETRY_RUN_BITS = 20,  /* of a tag: in which set it is */

@@ -26,7 +26,7 @@ void vnodes_tick(struct shard *shard, struct effects *effects);
 void vnodes_peer_silent(struct shard *shard, uint16_t peer, struct effects *effects);
 void vnodes_peer_restarted(struct shard *shard, uint16_t peer, struct effects *effects);
 /* Whether a tick would find nothing to do for the vnode. */
-bool vnodes_calm(const struct shard *shard, uint32_t vnode);
+bool vnodes_quiescent(const struct shard *shard, uint32_t vnode);
 /* Adopts `term` if it is newer than what is known. True if it was. */
 bool vnodes_adopt(struct shard *shard, uint32_t vnode, const struct term *term);
 /* Takes notice of the term of a record about a vnode. */
@@ -41,8 +41,8 @@ void vnodes_report(struct shard *shard, uint16_t peer, const struct peer_vnode *
 /* A replica that follows this node got no copy, or not all of it. */
 void vnodes_lack(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                  struct effects *effects);
-void vnodes_pull(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
-                 struct effects *effects);
+void vnodes_catch_up(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                     struct effects *effects);
 void vnodes_transfer(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                      struct effects *effects);
 /* A RESERVED came: what the leader that passes the vnode on knows of a charge. */
@@ -50,12 +50,12 @@ void vnodes_reserved(struct shard *shard, const struct peer_record *record);
 void vnodes_opened(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 /* Tells the peer of every vnode decided here; returns how many records that took. */
 uint32_t vnodes_announce(struct shard *shard, uint16_t peer, struct effects *effects);
-/* A MARK completed the pulled state. */
-void vnodes_pulled(struct shard *shard, uint32_t vnode, struct effects *effects);
+/* A WATERMARK completed the pulled state. */
+void vnodes_caught_up(struct shard *shard, uint32_t vnode, struct effects *effects);
 enum {
     VNODES_TRANSFER_GIVE_UP_MS = 1000,
-    VNODES_PULL_AGAIN_MS = 100, /* a state of which nothing comes is asked for again */
-    VNODES_PULLS_SHORT_MAX = 3, /* R6 of stream_in.c */
+    VNODES_CATCH_UP_AGAIN_MS = 100, /* a state of which nothing comes is asked for again */
+    VNODES_SHORT_SNAPSHOTS_MAX = 3, /* R6 of stream_in.c */
     VNODES_TRANSFERS_MAX =
         512, /* of the plane of quorum, at a time: meanwhile nobody decides them */
 };

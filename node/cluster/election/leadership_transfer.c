@@ -2,7 +2,7 @@
  *
  *    leader A                                          replica B (synced)
  *    DECIDING
- *    TRANSFERRING: seals the state     MARK seq, TRANSFER seq
+ *    TRANSFERRING: seals the state     WATERMARK seq, TRANSFER seq
  *             decides nothing  ------------------->     holds exactly (term, seq)?
  *                                                       DECIDING in a new term
  *    REPLICA of B              <-------------------     OPENED
@@ -90,7 +90,7 @@ static void transfer_quorum(struct shard *shard, uint32_t number, uint32_t link,
     if (shard->vnodes[number].links[link].durable_seq == table_vnode_seq(shard->table, number))
         put_transfer(shard, number, link, effects);
     else
-        stream_mark_again(shard, number, link);
+        stream_watermark_again(shard, number, link);
 }
 
 bool vnodes_try_transfer(struct shard *shard, uint32_t number, struct effects *effects)

@@ -15,10 +15,11 @@
  * take-over after a leader's silence, and a pass that got lost, by one mechanism.
  *
  * V1  A term is opened only by open_term, above every term known (T2 of term.h).
- * V2  A replica takes over only if by its own evidence the leader and every replica of higher
- *     rank are gone.
- * V3  TRANSFER is sent after the receiver's MARK in one stream, and taken only by a receiver that
- *     holds exactly the state it states. The sender decides nothing from before the MARK on.
+ * V2  A replica takes over only if by its own evidence the leader and every replica of higher rank
+ *     are gone.
+ * V3  TRANSFER is sent after the receiver's WATERMARK in one stream, and taken only by a receiver
+ *     that holds exactly the state it states. The sender decides nothing from before the WATERMARK
+ *     on.
  * V4  The term number never repeats for one writer: its incarnation is part of it (T3 of term.h).
  * V5  Who asks what others hold, or tells a replica that follows it that it does not decide,
  *     decides no more. Its replica of the highest rank then recovers as well: the one that asks
@@ -28,8 +29,9 @@
  * V7  Only replicas keep terms apart; to others a term is a hint whom to ask. Who is told by the
  *     writer of a term that it knows of an older one alone (it lost the newer in a crash) believes
  *     it if it is no replica, and tells it the newer one if it is.
- * V8  A vnode for which a tick would have something to do (vnodes_calm says no) is in
- *     shard.stirred; so a tick of an idle shard looks at none. Whatever may end calm stirs.
+ * V8  A vnode for which a tick would have something to do (vnodes_quiescent says no) is in
+ *     shard.active_vnodes; so a tick of an idle shard looks at none. Whatever may end calm marks
+ *     active.
  * V9  Who recovers and finds the best state on another line than its own (merge.c) does not take
  *     it, for its own counts would go, but yields: the others do not wait for it, one of them takes
  *     over and merges what it has.
@@ -38,8 +40,8 @@
  *     would be the highest term when it comes back. Nor does it take requests: while they came in
  *     it would always owe one an undo, and never stop.
  * V11 Who does not hear the leader of the newest term opens none while a living replica hears it
- *     that follows it: a link that loses what goes one way makes no second leader beside one that
- *     a common neighbour can reach.
+ *     that follows it: a link that loses what goes one way makes no second leader beside one that a
+ *     common neighbour can reach.
  */
 #include <string.h>
 
@@ -60,14 +62,14 @@ void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role ro
         vnode->yielded = 0;
     /* R5 of stream_in.c: what a copy left over, or one that is broken off here would have cleared,
      * stays until another copy is whole, if the same leader is followed again. */
-    vnode->whole = vnode->whole && !vnode->leftover && !vnode->in_copy;
+    vnode->copy_complete = vnode->copy_complete && !vnode->has_stale_slots && !vnode->in_copy;
     stream_in_broken(shard, (uint32_t)(vnode - shard->vnodes));
-    vnode->leftover = false;
+    vnode->has_stale_slots = false;
     vnode->since_ns = shard->now_ns;
-    vnode->pulling = false;
-    vnode->pulls_short = 0;
+    vnode->catching_up = false;
+    vnode->short_snapshots = 0;
     shard->reroute_due = true;
-    vnodes_stir(shard, number);
+    vnodes_mark_active(shard, number);
 }
 
 /* ---- becoming a replica ---------------------------------------------------------------------- */
@@ -81,7 +83,7 @@ void vnodes_become_replica(struct shard *shard, uint32_t number)
         shard->stats.stepped_down++;
     vnodes_set_role(shard, vnode, ROLE_REPLICA);
     reconcile_stop(shard, number);
-    vnode->puller = PEER_NONE;
+    vnode->snapshot_to = PEER_NONE;
     table_set_targets(shard->table, number, vnodes_disk_mask(shard));
 }
 
@@ -91,7 +93,7 @@ bool vnodes_adopt(struct shard *shard, uint32_t number, const struct term *term)
     if (term_compare(term, &vnode->term) <= 0)
         return false;
     vnode->term = *term;
-    vnode->whole = false; /* of the new leader's copy nothing was taken yet */
+    vnode->copy_complete = false; /* of the new leader's copy nothing was taken yet */
     if (!vnodes_quorum(shard, number)) {
         reconcile_deposed(shard, number);
         reconcile_stop(shard, number);
@@ -107,7 +109,7 @@ bool vnodes_adopt(struct shard *shard, uint32_t number, const struct term *term)
     if (quorum)
         quorum_adopted(shard, number);
     shard->reroute_due = true;
-    vnodes_stir(shard, number);
+    vnodes_mark_active(shard, number);
     return true;
 }
 
@@ -152,7 +154,7 @@ void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects)
         if (at != PEER_NONE && !peers_silent(shard, at))
             peers_put_vnode(shard, at, PEER_QUERY, &entry, effects);
     }
-    if (vnode->pulling && shard->now_ns - vnode->in_ns > VNODES_PULL_AGAIN_MS * MS)
+    if (vnode->catching_up && shard->now_ns - vnode->in_ns > VNODES_CATCH_UP_AGAIN_MS * MS)
         peers_put_vnode(shard, vnode->best, PEER_PULL, &entry, effects); /* it may be lost */
 }
 
@@ -172,8 +174,8 @@ void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct eff
     vnode->best = PEER_NONE;
     vnode->best_state = vnode->state;
     vnode->best_seq = table_vnode_seq(shard->table, number);
-    vnode->best_beyond = vnode->beyond;
-    vnode->puller = PEER_NONE;
+    vnode->best_holds_newer = vnode->holds_newer;
+    vnode->snapshot_to = PEER_NONE;
     table_set_targets(shard->table, number, vnodes_disk_mask(shard));
     vnodes_ask(shard, number, effects);
 }
@@ -197,7 +199,7 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
     reserve_opened(&shard->reserves, number, &vnode->base_state, vnode->base_seq, &vnode->term);
     vnode->state = vnode->term;
     vnode->hint = PEER_NONE;
-    vnode->puller = PEER_NONE;
+    vnode->snapshot_to = PEER_NONE;
     exposure_opened(shard, number);
     vnodes_set_role(shard, vnode, ROLE_LEADING);
     table_set_targets(shard->table, number, vnodes_link_mask(shard, vnode));
@@ -205,12 +207,12 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         if (vnode->links[i].node == 0)
             continue;
-        if ((vnode->equal & 1u << i) != 0 && !vnode->beyond)
-            stream_owe_mark(shard, number, i);
+        if ((vnode->equal & 1u << i) != 0 && !vnode->holds_newer)
+            stream_owe_watermark(shard, number, i);
         else
             stream_restart_link(shard, number, i);
     }
-    vnode->beyond = false;
+    vnode->holds_newer = false;
     if (vnodes_quorum(shard, number))
         quorum_opened(shard, number);
     struct peer_vnode entry = vnodes_entry(shard, number);
@@ -288,14 +290,14 @@ void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects
         vnodes_recover(shard, number, vnode->fresh, effects);
         return;
     }
-    if (vnode->pulling || vnode->yields)
+    if (vnode->catching_up || vnode->yields)
         return;
     if (vnode->best_diverged) { /* V9 */
         vnode->yields = true;
         vnodes_ask(shard, number, effects);
         return;
     }
-    vnode->pulling = true;
+    vnode->catching_up = true;
     vnode->in_ns = shard->now_ns;
     const struct peer_vnode entry = vnodes_entry(shard, number);
     peers_put_vnode(shard, vnode->best, PEER_PULL, &entry, effects);
@@ -348,7 +350,7 @@ static void note_report(struct shard *shard, uint32_t link, const struct peer_vn
         vnode->best = vnode->links[link].peer;
         vnode->best_state = entry->state;
         vnode->best_seq = entry->seq;
-        vnode->best_beyond = entry->beyond;
+        vnode->best_holds_newer = entry->holds_newer;
         vnode->best_diverged =
             term_compare(&entry->state, &vnode->state) != 0 &&
             lineage_apart(reconcile_lineage_of(shard, entry->vnode), &vnode->state,
@@ -357,7 +359,7 @@ static void note_report(struct shard *shard, uint32_t link, const struct peer_vn
     }
     /* Who holds parts of a newer state beside the best one must be sent all; and so must everybody
      * if those that are pulled are such parts. */
-    if (order >= 0 && !entry->beyond && !vnode->best_beyond)
+    if (order >= 0 && !entry->holds_newer && !vnode->best_holds_newer)
         vnode->equal |= (uint8_t)(1u << link);
     if (term_is_none(&entry->state) || term_compare(&entry->state, &vnode->best_state) == 0)
         vnode->same_lineage |= (uint8_t)(1u << link);
@@ -382,7 +384,7 @@ void vnodes_lack(struct shard *shard, uint16_t at, const struct peer_vnode *entr
 {
     const struct vnode *vnode = &shard->vnodes[entry->vnode];
     vnodes_hear(shard, at, entry);
-    if (decides(vnode->role) || vnode->puller == at) {
+    if (decides(vnode->role) || vnode->snapshot_to == at) {
         stream_lacks(shard, at, entry);
         return;
     }
@@ -414,13 +416,13 @@ void vnodes_report(struct shard *shard, uint16_t at, const struct peer_vnode *en
         return;
     }
     for (uint32_t i = 0; i < vnode->link_count; i++)
-        if (vnode->links[i].peer == at && !vnode->pulling)
+        if (vnode->links[i].peer == at && !vnode->catching_up)
             note_report(shard, i, entry);
     vnodes_finish_recovery(shard, entry->vnode, effects);
 }
 
-void vnodes_pull(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
-                 struct effects *effects)
+void vnodes_catch_up(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                     struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     if (!vnodes_mine(shard, entry->vnode) ||
@@ -431,18 +433,18 @@ void vnodes_pull(struct shard *shard, uint16_t at, const struct peer_vnode *entr
         return;
     }
     reconcile_stop(shard, entry->vnode);
-    if (vnode->puller == at && stream_under_way(shard, entry->vnode, 0))
+    if (vnode->snapshot_to == at && stream_under_way(shard, entry->vnode, 0))
         return; /* it is asked for again, and comes */
-    vnode->puller = at;
+    vnode->snapshot_to = at;
     table_set_targets(shard->table, entry->vnode,
                       (uint8_t)(vnodes_disk_mask(shard) | TABLE_TARGET_BIT(TABLE_REPLICA_1)));
     stream_restart_link(shard, entry->vnode, 0);
 }
 
-void vnodes_pulled(struct shard *shard, uint32_t number, struct effects *effects)
+void vnodes_caught_up(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    vnode->pulling = false;
+    vnode->catching_up = false;
     vnode->best = PEER_NONE;
     vnode->best_state = vnode->state;
     vnode->best_seq = table_vnode_seq(shard->table, number);
@@ -461,5 +463,5 @@ void vnodes_opened(struct shard *shard, uint16_t at, const struct peer_vnode *en
         vnodes_become_replica(shard, entry->vnode);
     if (vnodes_quorum(shard, entry->vnode))
         quorum_found(shard, entry->vnode);
-    vnode->puller = PEER_NONE;
+    vnode->snapshot_to = PEER_NONE;
 }

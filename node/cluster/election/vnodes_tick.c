@@ -2,7 +2,7 @@
  *
  * A tick repeats what was not answered, takes over from leaders that fell silent, passes vnodes to
  * replicas that are preferred, and notes what has arrived where the configuration wants it. It
- * looks at stirred vnodes alone (V8), so that an idle shard does next to nothing.
+ * looks at marked active vnodes alone (V8), so that an idle shard does next to nothing.
  */
 #include "node/cluster/election/election.h"
 #include "node/cluster/partition/majority.h"
@@ -50,10 +50,10 @@ static bool has_arrived(const struct shard *shard, uint32_t number)
 }
 
 /* Whether a state is pulled and nothing of it has come for long. */
-static bool pull_stuck(const struct shard *shard, const struct vnode *vnode)
+static bool catch_up_stuck(const struct shard *shard, const struct vnode *vnode)
 {
     const int64_t since_ns = vnode->in_ns > vnode->since_ns ? vnode->in_ns : vnode->since_ns;
-    return vnode->pulling && shard->now_ns - since_ns > VNODES_TRANSFER_GIVE_UP_MS * MS;
+    return vnode->catching_up && shard->now_ns - since_ns > VNODES_TRANSFER_GIVE_UP_MS * MS;
 }
 
 /* A replica watches its leader; one that is not wanted any more leaves when it may. */
@@ -93,7 +93,7 @@ static void tick_recovering(struct shard *shard, uint32_t number, struct effects
     }
     if (shard->now_ns - vnode->asked_ns > ask_again_ns(shard, number))
         vnodes_ask(shard, number, effects);
-    if (pull_stuck(shard, vnode))
+    if (catch_up_stuck(shard, vnode))
         vnodes_recover(shard, number, vnode->fresh, effects);
     else
         vnodes_finish_recovery(shard, number, effects);
@@ -168,7 +168,7 @@ static uint32_t forget(struct shard *shard, uint32_t number, uint32_t dropped,
 }
 
 /* Whether every other replica has confirmed, or is gone. */
-static bool links_calm(const struct shard *shard, const struct vnode *vnode)
+static bool links_quiescent(const struct shard *shard, const struct vnode *vnode)
 {
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         const struct replica_link *link = &vnode->links[i];
@@ -178,20 +178,20 @@ static bool links_calm(const struct shard *shard, const struct vnode *vnode)
     return true;
 }
 
-bool vnodes_calm(const struct shard *shard, uint32_t number)
+bool vnodes_quiescent(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->drop_due || !vnode->arrived)
         return false;
-    if (vnodes_quorum(shard, number) && !quorum_calm(shard, number))
+    if (vnodes_quorum(shard, number) && !quorum_quiescent(shard, number))
         return false;
     switch ((enum peer_role)vnode->role) {
     case ROLE_REPLICA:
-        return vnode->rank != UINT8_MAX && vnode->whole && !vnode->leftover &&
+        return vnode->rank != UINT8_MAX && vnode->copy_complete && !vnode->has_stale_slots &&
                term_compare(&vnode->state, &vnode->term) == 0 && vnode->hint != PEER_NONE &&
                vnode->term.writer != shard->options.node_id && !peers_gone(shard, vnode->hint);
     case ROLE_LEADING:
-        return vnode->merge.lineage.count == 0 && links_calm(shard, vnode) &&
+        return vnode->merge.lineage.count == 0 && links_quiescent(shard, vnode) &&
                vnodes_successor(shard, number) < 0;
     case ROLE_RECOVERING:
     case ROLE_TRANSFERRING:
@@ -210,8 +210,9 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
     uint32_t passes = 0;
     uint32_t kept = 0;
     shard->ticks++;
-    for (uint32_t i = 0; i < shard->stirred.count; i++) { /* what it stirs is looked at as well */
-        const uint32_t number = shard->stirred.list[i];
+    for (uint32_t i = 0; i < shard->active_vnodes.count;
+         i++) { /* what it marks active is looked at as well */
+        const uint32_t number = shard->active_vnodes.list[i];
         struct vnode *vnode = &shard->vnodes[number];
         dropped = forget(shard, number, dropped, effects);
         if (!shard->resigned) /* V10 */
@@ -220,11 +221,11 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
             vnode->arrived = true;
             shard->unarrived--;
         }
-        vnode->stirred = !vnodes_calm(shard, number);
-        if (vnode->stirred)
-            shard->stirred.list[kept++] = number;
+        vnode->is_active = !vnodes_quiescent(shard, number);
+        if (vnode->is_active)
+            shard->active_vnodes.list[kept++] = number;
     }
-    shard->stirred.count = kept;
+    shard->active_vnodes.count = kept;
     if (shard->unarrived == 0)
         shard->settled_epoch = shard->view->epoch;
 }
@@ -237,7 +238,7 @@ void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effect
         for (uint32_t i = 0; i < vnode->link_count; i++)
             if (vnode->links[i].peer == at)
                 stream_unconfirm(shard, number, i);
-        vnodes_stir(shard, number);
+        vnodes_mark_active(shard, number);
         if (shard->resigned) /* V10 */
             continue;
         if (vnode->role == ROLE_REPLICA && vnode->hint == at && vnodes_quorum(shard, number))
@@ -272,11 +273,11 @@ void vnodes_peer_restarted(struct shard *shard, uint16_t at, struct effects *eff
          number = vnodes_next(shard, number)) {
         struct vnode *vnode = &shard->vnodes[number];
         if (vnode->role == ROLE_REPLICA && vnode->hint == at)
-            vnode->whole = false; /* does it still decide? */
+            vnode->copy_complete = false; /* does it still decide? */
         if (vnode->in_from == at)
             vnode->in_from = PEER_NONE; /* the names of its copies begin anew */
         forget_report(shard, at, number, effects);
-        vnodes_stir(shard, number);
+        vnodes_mark_active(shard, number);
         if (vnode->role != ROLE_LEADING && vnode->role != ROLE_TRANSFERRING)
             continue;
         for (uint32_t i = 0; i < vnode->link_count; i++)

@@ -83,8 +83,8 @@ void vnodes_drop(struct shard *shard, uint32_t number)
     reconcile_stop(shard, number);
     vnode->merge.deposed = false;
     vnode->marked = false;
-    vnode->puller = PEER_NONE;
-    vnode->whole = false;
+    vnode->snapshot_to = PEER_NONE;
+    vnode->copy_complete = false;
     vnode->in_from = PEER_NONE;
     vnode->header_due = false;
     table_set_targets(shard->table, number, 0);
@@ -116,7 +116,7 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
     const uint8_t changed = set_replicas(shard, number, ids, count);
     if (vnode->merge.begun && vnode->links[0].sync == 0)
         reconcile_again(shard, number); /* the place that it is sent from belongs to a newcomer */
-    if (vnode->puller != PEER_NONE && vnode->links[0].sync == 0)
+    if (vnode->snapshot_to != PEER_NONE && vnode->links[0].sync == 0)
         stream_restart_link(shard, number, 0); /* so does that of a state that is pulled */
     if (!vnodes_mine(shard, number) || (same && changed == 0))
         return; /* a replica that is no member is dropped by its tick */
@@ -144,7 +144,7 @@ void vnodes_follow_view(struct shard *shard, struct effects *effects)
         shard->vnodes[number].arrived = false;
         follow_one(shard, number, effects);
     }
-    vnodes_stir_all(shard);
+    vnodes_mark_all_active(shard);
 }
 
 void vnodes_use_quorum(struct shard *shard, struct effects *effects)
@@ -158,7 +158,7 @@ void vnodes_use_quorum(struct shard *shard, struct effects *effects)
         if (vnodes_mine(shard, number)) {
             shard->quorum.roles[ROLE_ABSENT]++;
             shard->unarrived++;
-            vnodes_stir(shard, number);
+            vnodes_mark_active(shard, number);
             table_set_targets(shard->table, number, vnodes_disk_mask(shard));
         }
         follow_one(shard, number, effects);

@@ -186,7 +186,7 @@ static bool send(struct shard *shard, const struct lease_cache *cache, struct fo
     forward->limit_count = cache->forward.limit_count;
     memcpy(forward->ids, cache->forward.ids, sizeof forward->ids);
     memcpy(forward->limits, cache->forward.limits, sizeof forward->limits);
-    const int64_t patience_ns = forward->home != 0 ? LESSEE_REMOTE_NS : LESSEE_PATIENCE_NS;
+    const int64_t patience_ns = forward->home != 0 ? LESSEE_REMOTE_NS : LESSEE_TIMEOUT_NS;
     const uint32_t index = pending_new(shard, forward, shard->now_ns + patience_ns);
     if (index == POOL_NONE)
         return false;

@@ -34,7 +34,7 @@ enum {
 static_assert(LESSEE_MAX % LESSEE_WAYS == 0 && LESSEE_MAX < LEASE_CACHE_RETURN, "sets are whole");
 
 #define LESSEE_STEP_NS      INT64_C(20000000)  /* so often they are looked at */
-#define LESSEE_PATIENCE_NS  INT64_C(300000000) /* so long an answer is waited for */
+#define LESSEE_TIMEOUT_NS   INT64_C(300000000) /* so long an answer is waited for */
 #define LESSEE_REST_NS      INT64_C(200000000) /* no lease is asked for after one was refused */
 #define LESSEE_DENIAL_NS    INT64_C(250000000) /* so long a denial is believed at most */
 #define LESSEE_LATE_NS      INT64_C(100000000) /* so long before its end a lease goes back */
@@ -119,7 +119,7 @@ void lessee_answered(struct shard *shard, uint32_t part, struct effects *effects
 void lessee_tick(struct shard *shard, struct effects *effects);
 /* Gives everything back: this node is about to stop. */
 void lessee_close(struct shard *shard, struct effects *effects);
-/* What this shard knows and holds of the key, or NULL; for inspect.c. */
+/* What this shard knows and holds of the key, or NULL; for test_probe.c. */
 const struct lease_cache *lessee_look(const struct shard *shard, struct hash128 id);
 struct shard_stats;
 /* How many tokens it holds of what other regions count, and of each. */

@@ -17,7 +17,7 @@
 #include "base/assert.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
-#include "node/cluster/usage/usage_book.h"
+#include "node/cluster/usage/usage_ledger.h"
 #include "node/policy/people/api_keys.h"
 
 enum { ROW_FIELDS = 21 };
@@ -165,7 +165,7 @@ static void put_key(struct answer_context *context, const struct settings_entry 
         api_key_state(record->expires_ms, record->revoked_ms, now_ms(context));
     const struct policy_text id = {entry->name.data, entry->name.len};
     const struct usage_totals totals =
-        usage_book_find(context->report->usage, api_key_hash(id.data, id.len), now_ms(context));
+        usage_ledger_find(context->report->usage, api_key_hash(id.data, id.len), now_ms(context));
     put_text(writer, "id", &id);
     put_text(writer, "name", &record->name);
     put_text(writer, "owner", &record->owner);

@@ -15,7 +15,7 @@
 
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
-#include "node/cluster/usage/usage_book.h"
+#include "node/cluster/usage/usage_ledger.h"
 #include "node/policy/people/people.h"
 
 enum { SENTENCE_LEN = 320, ROW_FIELDS = 22 };
@@ -214,7 +214,7 @@ static void put_usage(struct answer_context *context, const struct settings_text
     struct mp_writer *writer = context->writer;
     const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
     const struct usage_totals totals =
-        usage_book_find(context->report->usage, people_hash(user->data, user->len), now_ms);
+        usage_ledger_find(context->report->usage, people_hash(user->data, user->len), now_ms);
     put_field_uint(writer, "requests_today", totals.today.requests);
     put_field_uint(writer, "exceeded_today", totals.today.exceeded);
     put_field_uint(writer, "requests_month", totals.month.requests);

@@ -7,7 +7,7 @@
 #include "node/cluster/operator/conditions.h"
 #include "node/cluster/operator/control_answer.h"
 #include "node/cluster/partition/vnodes.h"
-#include "node/cluster/usage/usage_book.h"
+#include "node/cluster/usage/usage_ledger.h"
 
 enum { SHARD_POOL_FIELDS = 6, REASONS_MAX = 16 };
 
@@ -329,7 +329,7 @@ void answer_status(struct answer_context *context)
     mp_put_str(writer, "pools");
     control_put_pools(report, writer);
     put_field_uint(writer, "usage_lost",
-                   report->usage != NULL ? usage_book_lost(report->usage) : 0);
+                   report->usage != NULL ? usage_ledger_lost(report->usage) : 0);
     put_figures("resp", report->resp, report->resp_count, writer);
     put_figures("files", report->files, report->files_count, writer);
     mp_put_str(writer, "shards");

@@ -107,5 +107,5 @@ bool quorum_failing(const struct shard *shard, uint32_t number)
     if (!quorum_reachable(shard, number))
         return true;
     return shard->vnodes[number].role != ROLE_ABSENT && quorum->lost_ns != 0 &&
-           shard->now_ns - quorum->lost_ns > SHARD_QUORUM_PATIENCE_NS;
+           shard->now_ns - quorum->lost_ns > SHARD_QUORUM_TIMEOUT_NS;
 }

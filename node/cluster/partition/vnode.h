@@ -81,7 +81,7 @@ enum link_phase {
     LINK_WAITING,  /* put off: a complete copy is due, and waits for its turn */
     LINK_COPYING,  /* put off: a pass over the table sends the copy */
     LINK_CATCHING, /* in the bulk stream, behind the copy */
-    LINK_ASKED,    /* put off: the copy's MARK is out, HELD is waited for */
+    LINK_ASKED,    /* put off: the copy's WATERMARK is out, HELD is waited for */
 };
 
 /* What the leader knows of one other replica. */
@@ -99,8 +99,8 @@ struct replica_link {
     uint32_t change_at;  /* in that frame: 1 + where its CHANGE lies, 0 if more of it followed */
     uint32_t firsts;     /* those noted after this one; low bits of its number */
     uint64_t sent_frame; /* the newest frame of the link's channel with slots of the vnode */
-    uint64_t mark_frame; /* the frame that carried the newest mark */
-    uint64_t mark_seq;
+    uint64_t watermark_frame; /* the frame that carried the newest mark */
+    uint64_t watermark_seq;
     int64_t mark_ns;
     /* An earlier mark, kept until it is acknowledged: so that under a steady stream of marks, of
      * which the newest is never acknowledged yet, it is known how far the peer has come. */
@@ -120,21 +120,21 @@ struct vnode {
     /* the copy that arrives here; copies of one sender are ordered by (term, sync) */
     struct term in_term;
     uint32_t in_sync;
-    uint16_t in_from; /* peer index, PEER_NONE = none yet */
-    uint16_t hint;    /* peer index of the leader, PEER_NONE if that is this node or unknown */
-    uint16_t puller;  /* whom this non-leader streams its state to, PEER_NONE = nobody */
-    bool in_late;     /* what the frame at hand brings is of an older one */
-    bool whole;       /* nothing of it was refused */
-    bool in_copy;     /* a complete copy is arriving */
-    bool leftover;    /* the last one may have left slots that its leader lacks */
-    bool beyond;      /* parts of a newer state than the claim were taken */
-    uint8_t role;     /* enum peer_role */
+    uint16_t in_from;     /* peer index, PEER_NONE = none yet */
+    uint16_t hint;        /* peer index of the leader, PEER_NONE if that is this node or unknown */
+    uint16_t snapshot_to; /* whom this non-leader streams its state to, PEER_NONE = nobody */
+    bool in_late;         /* what the frame at hand brings is of an older one */
+    bool copy_complete;   /* nothing of it was refused */
+    bool in_copy;         /* a complete copy is arriving */
+    bool has_stale_slots; /* the last one may have left slots that its leader lacks */
+    bool holds_newer;     /* parts of a newer state than the claim were taken */
+    uint8_t role;         /* enum peer_role */
     uint8_t link_count;
-    uint8_t marks_due; /* links that changed since their last mark, a bit each */
-    bool mark_listed;  /* is in shard.marks */
-    bool sampled;      /* is in shard.exposure.samples */
-    uint64_t granted;  /* tokens, in this term; exposure.c */
-    int64_t oldest_ns; /* of the grants that no mark tells of yet, 0 = none */
+    uint8_t watermarks_due; /* links that changed since their last mark, a bit each */
+    bool watermark_listed;  /* is in shard.watermarks */
+    bool sampled;           /* is in shard.exposure.samples */
+    uint64_t granted;       /* tokens, in this term; exposure.c */
+    int64_t oldest_ns;      /* of the grants that no mark tells of yet, 0 = none */
     struct merge_vnode merge;
     uint8_t rank;                /* own place in the replica set */
     uint8_t reported;            /* RECOVERING: links that have told what they hold */
@@ -143,26 +143,27 @@ struct vnode {
     uint8_t follows_live_leader; /* RECOVERING: links that follow the newest term's writer, and hear
                                     it */
     uint8_t yielded;             /* links that do not want to be waited for */
-    bool
-        best_beyond; /* RECOVERING: who holds the best state holds parts of a newer one beside it */
-    bool best_diverged; /* RECOVERING: the best state is on another line than this node's */
-    bool yields;        /* RECOVERING: nor does this node: the best state is on another line */
-    bool claim_fell;    /* what is stored claims more than is held; writeback.c */
-    bool claim_out;     /* the claim as it is now is with the storage writer */
-    bool fresh;         /* RECOVERING since the start, not because of a silent leader */
-    bool pulling;
-    uint8_t pulls_short; /* complete copies that held less than the state that is pulled */
-    bool drop_due;       /* what is stored of it is to be forgotten */
-    bool header_due;     /* slots were written, the header was not */
-    bool arrived;        /* all of the current configuration's conditions were met once */
-    bool stirred;        /* is in shard.stirred */
-    bool marked;         /* what was held at a mark is still to be claimed; marked_state */
+    bool best_holds_newer; /* RECOVERING: who holds the best state holds parts of a newer one beside
+                              it */
+    bool best_diverged;    /* RECOVERING: the best state is on another line than this node's */
+    bool yields;           /* RECOVERING: nor does this node: the best state is on another line */
+    bool claim_fell;       /* what is stored claims more than is held; writeback.c */
+    bool claim_out;        /* the claim as it is now is with the storage writer */
+    bool fresh;            /* RECOVERING since the start, not because of a silent leader */
+    bool catching_up;
+    uint8_t short_snapshots; /* complete copies that held less than the state that is pulled */
+    bool drop_due;           /* what is stored of it is to be forgotten */
+    bool header_due;         /* slots were written, the header was not */
+    bool arrived;            /* all of the current configuration's conditions were met once */
+    bool is_active;          /* is in shard.active_vnodes */
+    bool marked;             /* what was held at a mark is still to be claimed; marked_state */
     uint8_t id_count;
     uint16_t best;        /* RECOVERING: who holds the best state, PEER_NONE = this node */
     uint16_t transfer_to; /* TRANSFERRING: the peer that shall decide */
-    uint16_t refresh_bar; /* permille of its filter from which a refresh pays; refresh.c */
-    int64_t in_ns;        /* RECOVERING: when something of the copy came that arrives */
-    uint32_t reserved;    /* RESERVED that came since the last TRANSFER */
+    uint16_t
+        filter_rebuild_bar; /* permille of its filter from which a refresh pays; filter_rebuild.c */
+    int64_t in_ns;          /* RECOVERING: when something of the copy came that arrives */
+    uint32_t reserved;      /* RESERVED that came since the last TRANSFER */
     uint64_t ids[VIEW_REPLICAS_MAX]; /* the whole replica set, V2 of view.h */
     struct term best_state;
     uint64_t best_seq;

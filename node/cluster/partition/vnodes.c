@@ -32,7 +32,7 @@ struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t number)
         .term = vnode->term,
         .state = vnode->state,
         .seq = table_vnode_seq(shard->table, number),
-        .beyond = vnode->beyond,
+        .holds_newer = vnode->holds_newer,
         .flags = vnodes_quorum(shard, number) ? quorum_flags(shard, number) : 0,
     };
     return entry;
@@ -118,8 +118,8 @@ int vnodes_successor(const struct shard *shard, uint32_t number)
 bool vnodes_lacks(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    return !vnode->whole ||
-           (vnode->leftover && !vnode->in_copy && table_copy_settled(shard->table, number));
+    return !vnode->copy_complete ||
+           (vnode->has_stale_slots && !vnode->in_copy && table_copy_settled(shard->table, number));
 }
 
 bool vnodes_given_up(const struct shard *shard, uint64_t node)
@@ -128,18 +128,18 @@ bool vnodes_given_up(const struct shard *shard, uint64_t node)
     return member == NULL || member->state == VIEW_DEAD || member->state == VIEW_LEFT;
 }
 
-void vnodes_stir(struct shard *shard, uint32_t number)
+void vnodes_mark_active(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    if (vnode->stirred || !vnodes_mine(shard, number))
+    if (vnode->is_active || !vnodes_mine(shard, number))
         return;
-    vnode->stirred = true;
-    shard->stirred.list[shard->stirred.count++] = number;
+    vnode->is_active = true;
+    shard->active_vnodes.list[shard->active_vnodes.count++] = number;
 }
 
-void vnodes_stir_all(struct shard *shard)
+void vnodes_mark_all_active(struct shard *shard)
 {
     for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
          number = vnodes_next(shard, number))
-        vnodes_stir(shard, number);
+        vnodes_mark_active(shard, number);
 }

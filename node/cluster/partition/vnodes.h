@@ -113,8 +113,8 @@ int vnodes_link_to(const struct vnode *vnode, uint64_t node);
  */
 bool vnodes_lacks(const struct shard *shard, uint32_t number);
 /* The vnode may have something to do at the next tick (V8). */
-void vnodes_stir(struct shard *shard, uint32_t vnode);
-void vnodes_stir_all(struct shard *shard);
+void vnodes_mark_active(struct shard *shard, uint32_t vnode);
+void vnodes_mark_all_active(struct shard *shard);
 
 /* The vnode, of so many, whose leader owns the pool: its id is a hash of its name. */
 static inline uint32_t pools_vnode(uint32_t pool, uint32_t vnodes)

@@ -61,7 +61,7 @@ bool credible_record(const struct shard *shard, uint32_t vnode, const struct pee
     case PEER_RESERVED:
         return term_credible(shard, vnode, &record->reserved.term) &&
                term_credible(shard, vnode, &record->reserved.line);
-    case PEER_MARK:
+    case PEER_WATERMARK:
     case PEER_HELD:
     case PEER_LACK:
     case PEER_STALE:

@@ -11,9 +11,9 @@
  * P1  A peer that was never heard counts as silent only grace_ns after the shard started.
  * P2  A pause of this shard is not a silence of the others, nor are frames that arrived but were
  *     not read yet: after either the clock of silence starts anew (floor_ns).
- * P3  A replica may take over silence_ns after it last heard of the leader. So a leader that has
- *     no echo of a ping younger than lease_ns (< silence_ns) from a live replica decides nothing
- *     until one comes, or the replica counts as gone: it may have been deposed. This covers its own
+ * P3  A replica may take over silence_ns after it last heard of the leader. So a leader that has no
+ *     echo of a ping younger than lease_ns (< silence_ns) from a live replica decides nothing until
+ *     one comes, or the replica counts as gone: it may have been deposed. This covers its own
  *     pauses as well, and makes two leaders at once impossible but in a true partition.
  * P4  An echo counts only if every term that its sender has opened is known here: OPENED records
  *     are counted, pings carry the count, and who lacks one asks for an announcement of all. So a
@@ -34,16 +34,16 @@
  *     has been unheard for grace_ns one with a lower number is believed, whose data were put back.
  *     Nor is a process believed to be a new one that names itself above what gossip knows of the
  *     node (BOOT_BITS of a boot are random, above them is the incarnation it started with), or
- *     while the one that is known is heard over a connection that stands. So one frame in
- *     another's name does not silence it.
+ *     while the one that is known is heard over a connection that stands. So one frame in another's
+ *     name does not silence it.
  * P10 A peer *lags* when no echo of a recent keep-alive has come: what is sent to it queues up
  *     behind more than it can do at present, or its answers do here. It lives; but to repeat
  *     anything, or to begin something new with it, would only make the queue longer.
  * P11 A peer that is starved of its processor, or of its network, lives: frames of it that come
  *     late are followed by later ones. From one that was late by more than an idle peer's step on,
- *     patience is PEERS_PATIENCE_MAX_NS, until none has been late for PEERS_LATE_FOR_NS. One that
- *     came in time until it stopped is waited for silence_ns, and one whose connection closed is
- *     judged by that (P7): only a starved node that stands still costs its keys the longer wait.
+ *     patience is PEERS_FAILURE_TIMEOUT_MAX_NS, until none has been late for PEERS_LATE_FOR_NS. One
+ *     that came in time until it stopped is waited for silence_ns, and one whose connection closed
+ *     is judged by that (P7): only a starved node that stands still costs its keys the longer wait.
  * P12 What this shard was late itself is no silence of the others. Longer stalls are pauses (P2);
  *     what shorter ones add up to since a peer was heard is taken off its silence.
  */
@@ -60,10 +60,10 @@ enum {
     BOOT_BITS = 20,       /* as in node/runtime/start/daemon.c */
     BOOT_STARTS = 1024,   /* that gossip may be behind: more it does not believe either */
 };
-#define PEERS_SPARE_NS        (60 * MS)    /* of patience, beside twice the way there and back */
-#define PEERS_LAG_NS          (500 * MS)   /* the longest way there and back that serves a leader */
-#define PEERS_PATIENCE_MAX_NS (1000 * MS)  /* slower ways than half of it serve no leader */
-#define PEERS_LATE_FOR_NS     (10000 * MS) /* stalls of a starved machine come seconds apart */
+#define PEERS_SPARE_NS               (60 * MS) /* of patience, beside twice the way there and back */
+#define PEERS_LAG_NS                 (500 * MS) /* the longest way there and back that serves a leader */
+#define PEERS_FAILURE_TIMEOUT_MAX_NS (1000 * MS) /* slower ways than half of it serve no leader */
+#define PEERS_LATE_FOR_NS            (10000 * MS) /* stalls of a starved machine come seconds apart */
 
 static uint32_t home_of(uint64_t node, uint16_t peer_shard)
 {
@@ -226,7 +226,7 @@ static int64_t margin(const struct shard *shard)
     return shard->options.silence_ns - shard->options.lease_ns;
 }
 
-int64_t peers_patience_ns(const struct shard *shard, uint16_t at)
+int64_t peers_failure_timeout_ns(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
     const bool keeps = shard->now_ns < peer->kept_until_ns && peer->kept_ns > peer->told_ns;
@@ -236,8 +236,8 @@ int64_t peers_patience_ns(const struct shard *shard, uint16_t at)
 /* Since when the peer's silence is counted. */
 static int64_t quiet_since(const struct shard *shard, const struct peer *peer)
 {
-    if (shard->floor_ns >= peer->heard_ns) /* P2 */
-        return shard->floor_ns;
+    if (shard->silence_epoch_ns >= peer->heard_ns) /* P2 */
+        return shard->silence_epoch_ns;
     return peer->heard_ns + shard->behind_ns - peer->heard_behind_ns; /* P12 */
 }
 
@@ -246,15 +246,15 @@ static int64_t silence_at(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
     if (peer->heard_ns == 0) /* P1 */
-        return latest(peer->since_ns, shard->floor_ns) + shard->options.grace_ns;
+        return latest(peer->since_ns, shard->silence_epoch_ns) + shard->options.grace_ns;
     const int64_t early_ns = peer->closed ? margin(shard) : 0; /* P7 */
-    return quiet_since(shard, peer) + peers_patience_ns(shard, at) - early_ns;
+    return quiet_since(shard, peer) + peers_failure_timeout_ns(shard, at) - early_ns;
 }
 
 bool peers_silent(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
-    return !peer->in_view || peer->refused || (peer->deaf && peer->heard_ns != 0) ||
+    return !peer->in_view || peer->refused || (peer->cannot_hear_us && peer->heard_ns != 0) ||
            shard->now_ns >= silence_at(shard, at);
 }
 
@@ -265,8 +265,10 @@ static bool nearly_silent(const struct shard *shard, uint16_t at)
     if (peer->refused)
         return true;
     if (peer->heard_ns == 0)
-        return shard->now_ns >= latest(peer->since_ns, shard->floor_ns) + shard->options.grace_ns;
-    return shard->now_ns >= quiet_since(shard, peer) + peers_patience_ns(shard, at) - margin(shard);
+        return shard->now_ns >=
+               latest(peer->since_ns, shard->silence_epoch_ns) + shard->options.grace_ns;
+    return shard->now_ns >=
+           quiet_since(shard, peer) + peers_failure_timeout_ns(shard, at) - margin(shard);
 }
 
 bool peers_lag(const struct shard *shard, uint16_t at)
@@ -275,9 +277,9 @@ bool peers_lag(const struct shard *shard, uint16_t at)
     return peer->echo_seen_ns != 0 && shard->now_ns - peer->echo_seen_ns > PEERS_LAG_NS;
 }
 
-bool peers_deaf(const struct shard *shard, uint16_t at)
+bool peers_cannot_hear_us(const struct shard *shard, uint16_t at)
 {
-    return shard->peers[at]->deaf;
+    return shard->peers[at]->cannot_hear_us;
 }
 
 bool peers_silent_node(const struct shard *shard, uint64_t node, uint32_t vnode)
@@ -299,10 +301,10 @@ bool peers_lease_holds(const struct shard *shard, uint16_t at)
 static void revive(struct shard *shard, struct peer *peer)
 {
     peer->silent = false;
-    peer->deaf = false;
+    peer->cannot_hear_us = false;
     shard->reroute_due = true;
     shard->resume_due = true; /* replication to it was put off */
-    vnodes_stir_all(shard);
+    vnodes_mark_all_active(shard);
 }
 
 /* P8: learns how long the way to the peer and back is, from what its keep-alive echoes. */
@@ -320,7 +322,7 @@ static void measure(struct shard *shard, struct peer *peer, const struct peer_pi
     const int64_t slack_ns = 2 * (shard->options.idle_ns - shard->options.keepalive_ns);
     int64_t wanted_ns =
         latest(2 * peer->age_ns + PEERS_SPARE_NS - slack_ns, shard->options.silence_ns);
-    const int64_t most_ns = latest(PEERS_PATIENCE_MAX_NS, shard->options.silence_ns);
+    const int64_t most_ns = latest(PEERS_FAILURE_TIMEOUT_MAX_NS, shard->options.silence_ns);
     if (wanted_ns > most_ns)
         wanted_ns = most_ns;
     peer->way_ns = wanted_ns;
@@ -356,15 +358,16 @@ static uint64_t process_of(uint64_t node, uint64_t boot)
 static void take_deafness(struct shard *shard, uint16_t at, const struct peer_ping *ping)
 {
     struct peer *peer = shard->peers[at];
-    const bool paused = shard->now_ns < shard->floor_ns + peers_patience_ns(shard, at);
+    const bool paused =
+        shard->now_ns < shard->silence_epoch_ns + peers_failure_timeout_ns(shard, at);
     const bool for_us = ping->process == process_of(shard->options.node_id, shard->options.boot);
-    peer->hears = peer->hears || for_us;
-    if (for_us && !ping->deaf && peer->deaf)
+    peer->hears_us = peer->hears_us || for_us;
+    if (for_us && !ping->cannot_hear_you && peer->cannot_hear_us)
         revive(shard, peer);
     else if (!paused &&
-             (for_us ? ping->deaf
-                     : !peer->hears && shard->now_ns >= peer->met_ns + shard->options.grace_ns))
-        peer->deaf = true; /* the next tick finds it silent */
+             (for_us ? ping->cannot_hear_you
+                     : !peer->hears_us && shard->now_ns >= peer->met_ns + shard->options.grace_ns))
+        peer->cannot_hear_us = true; /* the next tick finds it silent */
 }
 
 /* P11: notes a frame that came later than any that a peer sends which runs when it wants to. What
@@ -373,7 +376,7 @@ static void watch_gap(const struct shard *shard, struct peer *peer)
 {
     const int64_t gap_ns = shard->now_ns - quiet_since(shard, peer);
     if (peer->heard_ns != 0 && gap_ns > shard->options.idle_ns + shard->options.keepalive_ns &&
-        gap_ns < PEERS_PATIENCE_MAX_NS)
+        gap_ns < PEERS_FAILURE_TIMEOUT_MAX_NS)
         peer->late_until_ns = shard->now_ns + PEERS_LATE_FOR_NS;
 }
 
@@ -395,7 +398,7 @@ bool peers_credible(const struct shard *shard, uint16_t at, uint64_t boot)
     const struct peer *peer = shard->peers[at];
     const bool stands =
         peer->boot != 0 && peer->heard_ns != 0 && !peer->closed && !peer->refused &&
-        shard->now_ns < latest(peer->heard_ns, shard->floor_ns) + shard->options.silence_ns;
+        shard->now_ns < latest(peer->heard_ns, shard->silence_epoch_ns) + shard->options.silence_ns;
     return boot <= boot_max(shard, peer) &&
            (boot == peer->boot || !stands || peer->boot > boot_max(shard, peer));
 }
@@ -404,7 +407,8 @@ bool peers_former(const struct shard *shard, uint16_t at, uint64_t boot)
 {
     const struct peer *peer = shard->peers[at];
     return boot < peer->boot && peer->boot <= boot_max(shard, peer) &&
-           shard->now_ns < latest(peer->heard_ns, shard->floor_ns) + shard->options.grace_ns;
+           shard->now_ns <
+               latest(peer->heard_ns, shard->silence_epoch_ns) + shard->options.grace_ns;
 }
 
 bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
@@ -412,12 +416,12 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
     struct peer *peer = shard->peers[at];
     const bool restarted = peer->boot != 0 && peer->boot != boot;
     if (restarted || peer->boot == 0) {
-        peer->deaf = false;
-        peer->hears = false;
+        peer->cannot_hear_us = false;
+        peer->hears_us = false;
         peer->echo_seen_ns = 0;
         peer->met_ns = shard->now_ns;
     }
-    if (!peer->deaf && (peer->silent || peer->heard_ns == 0))
+    if (!peer->cannot_hear_us && (peer->silent || peer->heard_ns == 0))
         revive(shard, peer);
     if (!restarted)
         watch_gap(shard, peer);
@@ -447,7 +451,8 @@ static void take_lease(struct peer *peer, const struct peer_ping *ping)
         return;
     const int64_t told_ns = ping->patience_ms * MS;
     peer->echo_ns = ping->echo_ns;
-    peer->promised_ns = told_ns < PEERS_PATIENCE_MAX_NS ? told_ns : PEERS_PATIENCE_MAX_NS;
+    peer->promised_ns =
+        told_ns < PEERS_FAILURE_TIMEOUT_MAX_NS ? told_ns : PEERS_FAILURE_TIMEOUT_MAX_NS;
 }
 
 void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
@@ -456,7 +461,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     if (!peers_lease_holds(shard, at))
         shard->reroute_due = true;
     if (peer->resigning != ping->resigning)
-        vnodes_stir_all(shard);
+        vnodes_mark_all_active(shard);
     peer->resigning = ping->resigning;
     peer->reserves = ping->reserves;
     peer->leases = ping->leases;
@@ -468,7 +473,8 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     take_deafness(shard, at, ping);
     peer->announce_due = peer->announce_due || ping->asks;
     peer->opened = ping->opened;
-    if (ping->sent_ns > peer->ping_ns || peer->ping_ns - ping->sent_ns > PEERS_PATIENCE_MAX_NS)
+    if (ping->sent_ns > peer->ping_ns ||
+        peer->ping_ns - ping->sent_ns > PEERS_FAILURE_TIMEOUT_MAX_NS)
         peer->ping_ns = ping->sent_ns; /* none is so late: the other was not of its clock */
     if (ping->announces && ping->announced == peer->told)
         peer->known = ping->opened;
@@ -520,7 +526,7 @@ static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
         .asks = peer->known != peer->opened,
         .patience_ms = (uint32_t)(latest(peer->told_ns, shard->options.silence_ns) / MS),
         .process = process_of(peer->node, peer->boot),
-        .deaf = nearly_silent(shard, at),
+        .cannot_hear_you = nearly_silent(shard, at),
         .resigning = shard->resigning,
         .reserves = true,
         .leases = true,
@@ -536,7 +542,7 @@ static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
 int64_t peers_interval_ns(const struct shard *shard)
 {
     const bool idle = shard->now_ns - shard->keepalive.busy_ns >= shard->options.idle_after_ns &&
-                      shard->stirred.count == 0 && shard->active_count == 0 &&
+                      shard->active_vnodes.count == 0 && shard->active_count == 0 &&
                       !shard->handoff.busy && !shard->keepalive.uneasy && !shard->resigning;
     return idle ? shard->options.idle_ns : shard->options.keepalive_ns;
 }

@@ -33,21 +33,21 @@ struct peer {
     uint64_t boot; /* 0: never heard */
     uint16_t shard;
     bool in_view;
-    bool closed;       /* its connection ended and nothing was heard since */
-    bool refused;      /* and its host takes no new one */
-    bool deaf;         /* it is heard, but does not hear this node (P6) */
-    bool hears;        /* it has heard this process */
-    bool silent;       /* as judged at the last look */
-    bool resigning;    /* it said that it stops soon */
-    bool reserves;     /* it reads RESERVED */
-    bool leases;       /* it reads leases of tokens (T4 of lessor.c) */
-    bool changes;      /* it reads CHANGE, as its present process has said */
-    bool versions;     /* and the version of the rules in a FORWARD */
-    uint8_t reads;     /* enum peer_reads, as its newest frame said */
-    bool announce_due; /* it asked which vnodes are decided here */
-    uint64_t opened;   /* terms it has opened, as it said last */
-    uint64_t known;    /* of those: all up to this one are known here */
-    uint32_t told;     /* OPENED records of its announcement so far */
+    bool closed;         /* its connection ended and nothing was heard since */
+    bool refused;        /* and its host takes no new one */
+    bool cannot_hear_us; /* it is heard, but does not hear this node (P6) */
+    bool hears_us;       /* it has heard this process */
+    bool silent;         /* as judged at the last look */
+    bool resigning;      /* it said that it stops soon */
+    bool reserves;       /* it reads RESERVED */
+    bool leases;         /* it reads leases of tokens (T4 of lessor.c) */
+    bool changes;        /* it reads CHANGE, as its present process has said */
+    bool versions;       /* and the version of the rules in a FORWARD */
+    uint8_t reads;       /* enum peer_reads, as its newest frame said */
+    bool announce_due;   /* it asked which vnodes are decided here */
+    uint64_t opened;     /* terms it has opened, as it said last */
+    uint64_t known;      /* of those: all up to this one are known here */
+    uint32_t told;       /* OPENED records of its announcement so far */
     int64_t since_ns;
     int64_t heard_ns;
     int64_t heard_behind_ns; /* behind_ns of the shard then (P12) */
@@ -92,13 +92,13 @@ int64_t peers_interval_ns(const struct shard *shard);
 void peers_tick(struct shard *shard, struct effects *effects);
 void peers_closed(struct shard *shard, uint16_t peer, bool refused, struct effects *effects);
 /* How long the peer may be unheard before it counts as silent (P8). */
-int64_t peers_patience_ns(const struct shard *shard, uint16_t peer);
+int64_t peers_failure_timeout_ns(const struct shard *shard, uint16_t peer);
 /* How much longer than usual an answer of the peer may take because the way is long (P8). */
 int64_t peers_detour_ns(const struct shard *shard, uint16_t peer);
 /* Whether what is sent to the peer waits long until it is taken, or its answers here (P10). */
 bool peers_lag(const struct shard *shard, uint16_t peer);
 /* Whether nothing but keep-alives may be listened to (P6). */
-bool peers_deaf(const struct shard *shard, uint16_t peer);
+bool peers_cannot_hear_us(const struct shard *shard, uint16_t peer);
 void peers_ping(struct shard *shard, uint16_t peer, const struct peer_ping *ping);
 /* An OPENED came from the peer: `ordinal` of an opening, 0 for a part of an announcement. */
 void peers_opened(struct shard *shard, uint16_t peer, uint32_t ordinal);
@@ -109,7 +109,7 @@ bool peers_credible(const struct shard *shard, uint16_t peer, uint64_t boot);
 /* Notes that a frame of `boot` came from the peer. True if the peer is a new process. */
 bool peers_heard(struct shard *shard, uint16_t peer, uint64_t boot);
 /* Whether the peer was gone when it was last looked at: unlike peers_silent this changes only at
- * events, and each change stirs the vnodes that it concerns. */
+ * events, and each change marks active the vnodes that it concerns. */
 bool peers_gone(const struct shard *shard, uint16_t peer);
 /* Whether there is no evidence that the peer lives. */
 bool peers_silent(const struct shard *shard, uint16_t peer);

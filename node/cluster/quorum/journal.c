@@ -57,7 +57,7 @@ void journal_header(struct shard *shard, uint32_t number)
 
 /* J2: whether the journal may hold slots that are no part of the state. Without a disk memory is
  * the journal, and there they are gone. */
-static bool has_leftovers(const struct shard *shard, uint32_t number)
+static bool has_stale_slots_left(const struct shard *shard, uint32_t number)
 {
     return !shard->options.ephemeral && table_copy_fading(shard->table, number);
 }
@@ -67,7 +67,7 @@ bool journal_clean(const struct shard *shard, uint32_t number)
     const struct quorum *quorum = quorum_of(shard, number);
     return table_vnode_dirty(shard->table, number, TABLE_DISK) == 0 && !quorum->batch_slots &&
            !quorum->ahead && !quorum->header_due && !quorum->batch_header &&
-           !has_leftovers(shard, number); /* J5 */
+           !has_stale_slots_left(shard, number); /* J5 */
 }
 
 void journal_dropped(struct shard *shard, uint32_t number)
@@ -154,7 +154,7 @@ static void take_headers(struct shard *shard, struct shard_journal *out)
         const struct vnode *vnode = &shard->vnodes[number];
         struct quorum *quorum = quorum_of(shard, number);
         if (!quorum->header_due || table_vnode_dirty(shard->table, number, TABLE_DISK) > 0 ||
-            has_leftovers(shard, number)) /* J2 */
+            has_stale_slots_left(shard, number)) /* J2 */
             continue;
         quorum->header_due = false;
         quorum->ahead = false;
@@ -175,7 +175,7 @@ static void take_headers(struct shard *shard, struct shard_journal *out)
 /* J2: of the list, what waits for nothing but leftovers. */
 static bool waits(const struct shard *shard, uint32_t number)
 {
-    return !quorum_of(shard, number)->promise_due && has_leftovers(shard, number);
+    return !quorum_of(shard, number)->promise_due && has_stale_slots_left(shard, number);
 }
 
 /* Takes vnodes with nothing left off the list. */
@@ -289,7 +289,7 @@ static void release(struct shard *shard, uint32_t number, bool ok, struct effect
     quorum->batch_header = false;
     quorum->ahead = quorum->ahead || (header && !ok);
     if (shard->vnodes[number].drop_due)
-        vnodes_stir(shard, number); /* J4 */
+        vnodes_mark_active(shard, number); /* J4 */
     if (!ok) {
         const bool kept = !shard->vnodes[number].drop_due; /* else nobody waits for it any more */
         quorum->promise_due = quorum->promise_due || (promises && kept);
@@ -360,7 +360,7 @@ void journal_restored(struct shard *shard, uint32_t number, const struct term *s
     quorum->held = *state;
     quorum->held_seq = seq;
     quorum->ahead = true;
-    shard->vnodes[number].beyond = true; /* slots are written before their header */
+    shard->vnodes[number].holds_newer = true; /* slots are written before their header */
     raise_term(&quorum->promised, state);
     raise_term(&shard->vnodes[number].term, state);
 }

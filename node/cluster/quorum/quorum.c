@@ -6,7 +6,7 @@
  *
  *   candidate            replicas                          leader              replicas
  *      | QUERY ballot b     |                                 | decides in memory   |
- *      |------------------->| promise b, journaled            | SLOTs, MARK (b, s)  |
+ *      |------------------->| promise b, journaled            | SLOTs, WATERMARK (b, s)  |
  *      |<-------------------| REPORT b, what it holds         |-------------------->| journaled
  *      | majority: the best state is pulled, b is opened      |<--------------------| HELD (b, s)
  *                                                             | majority holds s: answers up to s
@@ -35,7 +35,7 @@
  *     the limit. First answers are remembered for the term in which they were given (decide.c),
  *     for the state of a later one may not contain them; who decides on a state that does has
  *     them of its replicas (F2 of firsts.h).
- * Q7  A vnode that has no leader for SHARD_QUORUM_PATIENCE_NS, whose replicas are silent in their
+ * Q7  A vnode that has no leader for SHARD_QUORUM_TIMEOUT_NS, whose replicas are silent in their
  *     majority, or that could not commit for that long, refuses checks at once: the rule's
  *     on_failure acts.
  * Q8  A TRANSFER makes its receiver a candidate. The passer seals the vnode, waits until all it
@@ -71,7 +71,7 @@
 
 #define SEAL_MAX_NS (200 * MS) /* how long a sealed vnode waits for its last commits */
 /* How long a peer's forward may wait for its commit: Q7 ends it before. */
-#define COMMIT_MAX_NS (SHARD_QUORUM_PATIENCE_NS + 100 * MS)
+#define COMMIT_MAX_NS (SHARD_QUORUM_TIMEOUT_NS + 100 * MS)
 
 void quorum_init(struct quorum *quorum)
 {
@@ -178,8 +178,8 @@ void quorum_wait(struct shard *shard, uint32_t index, const struct answer *answe
     shard->quorum.uncommitted++;
     shard->stats.quorum.checks++;
     shard->quorum.due = true;
-    stream_owe_marks(shard, number);
-    vnodes_stir(shard, number);
+    stream_owe_watermarks(shard, number);
+    vnodes_mark_active(shard, number);
 }
 
 void quorum_forget(struct shard *shard, uint32_t index)
@@ -254,8 +254,8 @@ void quorum_doubt(struct shard *shard, uint32_t number)
 
 /* ---- replicas -------------------------------------------------------------------------------- */
 
-void quorum_marked(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
-                   struct effects *effects)
+void quorum_watermarked(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                        struct effects *effects)
 {
     const uint32_t number = entry->vnode;
     const struct vnode *vnode = &shard->vnodes[number];
@@ -266,7 +266,7 @@ void quorum_marked(struct shard *shard, uint16_t at, const struct peer_vnode *en
     /* It may come before the view that it is about, and an older one behind it (stream_in.c). */
     if ((entry->flags & ENTRY_SETTLED) != 0 && entry->term.epoch > quorum->settled_epoch) {
         quorum->settled_epoch = entry->term.epoch;
-        vnodes_stir(shard, number);
+        vnodes_mark_active(shard, number);
     }
     if (journal_clean(shard, number) && term_compare(&quorum->held, &vnode->state) == 0) {
         quorum->held_seq = table_vnode_seq(shard->table, number); /* Q4: only the seq differs */
@@ -403,7 +403,7 @@ static void give_up_old(struct shard *shard, uint32_t number, struct effects *ef
     const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
     while (quorum->first_pending != POOL_NONE) {
         const uint32_t index = quorum->first_pending;
-        if (shard->now_ns - pending_at(shard, index)->sent_ns <= SHARD_QUORUM_PATIENCE_NS)
+        if (shard->now_ns - pending_at(shard, index)->sent_ns <= SHARD_QUORUM_TIMEOUT_NS)
             return;
         quorum->stalled = true;
         quorum_forget(shard, index);
@@ -423,7 +423,7 @@ static void remind(struct shard *shard, uint32_t number)
     quorum->reminded_ns = shard->now_ns;
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (vnode->links[i].durable_seq < table_vnode_seq(shard->table, number))
-            stream_mark_again(shard, number, i);
+            stream_watermark_again(shard, number, i);
 }
 
 void quorum_tick(struct shard *shard, uint32_t number, struct effects *effects)
@@ -445,11 +445,11 @@ void quorum_tick(struct shard *shard, uint32_t number, struct effects *effects)
     if (vnode->role == ROLE_LEADING && quorum->settled_epoch != shard->view->epoch &&
         settles(shard, number)) {
         quorum->settled_epoch = shard->view->epoch;
-        stream_owe_marks(shard, number);
+        stream_owe_watermarks(shard, number);
     }
 }
 
-bool quorum_calm(const struct shard *shard, uint32_t number)
+bool quorum_quiescent(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     const struct quorum *quorum = quorum_of(shard, number);

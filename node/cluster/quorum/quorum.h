@@ -47,20 +47,20 @@ struct quorum {
     uint64_t batch_seq;
     uint32_t batch_sync;
     /* becoming the leader */
-    bool campaigning;    /* vnode.term is this node's ballot */
-    bool invited;        /* by the leader */
-    bool moving;         /* sealed or campaigning: is one of shard.quorum.moving */
-    uint8_t promises;    /* links that promised the ballot */
-    uint8_t refused;     /* links that will not */
-    uint8_t free;        /* links that have no leader */
-    uint8_t asks;        /* questions since something was learned: they become rarer */
-    uint8_t tries;       /* ballots since somebody decided: with them patience grows */
-    struct term seen;    /* the highest ballot heard of (B4) */
-    int64_t campaign_ns; /* when it got on last; SEALED: began */
-    int64_t pause_ns;    /* no campaign before */
-    int64_t pulled_ns;   /* when the state was asked for last */
-    int64_t lost_ns;     /* since when nobody decides, as far as known here; 0: somebody does */
-    int64_t heard_ns;    /* when it was heard that somebody does, or is about to */
+    bool campaigning;     /* vnode.term is this node's ballot */
+    bool invited;         /* by the leader */
+    bool moving;          /* sealed or campaigning: is one of shard.quorum.moving */
+    uint8_t promises;     /* links that promised the ballot */
+    uint8_t refused;      /* links that will not */
+    uint8_t free;         /* links that have no leader */
+    uint8_t asks;         /* questions since something was learned: they become rarer */
+    uint8_t tries;        /* ballots since somebody decided: with them patience grows */
+    struct term seen;     /* the highest ballot heard of (B4) */
+    int64_t campaign_ns;  /* when it got on last; SEALED: began */
+    int64_t pause_ns;     /* no campaign before */
+    int64_t caught_up_ns; /* when the state was asked for last */
+    int64_t lost_ns;      /* since when nobody decides, as far as known here; 0: somebody does */
+    int64_t heard_ns;     /* when it was heard that somebody does, or is about to */
     /* being the leader */
     bool sealed;    /* decides nothing more: another ballot is to follow */
     bool outbid;    /* a replica has promised a higher ballot, and takes nothing of this one */
@@ -117,8 +117,8 @@ void quorum_advance(struct shard *shard, uint32_t vnode, struct effects *effects
 /* This node decides the vnode no more: what was not committed is in doubt. */
 void quorum_doubt(struct shard *shard, uint32_t vnode);
 /* A mark was taken: HELD is told as soon as it is true durably. */
-void quorum_marked(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
-                   struct effects *effects);
+void quorum_watermarked(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                        struct effects *effects);
 /* Whether nothing decided here waits for a majority. */
 bool quorum_committed(const struct shard *shard, uint32_t vnode);
 /* Whether the leader's majorities are those that the view wants. */
@@ -128,7 +128,7 @@ void quorum_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
 /* Whether the configuration's wish for this vnode is fulfilled (Q9). */
 bool quorum_arrived(const struct shard *shard, uint32_t vnode);
 /* Whether a tick would find nothing to do for a leader. */
-bool quorum_calm(const struct shard *shard, uint32_t vnode);
+bool quorum_quiescent(const struct shard *shard, uint32_t vnode);
 /* Asserts what quorum.c and journal.c say about the vnode. */
 void quorum_check(const struct shard *shard, uint32_t vnode);
 

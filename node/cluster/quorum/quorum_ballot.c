@@ -49,13 +49,13 @@
 #include "node/cluster/partition/vnodes.h"
 
 #define ASK_AGAIN_NS       (30 * MS)
-#define ASK_DEAF_NS        (250 * MS)
+#define ASK_CANNOT_HEAR_NS (250 * MS)
 #define CAMPAIGN_MAX_NS    (300 * MS)  /* without getting on; then it is asked anew who is free */
-#define PULL_MAX_NS        (1000 * MS) /* then a better source is looked for */
+#define CATCH_UP_MAX_NS    (1000 * MS) /* then a better source is looked for */
 #define UNREACHABLE_NS     (100 * MS)  /* then a ballot is let go */
-#define RANK_PATIENCE_NS   (100 * MS)  /* how much longer a replica waits for each of its betters */
-#define OTHER_PATIENCE_NS  (150 * MS)  /* for a candidate that lives and does not open */
-#define FORCED_PATIENCE_NS (200 * MS)  /* for a promise beyond the majority (Q11) */
+#define RANK_TIMEOUT_NS    (100 * MS)  /* how much longer a replica waits for each of its betters */
+#define OTHER_TIMEOUT_NS   (150 * MS)  /* for a candidate that lives and does not open */
+#define FORCED_TIMEOUT_NS  (200 * MS)  /* for a promise beyond the majority (Q11) */
 #define CANDIDATE_NS                                                                               \
     (300 * MS)       /* for so long a promise binds beyond the last sign of its candidate */
 #define PAUSE_MS 100 /* a failed candidate rests for one to two times that */
@@ -101,7 +101,7 @@ void quorum_lost(struct shard *shard, uint32_t number)
     struct quorum *quorum = quorum_of(shard, number);
     if (quorum->lost_ns == 0)
         quorum->lost_ns = shard->now_ns;
-    vnodes_stir(shard, number);
+    vnodes_mark_active(shard, number);
 }
 
 void quorum_found(struct shard *shard, uint32_t number)
@@ -133,15 +133,15 @@ static int64_t leaderless_ns(const struct shard *shard, const struct quorum *quo
     return shard->now_ns - (heard ? quorum->heard_ns : quorum->lost_ns);
 }
 
-static int64_t rank_patience_ns(const struct vnode *vnode, const struct quorum *quorum)
+static int64_t rank_timeout_ns(const struct vnode *vnode, const struct quorum *quorum)
 {
-    return (vnode->rank * RANK_PATIENCE_NS) << quorum->tries;
+    return (vnode->rank * RANK_TIMEOUT_NS) << quorum->tries;
 }
 
 /* How long a candidate is left alone with its ballot. */
-static int64_t other_patience_ns(const struct quorum *quorum)
+static int64_t other_timeout_ns(const struct quorum *quorum)
 {
-    return OTHER_PATIENCE_NS << quorum->tries;
+    return OTHER_TIMEOUT_NS << quorum->tries;
 }
 
 void quorum_adopted(struct shard *shard, uint32_t number)
@@ -193,7 +193,7 @@ void quorum_heard(struct shard *shard, uint16_t at, uint32_t number, const struc
         quorum->seen = *term;
     if (vnodes_leads(vnode->role) && vnodes_link_to(vnode, shard->peers[at]->node) >= 0)
         quorum->outbid = true;
-    vnodes_stir(shard, number);
+    vnodes_mark_active(shard, number);
 }
 
 bool quorum_up_to_date(const struct shard *shard, uint32_t number)
@@ -236,14 +236,14 @@ static void answer_question(struct shard *shard, uint16_t at, const struct peer_
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     vnodes_hear(shard, at, entry);
     if (vnode->role == ROLE_REPLICA && vnode->hint == at && !vnodes_leads(entry->role)) {
-        vnode->whole = false;
+        vnode->copy_complete = false;
         quorum_lost(shard, entry->vnode);
     }
     /* A replica that asks may have missed the mark with which the vnode arrived (Q9). */
     const int link = vnodes_link_to(vnode, shard->peers[at]->node);
     if (vnode->role == ROLE_LEADING && link >= 0 && entry->role == ROLE_REPLICA &&
         quorum_of(shard, entry->vnode)->settled_epoch == shard->view->epoch)
-        stream_mark_again(shard, entry->vnode, (uint32_t)link);
+        stream_watermark_again(shard, entry->vnode, (uint32_t)link);
     quorum_put_report(shard, at, entry->vnode, effects);
 }
 
@@ -294,7 +294,7 @@ static void count_ask(struct quorum *quorum)
  * those of some. Whoever is slow to send them has slow ticks, and sends no more than it can. */
 static bool may_repeat(const struct shard *shard, uint32_t number)
 {
-    const uint32_t parts = shard->stirred.count / REPEATS_PER_TICK + 1;
+    const uint32_t parts = shard->active_vnodes.count / REPEATS_PER_TICK + 1;
     return (number + shard->ticks) % parts == 0;
 }
 
@@ -349,12 +349,12 @@ void quorum_campaign(struct shard *shard, uint32_t number, bool planned, bool in
     vnodes_set_role(shard, vnode, ROLE_RECOVERING);
     vnode->term = vnodes_term_above(shard, higher ? &quorum->seen : &vnode->term);
     vnode->hint = PEER_NONE;
-    vnode->puller = PEER_NONE;
+    vnode->snapshot_to = PEER_NONE;
     vnode->fresh = planned;
     vnode->best = PEER_NONE;
     vnode->best_state = vnode->state;
     vnode->best_seq = table_vnode_seq(shard->table, number);
-    vnode->best_beyond = vnode->beyond;
+    vnode->best_holds_newer = vnode->holds_newer;
     vnode->equal = 0;
     table_set_targets(shard->table, number, vnodes_disk_mask(shard));
     quorum_set_campaigning(shard, number, true);
@@ -390,28 +390,28 @@ static bool may_campaign(const struct shard *shard, uint32_t number)
         !quorum_up_to_date(shard, number)) /* B3 */
         return false;
     if (!vnodes_first_alive(shard, number) &&
-        leaderless_ns(shard, quorum) <= rank_patience_ns(vnode, quorum))
+        leaderless_ns(shard, quorum) <= rank_timeout_ns(vnode, quorum))
         return false;
     quorum_view_sets(shard, number, &from, &to);
     return quorum_majority(shard, number, &from, &to,
                            (uint8_t)(quorum->free & quorum_prompt_links(shard, number)), true);
 }
 
-static void put_pull(struct shard *shard, uint32_t number, struct effects *effects)
+static void put_catch_up(struct shard *shard, uint32_t number, struct effects *effects)
 {
     const struct peer_vnode entry = vnodes_entry(shard, number);
-    quorum_of(shard, number)->pulled_ns = shard->now_ns;
+    quorum_of(shard, number)->caught_up_ns = shard->now_ns;
     peers_put_vnode(shard, shard->vnodes[number].best, PEER_PULL, &entry, effects);
 }
 
 /* Whether the state was asked for a while ago, and nothing of it has come since. */
-static bool pull_lost(const struct shard *shard, uint32_t number)
+static bool catch_up_lost(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    const int64_t pulled_ns = quorum_of(shard, number)->pulled_ns;
-    const int64_t since_ns = vnode->in_ns > pulled_ns ? vnode->in_ns : pulled_ns;
-    return vnode->pulling && !peers_lag(shard, vnode->best) &&
-           shard->now_ns - since_ns > VNODES_PULL_AGAIN_MS * MS;
+    const int64_t caught_up_ns = quorum_of(shard, number)->caught_up_ns;
+    const int64_t since_ns = vnode->in_ns > caught_up_ns ? vnode->in_ns : caught_up_ns;
+    return vnode->catching_up && !peers_lag(shard, vnode->best) &&
+           shard->now_ns - since_ns > VNODES_CATCH_UP_AGAIN_MS * MS;
 }
 
 void quorum_recover(struct shard *shard, uint32_t number, struct effects *effects)
@@ -427,17 +427,17 @@ void quorum_recover(struct shard *shard, uint32_t number, struct effects *effect
     const bool self = term_compare(&quorum->promised, &vnode->term) == 0;
     if (!quorum_majority(shard, number, &quorum->from, &quorum->to, quorum->promises, self))
         return; /* Q2 */
-    if (quorum_forced(shard) && shard->now_ns - quorum->campaign_ns <= FORCED_PATIENCE_NS &&
+    if (quorum_forced(shard) && shard->now_ns - quorum->campaign_ns <= FORCED_TIMEOUT_NS &&
         (quorum_prompt_links(shard, number) & ~quorum->promises) != 0)
         return; /* Q11 */
     if (vnode->best == PEER_NONE) {
         vnodes_open_term(shard, number, effects);
     } else if (peers_silent(shard, vnode->best)) {
         vnodes_recover(shard, number, vnode->fresh, effects);
-    } else if (!vnode->pulling) {
-        vnode->pulling = true;
+    } else if (!vnode->catching_up) {
+        vnode->catching_up = true;
         quorum->campaign_ns = shard->now_ns;
-        put_pull(shard, number, effects);
+        put_catch_up(shard, number, effects);
     }
 }
 
@@ -450,7 +450,7 @@ static void note_promise(struct shard *shard, uint32_t link, const struct peer_v
         return; /* since its promise it took nothing */
     quorum->promises |= (uint8_t)(1u << link);
     quorum->campaign_ns = shard->now_ns;
-    if (vnode->pulling)
+    if (vnode->catching_up)
         return; /* a majority was found before: it stands */
     int order = term_compare(&entry->state, &vnode->best_state);
     if (order == 0)
@@ -459,12 +459,12 @@ static void note_promise(struct shard *shard, uint32_t link, const struct peer_v
         vnode->best = vnode->links[link].peer;
         vnode->best_state = entry->state;
         vnode->best_seq = entry->seq;
-        vnode->best_beyond = entry->beyond;
+        vnode->best_holds_newer = entry->holds_newer;
         vnode->equal = 0;
     }
     /* Who holds parts of a newer state beside the best one must be sent all; and so must everybody,
      * if it is this node that does, or the one that it takes the best from. */
-    if (order >= 0 && !entry->beyond && !vnode->best_beyond)
+    if (order >= 0 && !entry->holds_newer && !vnode->best_holds_newer)
         vnode->equal |= (uint8_t)(1u << link);
 }
 
@@ -535,13 +535,14 @@ static bool in_vain(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     const struct quorum *quorum = quorum_of(shard, number);
-    const int64_t came_ns =
-        vnode->pulling && vnode->in_ns > quorum->campaign_ns ? vnode->in_ns : quorum->campaign_ns;
+    const int64_t came_ns = vnode->catching_up && vnode->in_ns > quorum->campaign_ns
+                                ? vnode->in_ns
+                                : quorum->campaign_ns;
     const int64_t age_ns = shard->now_ns - came_ns;
     if (vnode->term.epoch < shard->view->epoch)
         return true; /* nobody promises it any more */
-    if (vnode->pulling)
-        return age_ns > PULL_MAX_NS || refuses(shard, number, vnode->best);
+    if (vnode->catching_up)
+        return age_ns > CATCH_UP_MAX_NS || refuses(shard, number, vnode->best);
     if (!quorum_majority(shard, number, &quorum->from, &quorum->to, (uint8_t)~quorum->refused,
                          true))
         return true;
@@ -560,12 +561,13 @@ void quorum_recover_tick(struct shard *shard, uint32_t number, struct effects *e
         vnodes_recover(shard, number, vnode->fresh, effects);
         return;
     }
-    if (pull_lost(shard, number))
-        put_pull(shard, number, effects);
+    if (catch_up_lost(shard, number))
+        put_catch_up(shard, number, effects);
     const bool deaf = !quorum_reachable(shard, number);
     const int64_t rest_ns = ask_rest_ns(quorum);
     if (may_repeat(shard, number) &&
-        shard->now_ns - vnode->asked_ns > (deaf && rest_ns < ASK_DEAF_NS ? ASK_DEAF_NS : rest_ns))
+        shard->now_ns - vnode->asked_ns >
+            (deaf && rest_ns < ASK_CANNOT_HEAR_NS ? ASK_CANNOT_HEAR_NS : rest_ns))
         quorum_ask(shard, number, effects);
     quorum_recover(shard, number, effects);
 }
@@ -578,7 +580,8 @@ static void ask_leader(struct shard *shard, uint32_t number, bool lost, struct e
     const struct peer_vnode question = vnodes_entry(shard, number);
     const bool lacks = vnodes_lacks(shard, number);
     if (!may_repeat(shard, number) || peers_lag(shard, vnode->hint) ||
-        shard->now_ns - vnode->asked_ns <= (lacks || lost ? ask_rest_ns(quorum) : ASK_DEAF_NS))
+        shard->now_ns - vnode->asked_ns <=
+            (lacks || lost ? ask_rest_ns(quorum) : ASK_CANNOT_HEAR_NS))
         return;
     vnode->asked_ns = shard->now_ns;
     count_ask(quorum);
@@ -601,9 +604,9 @@ void quorum_replica_tick(struct shard *shard, uint32_t number, struct effects *e
     if (gone)
         quorum_lost(shard, number);
     const int64_t lost_ns = quorum->lost_ns == 0 ? -1 : leaderless_ns(shard, quorum);
-    const int64_t rank_ns = rank_patience_ns(vnode, quorum);
+    const int64_t rank_ns = rank_timeout_ns(vnode, quorum);
     const bool turn = gone ? vnodes_first_alive(shard, number) || lost_ns > rank_ns
-                           : lost_ns > other_patience_ns(quorum) + rank_ns;
+                           : lost_ns > other_timeout_ns(quorum) + rank_ns;
     if (own || turn)
         vnodes_recover(shard, number, false, effects);
     else if (!gone &&

@@ -12,7 +12,7 @@
  *                                   |                          nothing of R's copy is taken
  *    state += other - previous <----+-- APART, DIVERGED* -----  its slots, whole
  *    replicas hold the sum     -----+-- MERGED -------------->  holds nothing of its own any more
- *                              -----+-- SLOT*, MARK --------->  a replica like any other
+ *                              -----+-- SLOT*, WATERMARK --------->  a replica like any other
  *
  * previous = what of this branch was merged before (its contribution), else the base of the slot at
  * the fork, else, if the slot did not change since, its present state (merge_previous.c).
@@ -20,7 +20,8 @@
  * M1  Each new term cuts the line, for a replica that has not confirmed it may have opened another
  *     by itself. From then on, before the first change of a slot its state is kept as its base.
  *     Bases and contributions travel with slots (SIDE before SLOT), cuts with marks (GUARD before
- *     MARK): who decides later, by evidence or by TRANSFER, goes on guarding with the same memory.
+ *     WATERMARK): who decides later, by evidence or by TRANSFER, goes on guarding with the same
+ *     memory.
  * M2  Who has a branch learns so from the cuts of the leader that it follows, before it takes
  *     anything of its copy (reconcile.c).
  * M3  A branch is told whole, in one sending over the ordered stream; a break begins it anew. What
@@ -92,7 +93,7 @@ void merge_set_lineage(struct shard *shard, uint32_t number, const struct lineag
     merge->lineage_ns = shard->now_ns;
     if (lineage->count == 0)
         merge_base_remove_vnode(&shard->merge.bases, number);
-    vnodes_stir(shard, number);
+    vnodes_mark_active(shard, number);
 }
 
 void merge_forget(struct shard *shard, uint32_t number)
@@ -376,7 +377,7 @@ bool merge_awaits(const struct shard *shard, struct hash128 id)
 
 void merge_loaded(struct shard *shard, uint32_t number, struct hash128 id, int result)
 {
-    const bool lost = copy_unreadable(result);
+    const bool lost = cold_keys_unreadable(result);
     if (!merge_awaits(shard, id) || (result != 0 && result != TG_ENOTFOUND && !lost))
         return; /* it is asked for again */
     shard->stats.merge_fallbacks += lost;
@@ -443,5 +444,5 @@ void merge_watch(struct shard *shard, uint32_t number)
     merge_forget(shard, number);
     for (uint32_t link = 0; link < vnode->link_count; link++)
         if (vnode->links[link].node != 0)
-            stream_mark_again(shard, number, link);
+            stream_watermark_again(shard, number, link);
 }

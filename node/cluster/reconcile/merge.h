@@ -110,6 +110,6 @@ void merge_put_report(struct shard *shard, uint16_t peer, uint32_t vnode,
 void merge_in_base(struct shard *shard, const struct peer_record *record);
 /* A state of the slot was taken from the leader / a mark was, after a complete copy or not. */
 void merge_in_slot(struct shard *shard, uint32_t vnode, struct hash128 id);
-void merge_in_mark(struct shard *shard, uint32_t vnode, bool copied);
+void merge_in_watermark(struct shard *shard, uint32_t vnode, bool copied);
 
 #endif

@@ -1,6 +1,6 @@
 /* merge_base_sent.c - what is remembered for merging travels with the state (M1 of merge.c).
  *
- *   TERM GUARD | SIDE SLOT | SLOT | SIDE SLOT | ... | GUARD MARK
+ *   TERM GUARD | SIDE SLOT | SLOT | SIDE SLOT | ... | GUARD WATERMARK
  *
  * SIDE comes before the slot that it is about, in the same frame; a slot without one has nothing to
  * remember. GUARD comes with the first slot of each frame, so that a branch is noticed before
@@ -144,7 +144,7 @@ static bool lineage_nothing(const struct lineage *lineage)
     return lineage->count == 0 && !lineage->overflowed && !lineage->blind;
 }
 
-void merge_in_mark(struct shard *shard, uint32_t number, bool copied)
+void merge_in_watermark(struct shard *shard, uint32_t number, bool copied)
 {
     struct merge_vnode *merge = &shard->vnodes[number].merge;
     const struct lineage *told = reconcile_lineage_of(shard, number);

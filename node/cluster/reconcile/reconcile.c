@@ -73,8 +73,8 @@ void reconcile_in_lineage(struct shard *shard, uint16_t at, const struct peer_re
     vnode->merge.successor = at;
     vnode->merge.begun = false;
     vnode->merge.successor_ns = shard->now_ns;
-    vnode->whole = false;
-    vnodes_stir(shard, number);
+    vnode->copy_complete = false;
+    vnodes_mark_active(shard, number);
 }
 
 const struct lineage *reconcile_lineage_of(const struct shard *shard, uint32_t number)
@@ -90,7 +90,7 @@ static void begin(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
     vnode->merge.begun = true;
-    vnode->puller = PEER_NONE;
+    vnode->snapshot_to = PEER_NONE;
     table_set_targets(
         shard->table, number,
         (uint8_t)((table_targets(shard->table, number) & TABLE_TARGET_BIT(TABLE_DISK)) |
@@ -106,9 +106,9 @@ void reconcile_tick(struct shard *shard, uint32_t number)
     const struct replica_link *link = &vnode->links[0];
     if (!vnode->merge.begun && shard->now_ns - vnode->merge.successor_ns >= RECONCILE_SETTLE_NS)
         begin(shard, number);
-    else if (vnode->merge.begun && (vnode->marks_due & 1u) == 0 &&
+    else if (vnode->merge.begun && (vnode->watermarks_due & 1u) == 0 &&
              shard->now_ns - link->mark_ns >= RECONCILE_AGAIN_NS)
-        stream_mark_again(shard, number, 0);
+        stream_watermark_again(shard, number, 0);
 }
 
 void reconcile_put_apart(const struct shard *shard, uint32_t number, struct bytes_writer *outbox)
@@ -147,7 +147,7 @@ void reconcile_merged(struct shard *shard, uint16_t at, const struct peer_vnode 
     merge_forget(shard, number);
     shard->stats.handed_over++;
     stream_tell_lack(shard, at, number, effects);
-    vnodes_stir(shard, number);
+    vnodes_mark_active(shard, number);
 }
 
 /* ---- non-members ----------------------------------------------------------------------------- */

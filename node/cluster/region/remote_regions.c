@@ -319,11 +319,11 @@ static int64_t at_least(int64_t least, int64_t value)
 
 /* How long an answer is waited for until another member is asked; the first one takes as long as a
  * connection does. */
-int64_t remote_patience_ns(const struct remote_region *region)
+int64_t remote_timeout_ns(const struct remote_region *region)
 {
     if (region->heard_ns == 0)
         return REMOTE_LOST_NS;
-    return at_least(REMOTE_PATIENCE_NS, 2 * region->rtt_ns);
+    return at_least(REMOTE_TIMEOUT_NS, 2 * region->rtt_ns);
 }
 
 bool remote_lost(const struct shard *shard, uint64_t id)
@@ -458,7 +458,7 @@ void remote_tick(struct shard *shard, struct effects *effects)
         if (region->id == remote->own || region->contact == 0)
             continue;
         const int64_t since_ns = at_least(region->turned_ns, region->unanswered_ns);
-        if (region->unanswered_ns != 0 && shard->now_ns - since_ns >= remote_patience_ns(region)) {
+        if (region->unanswered_ns != 0 && shard->now_ns - since_ns >= remote_timeout_ns(region)) {
             region->turn++;
             choose(shard, region);
             region->next_ping_ns = shard->now_ns;
@@ -467,7 +467,7 @@ void remote_tick(struct shard *shard, struct effects *effects)
             continue;
         remote_await(shard, region);
         region->next_ping_ns =
-            shard->now_ns + (region->heard_ns == 0 ? REMOTE_PATIENCE_NS : REMOTE_PING_NS);
+            shard->now_ns + (region->heard_ns == 0 ? REMOTE_TIMEOUT_NS : REMOTE_PING_NS);
         peer_put_remote_ping(remote_record(shard, region->contact, region->shard, effects),
                              shard->now_ns, 0);
     }

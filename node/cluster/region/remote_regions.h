@@ -28,9 +28,9 @@ enum {
 #define REMOTE_NOWHERE UINT64_MAX         /* a region that is none */
 #define REMOTE_PING_NS INT64_C(500000000) /* while rules of scope global are in force */
 /* So long, at least, an answer is waited for; then the next member is asked. */
-#define REMOTE_PATIENCE_NS INT64_C(100000000)
-#define REMOTE_LOST_NS     INT64_C(400000000) /* at least; then the region is out of reach */
-#define REMOTE_RTT_NS      INT64_C(100000000) /* as long as none was measured */
+#define REMOTE_TIMEOUT_NS INT64_C(100000000)
+#define REMOTE_LOST_NS    INT64_C(400000000) /* at least; then the region is out of reach */
+#define REMOTE_RTT_NS     INT64_C(100000000) /* as long as none was measured */
 /* So long nobody counts a key whose home has changed: until everybody knows, and then until leases
  * of the old home have ended. */
 #define REMOTE_MOVED_NS (INT64_C(2500000000) + LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS)
@@ -122,6 +122,6 @@ struct bytes_writer *remote_record(struct shard *shard, uint64_t node, uint16_t 
 void remote_await(struct shard *shard, struct remote_region *region);
 void remote_hear(struct shard *shard, struct remote_region *region);
 /* How long an answer is waited for until another member is asked. */
-int64_t remote_patience_ns(const struct remote_region *region);
+int64_t remote_timeout_ns(const struct remote_region *region);
 
 #endif

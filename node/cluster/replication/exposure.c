@@ -7,15 +7,16 @@
  *                     held by a replica    now
  *                              |<-- bound -->|
  *
- * Each MARK (stream.c) notes how much was granted when it was put; once it is acknowledged by a
- * replica that confirmed its copy, that replica holds so much. What it held it keeps when a stream
- * begins anew, for slots are only overwritten by later ones; a new process of the replica does not.
+ * Each WATERMARK (stream.c) notes how much was granted when it was put; once it is acknowledged by
+ * a replica that confirmed its copy, that replica holds so much. What it held it keeps when a
+ * stream begins anew, for slots are only overwritten by later ones; a new process of the replica
+ * does not.
  *
  * A leader without any replica in reach (B4) may have been succeeded already on the other side of
  * a split: each side then grants up to one limit a key. Such vnodes are counted as cut off.
  *
- * The lag is measured on samples: the oldest grant that a MARK tells of, until the first replica
- * acknowledges that MARK or a later one.
+ * The lag is measured on samples: the oldest grant that a WATERMARK tells of, until the first
+ * replica acknowledges that WATERMARK or a later one.
  *
  * B1  held <= granted, for each link.
  * B2  A sample is of a vnode that is decided here; it is dropped when that ends.
@@ -55,7 +56,7 @@ void exposure_opened(struct shard *shard, uint32_t number)
     vnode->oldest_ns = 0;
     for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
         vnode->links[link].granted =
-            (struct link_granted){.based = (vnode->equal & 1u << link) != 0 && !vnode->beyond};
+            (struct link_granted){.based = (vnode->equal & 1u << link) != 0 && !vnode->holds_newer};
 }
 
 /* Up to how many of the granted tokens the link's replica knows of. */
@@ -64,7 +65,7 @@ static uint64_t held_by(const struct shard *shard, const struct replica_link *li
     if (!link->confirmed || link->peer == PEER_NONE)
         return link->granted.held;
     const uint64_t acked = live_channel(shard, link->peer)->out_acked;
-    if (link->mark_frame != 0 && link->mark_frame <= acked)
+    if (link->watermark_frame != 0 && link->watermark_frame <= acked)
         return link->granted.mark;
     if (link->sample_frame != 0 && link->sample_frame <= acked)
         return link->granted.sample;
@@ -88,7 +89,7 @@ void exposure_stepped_down(struct shard *shard, uint32_t number)
 
 void exposure_confirmed(struct replica_link *link, uint64_t seq)
 {
-    if (seq == link->mark_seq && link->granted.held < link->granted.mark)
+    if (seq == link->watermark_seq && link->granted.held < link->granted.mark)
         link->granted.held = link->granted.mark;
     else if (seq == link->sample_seq && link->granted.held < link->granted.sample)
         link->granted.held = link->granted.sample;
@@ -134,7 +135,7 @@ static void sample_drop(struct shard *shard, uint32_t index)
     bound->samples[index] = bound->samples[--bound->count];
 }
 
-void exposure_marked(struct shard *shard, uint32_t number, uint32_t link)
+void exposure_watermarked(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct vnode *vnode = &shard->vnodes[number];
     vnode->links[link].granted.mark = vnode->granted;

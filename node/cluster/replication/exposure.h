@@ -39,7 +39,7 @@ void exposure_opened(struct shard *shard, uint32_t vnode);
 /* What the replica is known to hold stays known when its marks are forgotten or overwritten. */
 void exposure_keep(const struct shard *shard, struct replica_link *link);
 /* A new mark was put into the present frame of the link's stream. */
-void exposure_marked(struct shard *shard, uint32_t vnode, uint32_t link);
+void exposure_watermarked(struct shard *shard, uint32_t vnode, uint32_t link);
 /* The replica confirmed its copy up to the mark of that sequence. */
 void exposure_confirmed(struct replica_link *link, uint64_t seq);
 /* This shard decides the vnode no more. */

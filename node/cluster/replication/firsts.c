@@ -363,7 +363,7 @@ void firsts_report(struct shard *shard, uint16_t at_peer, const struct peer_vnod
     const struct peer *peer = shard->peers[at_peer];
     if ((peer->reads & READS_FIRSTS) == 0 || shard->now_ns - peer->met_ns > RETRY_KEEP_NS ||
         term_is_none(&asked->state) || term_compare(&asked->state, &vnode->state) != 0 ||
-        asked->seq != table_vnode_seq(shard->table, asked->vnode) || vnode->beyond)
+        asked->seq != table_vnode_seq(shard->table, asked->vnode) || vnode->holds_newer)
         return;
     uint32_t count = list_due(shard, &all, head_of(shard, asked->vnode, &all), FIRSTS_A_RECORD);
     if (count == 0)
@@ -418,7 +418,7 @@ static void call_void(struct shard *shard, struct first *first)
 }
 
 /* Whether it was given in that term, and later than the state goes, or in another one. */
-static bool is_beyond(const struct first *first, const struct term *state, uint64_t seq)
+static bool is_holding_newer(const struct first *first, const struct term *state, uint64_t seq)
 {
     return first->term != hash_of(state) || (int32_t)(first->seq - (uint32_t)seq) > 0;
 }
@@ -433,7 +433,7 @@ void firsts_opened(struct shard *shard, uint32_t number, const struct term *base
     uint64_t place = firsts->all[number];
     for (struct first *first; (first = at(firsts, place)) != NULL;
          place = next_of(place, first->next)) {
-        if (is_beyond(first, base, base_seq))
+        if (is_holding_newer(first, base, base_seq))
             call_void(shard, first);
         first->term = hash_of(term);
         first->seq = (uint32_t)base_seq;
@@ -450,7 +450,7 @@ void firsts_marked(struct shard *shard, uint32_t number, const struct term *was,
          place = next_of(place, first->next)) {
         if (first->term == hash_of(term))
             continue; /* it came with that state */
-        if (copy || is_beyond(first, was, was_seq))
+        if (copy || is_holding_newer(first, was, was_seq))
             call_void(shard, first);
         first->term = hash_of(term);
         first->seq = (uint32_t)table_vnode_seq(shard->table, number);

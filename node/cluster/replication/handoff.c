@@ -13,7 +13,8 @@
  * sent while that lies at most HANDOFF_BURST_NS ahead.
  *
  * B1  What is in memory when a link begins to copy is sent by its pass, or becomes a change; what
- *     leaves memory meanwhile is on disk, and copy.c, which begins after the pass, finds it there.
+ *     leaves memory meanwhile is on disk, and cold_keys.c, which begins after the pass, finds it
+ *     there.
  * B2  A pass serves only links that are still COPYING to its peer; a restarted one waits for the
  *     next pass.
  * B3  A copy for somebody who recovers is not held up by the rate, nor by a pass to the same peer
@@ -88,7 +89,7 @@ static void end_transfer(struct shard *shard, uint16_t at)
             continue;
         shard->vnodes[number].links[link].phase = LINK_CATCHING;
         table_forgive_missed(shard->table, number, (unsigned)link + 1);
-        copy_restarted(shard, number, (uint32_t)link); /* B1 */
+        cold_keys_restarted(shard, number, (uint32_t)link); /* B1 */
         if (table_vnode_behind(shard->table, number, (unsigned)link + 1))
             table_resume_vnode(shard->table, number, (unsigned)link + 1);
     }
@@ -169,7 +170,7 @@ static bool to_receive(const struct shard *shard, uint32_t number)
     if (vnode->rank == UINT8_MAX)
         return false;
     if (vnode->role == ROLE_REPLICA)
-        return !vnode->whole || term_compare(&vnode->state, &vnode->term) != 0;
+        return !vnode->copy_complete || term_compare(&vnode->state, &vnode->term) != 0;
     return vnode->role == ROLE_RECOVERING;
 }
 
@@ -191,9 +192,9 @@ void handoff_tick(struct shard *shard)
     measure(handoff, shard->now_ns);
     handoff->give = 0;
     handoff->receive = 0;
-    for (uint32_t i = 0; i < shard->stirred.count; i++) { /* what is calm has nothing left */
-        handoff->give += to_give(shard, shard->stirred.list[i]);
-        handoff->receive += to_receive(shard, shard->stirred.list[i]);
+    for (uint32_t i = 0; i < shard->active_vnodes.count; i++) { /* what is calm has nothing left */
+        handoff->give += to_give(shard, shard->active_vnodes.list[i]);
+        handoff->receive += to_receive(shard, shard->active_vnodes.list[i]);
     }
     const uint32_t left = handoff->give + handoff->receive;
     if (left == 0 || handoff->most == 0)

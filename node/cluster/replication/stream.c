@@ -6,7 +6,7 @@
  *
  *   leader                                       replica
  *     TERM v sync | SLOT | SLOT ...        ---->    import
- *     MARK v sync seq                      ---->    (state term, seq) = (term, seq)
+ *     WATERMARK v sync seq                      ---->    (state term, seq) = (term, seq)
  *     CHANGE v sync seq                             the three in one, where a frame has one slot
  *     frame n of stream s                  <----    ACK s n: it came
  *                                          <----    HELD: the mark was taken, if it asked
@@ -23,31 +23,31 @@
  *
  * Complete copies take the bulk channel, so that they delay nothing else:
  *
- *                       a pass has room     the pass ended     clean: MARK
+ *                       a pass has room     the pass ended     clean: WATERMARK
  *   restart ---> WAITING ----------> COPYING ------> CATCHING ----------> ASKED ---> LIVE
  *                changes             changes         changes go  ^        changes    HELD: what was
  *                put off             put off         behind it   |        put off    put off goes
  *                                                                |           |       live from now
  *                                            the replica was silent meanwhile, or is LIVE and was
  *
- * R1  Between TERM and MARK a replica holds parts of a newer state than it claims, never less.
- * R2  A MARK is sent only when nothing of the vnode is dirty for that replica. One that is repeated
- *     states the sequence that was clean when it was first sent.
- * R3  A link is synced iff it is confirmed, and its newest MARK is acknowledged and states the
+ * R1  Between TERM and WATERMARK a replica holds parts of a newer state than it claims, never less.
+ * R2  A WATERMARK is sent only when nothing of the vnode is dirty for that replica. One that is
+ *     repeated states the sequence that was clean when it was first sent.
+ * R3  A link is synced iff it is confirmed, and its newest WATERMARK is acknowledged and states the
  *     vnode's present seq.
- * R4  A replica takes a MARK only if it took all slots of its sync.
- * R5  is in stream_in.c.
+ * R4  A replica takes a WATERMARK only if it took all slots of its sync. R5  is in stream_in.c.
  * R6  What is to go may vanish before it does (a slot that is as good as new): so a link owes a
- *     MARK when changes that were put off go again, whether one is left or not, and soon after the
- *     table has told that one vanished.
+ *     WATERMARK when changes that were put off go again, whether one is left or not, and soon after
+ *     the table has told that one vanished.
  * R7  What left memory for the disk before it went is not dirty any more (I6 of table.h): so a link
- *     that has missed something begins anew before its next MARK, and copy.c sends what is on disk.
+ *     that has missed something begins anew before its next WATERMARK, and cold_keys.c sends what
+ *     is on disk.
  * R8  The first answers to what a slot counts are in its frame, behind it (firsts.h).
  *
  * The order of frames between the two channels never matters:
  *
  * C1  A link goes over to the live channel only when HELD tells that all it sent on the bulk
- *     channel was taken; from the last MARK there until then it sends nothing.
+ *     channel was taken; from the last WATERMARK there until then it sends nothing.
  * C2  A link goes over to the bulk channel under a new sync, or with nothing unacknowledged on the
  *     live one.
  * C3  A replica ignores what arrives late of an older sync (stream_in.c).
@@ -77,7 +77,7 @@ static uint16_t receiver_of(const struct vnode *vnode, uint32_t link)
     if (link != 0)
         return PEER_NONE;
     /* A branch goes to its successor, or a state to one who recovers. */
-    return vnode->merge.begun ? vnode->merge.successor : vnode->puller;
+    return vnode->merge.begun ? vnode->merge.successor : vnode->snapshot_to;
 }
 
 static bool is_branch(const struct vnode *vnode)
@@ -85,9 +85,9 @@ static bool is_branch(const struct vnode *vnode)
     return !deciding(vnode) && vnode->merge.begun;
 }
 
-static bool owes_mark(const struct vnode *vnode, uint32_t link)
+static bool owes_watermark(const struct vnode *vnode, uint32_t link)
 {
-    return (vnode->marks_due & 1u << link) != 0;
+    return (vnode->watermarks_due & 1u << link) != 0;
 }
 
 static enum channel_kind kind_of(const struct replica_link *link)
@@ -137,7 +137,7 @@ bool stream_under_way(const struct shard *shard, uint32_t number, uint32_t link)
     const struct vnode *vnode = &shard->vnodes[number];
     const struct replica_link *state = &vnode->links[link];
     const uint16_t at = receiver_of(vnode, link);
-    return stream_copying(shard, number, link) || owes_mark(vnode, link) ||
+    return stream_copying(shard, number, link) || owes_watermark(vnode, link) ||
            (at != PEER_NONE &&
             state->sent_frame > shard->peers[at]->channels[kind_of(state)].out_acked);
 }
@@ -231,8 +231,8 @@ static bool put_change(struct shard *shard, uint32_t number, uint32_t link, stru
     return true;
 }
 
-/* Has the newest record of the link say what a MARK behind it would, if that is a CHANGE which is
- * still to be sent, and is no complete copy's. */
+/* Has the newest record of the link say what a WATERMARK behind it would, if that is a CHANGE which
+ * is still to be sent, and is no complete copy's. */
 static bool mark_change(struct shard *shard, uint32_t number, uint32_t link, uint64_t seq)
 {
     const struct replica_link *state = &shard->vnodes[number].links[link];
@@ -240,7 +240,7 @@ static bool mark_change(struct shard *shard, uint32_t number, uint32_t link, uin
     if (state->change_at == 0 || state->term_frame != channel->frame || !state->confirmed ||
         !joins(shard, number, link))
         return false;
-    peer_mark_change(&channel->outbox, state->change_at - 1, seq);
+    peer_watermark_change(&channel->outbox, state->change_at - 1, seq);
     return true;
 }
 
@@ -252,22 +252,22 @@ static void end_record(const struct shard *shard, uint32_t number, uint32_t link
     state->sent_frame = shard->peers[receiver_of(vnode, link)]->channels[kind_of(state)].out_seq;
 }
 
-/* Notes that `link` of the vnode owes a MARK. */
-static void owe_mark(struct shard *shard, uint32_t number, uint32_t link)
+/* Notes that `link` of the vnode owes a WATERMARK. */
+static void owe_watermark(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    vnode->marks_due |= (uint8_t)(1u << link);
-    if (vnode->mark_listed)
+    vnode->watermarks_due |= (uint8_t)(1u << link);
+    if (vnode->watermark_listed)
         return;
-    vnode->mark_listed = true;
-    shard->marks.list[shard->marks.count++] = number;
+    vnode->watermark_listed = true;
+    shard->watermarks.list[shard->watermarks.count++] = number;
 }
 
-void stream_owe_marks(struct shard *shard, uint32_t number)
+void stream_owe_watermarks(struct shard *shard, uint32_t number)
 {
     for (uint32_t link = 0; link < shard->vnodes[number].link_count; link++)
         if (receiver_of(&shard->vnodes[number], link) != PEER_NONE)
-            owe_mark(shard, number, link);
+            owe_watermark(shard, number, link);
 }
 
 void stream_put_state(struct shard *shard, uint32_t number, uint32_t link, struct hash128 id,
@@ -286,7 +286,7 @@ void stream_put_state(struct shard *shard, uint32_t number, uint32_t link, struc
     }
     firsts_put(shard, number, link, &channel_of(shard, number, link)->outbox); /* R8 */
     end_record(shard, number, link);
-    owe_mark(shard, number, link);
+    owe_watermark(shard, number, link);
     shard->stats.slots_replicated++;
 }
 
@@ -363,14 +363,14 @@ static void take_sample(const struct shard *shard, struct replica_link *link, ui
 {
     const uint64_t acked = shard->peers[at]->channels[kind_of(link)].out_acked;
     exposure_keep(shard, link);
-    if (link->mark_frame != 0 && link->mark_frame <= acked)
-        link->held_seq = link->mark_seq;
+    if (link->watermark_frame != 0 && link->watermark_frame <= acked)
+        link->held_seq = link->watermark_seq;
     else if (link->sample_frame != 0 && link->sample_frame <= acked)
         link->held_seq = link->sample_seq;
     else if (link->sample_frame != 0)
         return;
-    link->sample_frame = link->mark_frame <= acked ? 0 : link->mark_frame;
-    link->sample_seq = link->mark_seq;
+    link->sample_frame = link->watermark_frame <= acked ? 0 : link->watermark_frame;
+    link->sample_seq = link->watermark_seq;
     link->granted.sample = link->granted.mark;
 }
 
@@ -385,8 +385,8 @@ static void mark_quorum(const struct shard *shard, struct peer_vnode *entry)
         entry->flags |= ENTRY_SETTLED;
 }
 
-static void put_mark_record(struct shard *shard, uint32_t number, uint32_t link, uint64_t seq,
-                            struct effects *effects)
+static void put_watermark_record(struct shard *shard, uint32_t number, uint32_t link, uint64_t seq,
+                                 struct effects *effects)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     const struct replica_link *state = &vnode->links[link];
@@ -406,29 +406,30 @@ static void put_mark_record(struct shard *shard, uint32_t number, uint32_t link,
     else if (!is_branch(vnode))
         merge_put_lineage(shard, number, outbox);
     firsts_put(shard, number, link, outbox); /* R8: of what left no slot */
-    peer_put_vnode(outbox, is_branch(vnode) ? PEER_DIVERGED_END : PEER_MARK, &entry);
+    peer_put_vnode(outbox, is_branch(vnode) ? PEER_DIVERGED_END : PEER_WATERMARK, &entry);
 }
 
-static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
+static void put_watermark(struct shard *shard, uint32_t number, uint32_t link,
+                          struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct replica_link *state = &vnode->links[link];
     const bool again = state->phase == LINK_ASKED;
-    const uint64_t seq = again ? state->mark_seq : table_vnode_seq(shard->table, number);
+    const uint64_t seq = again ? state->watermark_seq : table_vnode_seq(shard->table, number);
     if (!mark_change(shard, number, link, seq)) {
-        put_mark_record(shard, number, link, seq, effects);
+        put_watermark_record(shard, number, link, seq, effects);
         state->change_at = 0;
     }
     take_sample(shard, state, receiver_of(vnode, link));
     end_record(shard, number, link);
-    vnode->marks_due &= (uint8_t) ~(1u << link);
+    vnode->watermarks_due &= (uint8_t) ~(1u << link);
     state->mark_ns = shard->now_ns;
-    state->mark_seq = seq;
-    state->mark_frame = state->sent_frame;
+    state->watermark_seq = seq;
+    state->watermark_frame = state->sent_frame;
     if (state->phase == LINK_CATCHING && deciding(vnode))
         state->phase = LINK_ASKED; /* C1 */
     if (deciding(vnode) && !again)
-        exposure_marked(shard, number, link);
+        exposure_watermarked(shard, number, link);
 }
 
 /* Lets what was put off for want of room go on, where there is room again. */
@@ -448,7 +449,7 @@ static void resume_links(struct shard *shard, const struct effects *effects)
                 table_vnode_behind(shard->table, number, target_of(link)) &&
                 stream_has_room(shard, number, link, effects)) {
                 table_resume_vnode(shard->table, number, target_of(link));
-                owe_mark(shard, number, link); /* R6 */
+                owe_watermark(shard, number, link); /* R6 */
             }
     }
 }
@@ -462,17 +463,17 @@ static void find_missed(struct shard *shard)
         for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
             if (table_vnode_missed(shard->table, number, target_of(link)) &&
                 receiver_of(&shard->vnodes[number], link) != PEER_NONE)
-                owe_mark(shard, number, link);
+                owe_watermark(shard, number, link);
 }
 
 /* Puts the mark of one link if it can be put; true if the link still owes it. */
-static bool put_mark_of(struct shard *shard, uint32_t number, uint32_t link,
-                        struct effects *effects)
+static bool put_watermark_of(struct shard *shard, uint32_t number, uint32_t link,
+                             struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     const struct replica_link *state = &vnode->links[link];
     if (receiver_of(vnode, link) == PEER_NONE) {
-        vnode->marks_due &= (uint8_t) ~(1u << link);
+        vnode->watermarks_due &= (uint8_t) ~(1u << link);
         return false;
     }
     if (!stream_copying(shard, number, link) && stream_hears(shard, number, link) &&
@@ -483,25 +484,25 @@ static bool put_mark_of(struct shard *shard, uint32_t number, uint32_t link,
     if (stream_copying(shard, number, link) || !stream_has_room(shard, number, link, effects) ||
         (state->phase != LINK_ASKED && !drained(shard, number, link)))
         return true;
-    put_mark(shard, number, link, effects);
+    put_watermark(shard, number, link, effects);
     return false;
 }
 
 static void put_marks(struct shard *shard, struct effects *effects)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < shard->marks.count; i++) {
-        const uint32_t number = shard->marks.list[i];
+    for (uint32_t i = 0; i < shard->watermarks.count; i++) {
+        const uint32_t number = shard->watermarks.list[i];
         struct vnode *vnode = &shard->vnodes[number];
         bool owes = false;
-        for (uint32_t link = 0; vnode->marks_due >> link != 0; link++)
-            if (owes_mark(vnode, link) && put_mark_of(shard, number, link, effects))
+        for (uint32_t link = 0; vnode->watermarks_due >> link != 0; link++)
+            if (owes_watermark(vnode, link) && put_watermark_of(shard, number, link, effects))
                 owes = true;
-        vnode->mark_listed = owes;
+        vnode->watermark_listed = owes;
         if (owes)
-            shard->marks.list[kept++] = number;
+            shard->watermarks.list[kept++] = number;
     }
-    shard->marks.count = kept;
+    shard->watermarks.count = kept;
 }
 
 /* Asks memory for what sending the slot reads and writes of its vnode. */
@@ -599,7 +600,7 @@ bool stream_drain(struct shard *shard, uint32_t number, uint32_t link, struct ef
     send_link(shard, link, effects);
     if (!stream_has_room(shard, number, link, effects) || !drained(shard, number, link))
         return false;
-    put_mark(shard, number, link, effects);
+    put_watermark(shard, number, link, effects);
     return true;
 }
 
@@ -614,17 +615,17 @@ static void rename_link(struct shard *shard, uint32_t number, uint32_t link, enu
     state->confirmed = false;
     state->term_frame = 0;
     state->sent_frame = 0;
-    state->mark_frame = 0;
+    state->watermark_frame = 0;
     state->sample_frame = 0;
     state->held_seq = 0;
     state->sync = new_sync(shard);
     state->copy = false;
     state->begun = false;
-    vnodes_stir(shard, number);
-    owe_mark(shard, number, link);
+    vnodes_mark_active(shard, number);
+    owe_watermark(shard, number, link);
 }
 
-void stream_owe_mark(struct shard *shard, uint32_t number, uint32_t link)
+void stream_owe_watermark(struct shard *shard, uint32_t number, uint32_t link)
 {
     rename_link(shard, number, link, LINK_LIVE);
     /* One that has started since may hold the state, which is on its disk, and no answers. */
@@ -641,13 +642,13 @@ void stream_restart_link(struct shard *shard, uint32_t number, uint32_t link)
     rename_link(shard, number, link, LINK_WAITING);
     firsts_restart(shard, number, link);
     table_forgive_missed(shard->table, number, target_of(link));
-    copy_restarted(shard, number, link);
+    cold_keys_restarted(shard, number, link);
     shard->vnodes[number].links[link].copy = true;
 }
 
-void stream_mark_again(struct shard *shard, uint32_t number, uint32_t link)
+void stream_watermark_again(struct shard *shard, uint32_t number, uint32_t link)
 {
-    owe_mark(shard, number, link);
+    owe_watermark(shard, number, link);
 }
 
 void stream_unconfirm(struct shard *shard, uint32_t number, uint32_t link)
@@ -657,16 +658,16 @@ void stream_unconfirm(struct shard *shard, uint32_t number, uint32_t link)
     state->confirmed = false;
     if (state->phase == LINK_LIVE || state->phase == LINK_ASKED)
         state->phase = LINK_CATCHING; /* C2: what was unacknowledged was restarted already */
-    vnodes_stir(shard, number);
+    vnodes_mark_active(shard, number);
 }
 
 /* Frame numbers of a stream that ends mean nothing in the next; what they proved stays. */
 static void forget_frames(struct replica_link *link, uint64_t acked)
 {
-    if (link->mark_frame != 0 && link->mark_frame <= acked)
-        link->held_seq = link->mark_seq;
+    if (link->watermark_frame != 0 && link->watermark_frame <= acked)
+        link->held_seq = link->watermark_seq;
     link->sent_frame = 0;
-    link->mark_frame = 0;
+    link->watermark_frame = 0;
     link->sample_frame = 0;
 }
 
@@ -695,9 +696,9 @@ bool stream_synced(const struct shard *shard, uint32_t number, uint32_t link)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     const struct replica_link *state = &vnode->links[link];
-    return state->confirmed && !owes_mark(vnode, link) && state->peer != PEER_NONE &&
-           state->mark_frame <= shard->peers[state->peer]->channels[CHANNEL_LIVE].out_acked &&
-           state->mark_seq == table_vnode_seq(shard->table, number);
+    return state->confirmed && !owes_watermark(vnode, link) && state->peer != PEER_NONE &&
+           state->watermark_frame <= shard->peers[state->peer]->channels[CHANNEL_LIVE].out_acked &&
+           state->watermark_seq == table_vnode_seq(shard->table, number);
 }
 
 static int link_to(const struct vnode *vnode, uint16_t at)
@@ -720,13 +721,13 @@ void stream_held(struct shard *shard, uint16_t at, const struct peer_vnode *entr
     exposure_confirmed(&vnode->links[link], entry->seq);
     shard->lessor.due = true;
     struct replica_link *state = &vnode->links[link];
-    if (state->phase == LINK_ASKED && entry->seq >= state->mark_seq) { /* C1 */
+    if (state->phase == LINK_ASKED && entry->seq >= state->watermark_seq) { /* C1 */
         state->phase = LINK_LIVE;
         forget_frames(state, 0);
         if (table_vnode_behind(shard->table, entry->vnode, target_of((uint32_t)link)))
             table_resume_vnode(shard->table, entry->vnode, target_of((uint32_t)link));
-        if (state->mark_seq != table_vnode_seq(shard->table, entry->vnode))
-            owe_mark(shard, entry->vnode, (uint32_t)link); /* R6 */
+        if (state->watermark_seq != table_vnode_seq(shard->table, entry->vnode))
+            owe_watermark(shard, entry->vnode, (uint32_t)link); /* R6 */
     }
     if (state->phase != LINK_LIVE)
         return; /* of an earlier mark: more was sent since */
@@ -751,10 +752,10 @@ void stream_ask_again(struct shard *shard, uint32_t number, const struct effects
     struct vnode *vnode = &shard->vnodes[number];
     for (uint32_t link = 0; link < vnode->link_count; link++) {
         const struct replica_link *state = &vnode->links[link];
-        if (!state->confirmed && !owes_mark(vnode, link) && state->peer != PEER_NONE &&
+        if (!state->confirmed && !owes_watermark(vnode, link) && state->peer != PEER_NONE &&
             shard->now_ns - state->mark_ns > SHARD_RESYNC_NS &&
             stream_has_room(shard, number, link, effects))
-            owe_mark(shard, number, link);
+            owe_watermark(shard, number, link);
     }
 }
 
@@ -764,8 +765,8 @@ uint64_t stream_held_seq(const struct shard *shard, uint32_t number, uint32_t li
     if (!state->confirmed || state->peer == PEER_NONE)
         return 0;
     const uint64_t acked = shard->peers[state->peer]->channels[CHANNEL_LIVE].out_acked;
-    if (state->mark_frame != 0 && state->mark_frame <= acked)
-        return state->mark_seq;
+    if (state->watermark_frame != 0 && state->watermark_frame <= acked)
+        return state->watermark_seq;
     if (state->sample_frame != 0 && state->sample_frame <= acked)
         return state->sample_seq;
     return state->held_seq;
@@ -776,7 +777,7 @@ static void send_soon(struct shard *shard, const struct channel *channel)
 {
     const bool quorum = shard->vnode_end > shard->options.vnodes;
     shard->resume_due = shard->resume_due || channel->out_deferred;
-    shard->quorum.due = shard->quorum.due || (quorum && shard->marks.count > 0);
+    shard->quorum.due = shard->quorum.due || (quorum && shard->watermarks.count > 0);
 }
 
 void stream_acked(struct shard *shard, uint16_t at, const struct peer_record *record)
@@ -804,7 +805,7 @@ static void mark_vanished(struct shard *shard)
         for (uint32_t link = 0; vanished != 0 && link < SHARD_REPLICAS_OTHER; link++)
             if ((vanished & TABLE_TARGET_BIT(target_of(link))) != 0 &&
                 receiver_of(&shard->vnodes[number], link) != PEER_NONE)
-                owe_mark(shard, number, link);
+                owe_watermark(shard, number, link);
     }
 }
 

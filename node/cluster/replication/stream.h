@@ -23,9 +23,9 @@ void stream_send(struct shard *shard, struct effects *effects);
 /* Lets a link start over: everything of the vnode goes to it again, as a bulk copy. */
 void stream_restart_link(struct shard *shard, uint32_t vnode, uint32_t link);
 /* All links of a vnode of the plane of quorum are to be told its present seq. */
-void stream_owe_marks(struct shard *shard, uint32_t vnode);
+void stream_owe_watermarks(struct shard *shard, uint32_t vnode);
 /* Lets a link confirm a new term without sending slots: it holds the same state already. */
-void stream_owe_mark(struct shard *shard, uint32_t vnode, uint32_t link);
+void stream_owe_watermark(struct shard *shard, uint32_t vnode, uint32_t link);
 /* The link's replica fell silent: what it held is not believed until it says so again. */
 void stream_unconfirm(struct shard *shard, uint32_t vnode, uint32_t link);
 /* Begins one of the streams to `peer` anew and marks what may have been lost. */
@@ -39,15 +39,15 @@ void stream_held(struct shard *shard, uint16_t peer, const struct peer_vnode *en
                  struct effects *effects);
 void stream_lacks(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 /* Puts the mark again, with the same name. */
-void stream_mark_again(struct shard *shard, uint32_t vnode, uint32_t link);
+void stream_watermark_again(struct shard *shard, uint32_t vnode, uint32_t link);
 /* Asks again for what was not confirmed in time. */
 void stream_ask_again(struct shard *shard, uint32_t vnode, const struct effects *effects);
 /* Up to which sequence the replica is known to hold everything. */
 uint64_t stream_held_seq(const struct shard *shard, uint32_t vnode, uint32_t link);
 void stream_tick(struct shard *shard);
 
-/* For copy.c and handoff.c: to whom slots of `vnode` go at that position (PEER_NONE: to nobody),
- * whether it is there, has room, and whether slots of memory are still to be sent. */
+/* For cold_keys.c and handoff.c: to whom slots of `vnode` go at that position (PEER_NONE: to
+ * nobody), whether it is there, has room, and whether slots of memory are still to be sent. */
 uint16_t stream_receiver(const struct shard *shard, uint32_t vnode, uint32_t link);
 bool stream_hears(const struct shard *shard, uint32_t vnode, uint32_t link);
 bool stream_has_room(const struct shard *shard, uint32_t vnode, uint32_t link,
@@ -93,8 +93,8 @@ void stream_in_change(struct shard *shard, uint16_t peer, const struct peer_chan
 /* Answers to what its slots count, or what is held already (firsts.h). */
 void stream_in_firsts(struct shard *shard, uint16_t peer, bool accept,
                       const struct peer_firsts *told);
-void stream_in_mark(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
-                    struct effects *effects);
+void stream_in_watermark(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                         struct effects *effects);
 /* The copy that is arriving, if there is one, does not go on. */
 void stream_in_broken(struct shard *shard, uint32_t vnode);
 /* Tells the leader that the mark of `sync` was taken, and how far this replica is. */

@@ -69,9 +69,9 @@ static void end_copy(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
     if (vnode->in_copy)
-        vnode->leftover = table_copy_end(shard->table, number) != 0;
-    if (vnode->leftover)
-        vnodes_stir(shard, number); /* another one is to be asked for */
+        vnode->has_stale_slots = table_copy_end(shard->table, number) != 0;
+    if (vnode->has_stale_slots)
+        vnodes_mark_active(shard, number); /* another one is to be asked for */
     vnode->in_copy = false;
 }
 
@@ -84,12 +84,12 @@ static void put_stale(struct shard *shard, uint16_t at, uint32_t number, struct 
 
 /* Whom the vnode is followed for is there: nobody else needs what is held here to decide it. Else
  * the one who pulled it would be streamed every change, for ever. */
-static void end_pull(struct shard *shard, uint32_t number)
+static void end_catch_up(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    if (vnode->role != ROLE_REPLICA || vnode->puller == PEER_NONE)
+    if (vnode->role != ROLE_REPLICA || vnode->snapshot_to == PEER_NONE)
         return;
-    vnode->puller = PEER_NONE;
+    vnode->snapshot_to = PEER_NONE;
     if (!vnode->merge.begun)
         table_set_targets(shard->table, number, vnodes_disk_mask(shard));
 }
@@ -100,23 +100,23 @@ static bool follows(const struct shard *shard, uint16_t at, uint32_t number)
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->role == ROLE_REPLICA)
         return vnode->hint == at && !reconcile_busy(vnode);
-    return vnode->role == ROLE_RECOVERING && vnode->pulling && vnode->best == at;
+    return vnode->role == ROLE_RECOVERING && vnode->catching_up && vnode->best == at;
 }
 
 /* What the copy of a TERM record is to the one that is taken now. */
-enum copy_order { COPY_LATE, COPY_SAME, COPY_NEXT };
+enum cold_keys_order { COLD_KEYS_LATE, COLD_KEYS_SAME, COLD_KEYS_NEXT };
 
-static enum copy_order order_of(const struct vnode *vnode, uint16_t at, const struct term *term,
-                                uint32_t sync)
+static enum cold_keys_order order_of(const struct vnode *vnode, uint16_t at,
+                                     const struct term *term, uint32_t sync)
 {
     if (vnode->in_from != at)
-        return COPY_NEXT;
+        return COLD_KEYS_NEXT;
     const int order = term_compare(term, &vnode->in_term);
     if (order != 0)
-        return order < 0 ? COPY_LATE : COPY_NEXT;
+        return order < 0 ? COLD_KEYS_LATE : COLD_KEYS_NEXT;
     if (sync == vnode->in_sync)
-        return COPY_SAME;
-    return (int32_t)(sync - vnode->in_sync) > 0 ? COPY_NEXT : COPY_LATE;
+        return COLD_KEYS_SAME;
+    return (int32_t)(sync - vnode->in_sync) > 0 ? COLD_KEYS_NEXT : COLD_KEYS_LATE;
 }
 
 /* Whether it is of the copy that this replica takes, in the newest term: most are, and there is
@@ -147,32 +147,32 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_written 
     const bool outdated =
         vnodes_quorum(shard, number) && followed &&
         term_compare(term, vnode->role == ROLE_REPLICA ? &vnode->term : &vnode->best_state) != 0;
-    const enum copy_order order = order_of(vnode, at, term, written->sync);
+    const enum cold_keys_order order = order_of(vnode, at, term, written->sync);
     /* What a leader sent in an earlier term may come behind its opening of the newest. */
     const bool earlier = vnode->role == ROLE_REPLICA && term_compare(term, &vnode->term) < 0;
-    vnode->in_late = order == COPY_LATE || (followed && earlier);
+    vnode->in_late = order == COLD_KEYS_LATE || (followed && earlier);
     if (outdated) {
         vnode->in_late = true;
     } else if (vnode->role != ROLE_ABSENT && term_compare(term, &vnode->term) < 0 && !followed) {
         put_stale(shard, at, number, effects);
         vnode->in_late = true;
-    } else if (order == COPY_NEXT && !followed && vnode->in_from != PEER_NONE &&
+    } else if (order == COLD_KEYS_NEXT && !followed && vnode->in_from != PEER_NONE &&
                follows(shard, vnode->in_from, number)) {
         vnode->in_late = true; /* the copy of the one it follows goes on */
-    } else if (order == COPY_NEXT && !vnode->in_late) {
+    } else if (order == COLD_KEYS_NEXT && !vnode->in_late) {
         vnode->in_from = at;
         vnode->in_term = *term;
         vnode->in_sync = written->sync;
         /* R4: of one that is not seen from its beginning, a part was passed over; and what is
          * pulled is a complete copy or nothing. */
-        vnode->whole =
+        vnode->copy_complete =
             followed && written->begins && (vnode->role == ROLE_REPLICA || written->copy);
         stream_in_broken(shard, number);
-        if (vnode->whole && written->copy) {
+        if (vnode->copy_complete && written->copy) {
             table_copy_begin(shard->table, number);
             vnode->in_copy = true;
         }
-        vnodes_stir(shard, number);
+        vnodes_mark_active(shard, number);
     }
 }
 
@@ -182,13 +182,13 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_slot *sl
     if (vnode->in_late)
         return; /* C3: what it would overwrite may be newer */
     if (!follows(shard, at, slot->vnode)) {
-        vnode->whole = false; /* R4 */
-        vnodes_stir(shard, slot->vnode);
+        vnode->copy_complete = false; /* R4 */
+        vnodes_mark_active(shard, slot->vnode);
         return;
     }
-    if (!vnode->whole)
+    if (!vnode->copy_complete)
         return; /* no mark of it will be taken: what is held stays what it is (B1 of reconcile.c) */
-    vnode->beyond = true;
+    vnode->holds_newer = true;
     const int result =
         table_import(shard->table, slot->vnode, slot->id, slot->state, slot->len, shard->now_ns, 0);
     if (vnode->role == ROLE_RECOVERING)
@@ -198,8 +198,8 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_slot *sl
     if (result == TG_ECORRUPT || result == TG_EVERSION)
         shard->stats.bad_frames++;
     if (result != 0) {
-        vnode->whole = false; /* R4: what had no room is not held */
-        vnodes_stir(shard, slot->vnode);
+        vnode->copy_complete = false; /* R4: what had no room is not held */
+        vnodes_mark_active(shard, slot->vnode);
     } else if (!vnodes_quorum(shard, slot->vnode)) {
         merge_in_slot(shard, slot->vnode, slot->id);
     }
@@ -208,9 +208,9 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_slot *sl
 void stream_in_firsts(struct shard *shard, uint16_t at, bool accept, const struct peer_firsts *told)
 {
     const struct vnode *vnode = &shard->vnodes[told->vnode];
-    if (accept && !vnode->in_late && vnode->whole && follows(shard, at, told->vnode))
+    if (accept && !vnode->in_late && vnode->copy_complete && follows(shard, at, told->vnode))
         firsts_take(shard, told->vnode, told, &vnode->in_term, false);
-    else if (vnode->role == ROLE_RECOVERING && !vnode->pulling)
+    else if (vnode->role == ROLE_RECOVERING && !vnode->catching_up)
         firsts_take(shard, told->vnode, told, &vnode->state, true);
 }
 
@@ -240,14 +240,14 @@ void stream_tell_lack(struct shard *shard, uint16_t at, uint32_t number, struct 
 
 /* R6: whether the mark claims less than the state that is pulled: it is of a copy that its sender
  * began when it still decided, and that was long under way. */
-static bool below_pulled(const struct vnode *vnode, const struct peer_vnode *entry)
+static bool below_caught_up(const struct vnode *vnode, const struct peer_vnode *entry)
 {
     const int order = term_compare(&entry->state, &vnode->best_state);
     return order < 0 || (order == 0 && entry->seq < vnode->best_seq);
 }
 
-void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
-                    struct effects *effects)
+void stream_in_watermark(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                         struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     if (!vnodes_mine(shard, entry->vnode) || vnode->in_late)
@@ -259,18 +259,18 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
     const bool given_up = vnode->role == ROLE_RECOVERING && !followed && present;
     if (!given_up && (!followed || (vnode->role == ROLE_REPLICA && !present)))
         return;
-    if (vnode->role == ROLE_RECOVERING && !given_up && below_pulled(vnode, entry)) {
-        if (++vnode->pulls_short == VNODES_PULLS_SHORT_MAX)
+    if (vnode->role == ROLE_RECOVERING && !given_up && below_caught_up(vnode, entry)) {
+        if (++vnode->short_snapshots == VNODES_SHORT_SNAPSHOTS_MAX)
             vnodes_recover(shard, entry->vnode, vnode->fresh, effects);
         return; /* the one that was asked for comes behind it, or is asked for again */
     }
-    if (!given_up && shard->now_ns < shard->full_until_ns && !vnode->whole)
-        return;                                                       /* R7 */
-    if (given_up || !vnode->whole || vnode->in_sync != entry->sync) { /* R4 */
+    if (!given_up && shard->now_ns < shard->full_until_ns && !vnode->copy_complete)
+        return;                                                               /* R7 */
+    if (given_up || !vnode->copy_complete || vnode->in_sync != entry->sync) { /* R4 */
         put_sync(shard, at, PEER_LACK, entry->vnode, entry->sync, effects);
         return;
     }
-    end_pull(shard, entry->vnode);
+    end_catch_up(shard, entry->vnode);
     /* One that was repeated may come behind newer ones of the other channel. */
     const bool behind = term_compare(&entry->state, &vnode->state) == 0 &&
                         entry->seq < table_vnode_seq(shard->table, entry->vnode);
@@ -281,17 +281,17 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
         table_set_vnode_seq(shard->table, entry->vnode, entry->seq);
         if (vnodes_quorum(shard, entry->vnode) && term_compare(&was, &entry->state) != 0)
             firsts_marked(shard, entry->vnode, &was, was_seq, &entry->state, vnode->in_copy);
-        vnode->beyond = false;
+        vnode->holds_newer = false;
         if (!vnodes_quorum(shard, entry->vnode))
-            merge_in_mark(shard, entry->vnode, vnode->in_copy);
+            merge_in_watermark(shard, entry->vnode, vnode->in_copy);
         end_copy(shard, entry->vnode);
     }
     if (vnodes_quorum(shard, entry->vnode))
-        quorum_marked(shard, at, entry, effects);
+        quorum_watermarked(shard, at, entry, effects);
     else if (entry->asks)
         put_sync(shard, at, PEER_HELD, entry->vnode, entry->sync, effects);
     if (vnode->role == ROLE_RECOVERING)
-        vnodes_pulled(shard, entry->vnode, effects);
+        vnodes_caught_up(shard, entry->vnode, effects);
 }
 
 void stream_in_change(struct shard *shard, uint16_t at, const struct peer_change *change,
@@ -311,5 +311,5 @@ void stream_in_change(struct shard *shard, uint16_t at, const struct peer_change
         .seq = change->seq,
         .sync = written.sync,
     };
-    stream_in_mark(shard, at, &entry, effects);
+    stream_in_watermark(shard, at, &entry, effects);
 }

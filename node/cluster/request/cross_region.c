@@ -79,7 +79,7 @@ void cross_region_send(struct shard *shard, uint32_t index, struct effects *effe
     }
     check->status = PENDING_REMOTE;
     check->sent_ns = shard->now_ns;
-    check->retry_ns = shard->now_ns + remote_patience_ns(region);
+    check->retry_ns = shard->now_ns + remote_timeout_ns(region);
     check->forward.ticket = pending_ticket(shard, index);
     peer_put_remote_ask(remote_record(shard, region->contact, region->shard, effects),
                         &check->forward);

@@ -627,8 +627,8 @@ static void note_news(struct shard *shard, uint32_t at)
     if (request->news)
         return;
     request->news = true;
-    request->next_news = shard->news;
-    shard->news = at;
+    request->next_ready = shard->ready;
+    shard->ready = at;
 }
 
 void requests_pending_done(struct shard *shard, uint32_t index, uint64_t node,
@@ -656,12 +656,12 @@ void requests_pending_done(struct shard *shard, uint32_t index, uint64_t node,
     release(shard, at);
 }
 
-void requests_tell(struct shard *shard, struct effects *effects)
+void requests_send_ready(struct shard *shard, struct effects *effects)
 {
-    while (shard->news != POOL_NONE && effects_fit(effects, WIRE_MESSAGE_MAX)) {
-        const uint32_t at = shard->news;
+    while (shard->ready != POOL_NONE && effects_fit(effects, WIRE_MESSAGE_MAX)) {
+        const uint32_t at = shard->ready;
         struct request *request = pool_at(&shard->requests, at);
-        shard->news = request->next_news;
+        shard->ready = request->next_ready;
         request->news = false;
         reply(shard, request->connection, request->session, request->seq, at, request->count,
               effects);

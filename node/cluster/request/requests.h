@@ -73,12 +73,12 @@ struct request {
     uint64_t session;
     uint64_t seq;
     uint32_t count;
-    uint32_t pending;   /* parts not yet answered */
-    uint32_t next_news; /* news: the next one in shard.news */
-    bool partly;        /* what is decided is answered before all is */
-    bool news;          /* partly: some item was decided that no answer has told yet */
-    uint32_t policy;    /* index into policies */
-    uint32_t explained; /* its block, or POOL_NONE */
+    uint32_t pending;    /* parts not yet answered */
+    uint32_t next_ready; /* news: the next one in shard.news */
+    bool partly;         /* what is decided is answered before all is */
+    bool news;           /* partly: some item was decided that no answer has told yet */
+    uint32_t policy;     /* index into policies */
+    uint32_t explained;  /* its block, or POOL_NONE */
     int64_t deadline_ns;
     uint32_t blocks[WIRE_CHECKS_MAX / SHARD_ROW_BLOCK];
 };
@@ -138,7 +138,7 @@ void requests_row_done(struct shard *shard, struct row *row, const struct policy
 /* The rule, which is on trial, would have denied the item of this row. */
 void requests_shadow(struct row *row, const struct policy_rule *rule);
 /* Answers what has been decided of messages that are answered in parts; at the end of events. */
-void requests_tell(struct shard *shard, struct effects *effects);
+void requests_send_ready(struct shard *shard, struct effects *effects);
 /* A part of item `item` of the message at hand has to wait: its part, POOL_NONE without room. */
 uint32_t requests_new_pending(struct shard *shard, uint16_t item, const struct policy_rule *rule,
                               const struct forward *forward);

@@ -53,8 +53,8 @@ static int take_memory(struct shard *shard)
     const size_t vnodes = 2 * (size_t)options->vnodes; /* of both planes */
     shard->vnodes_block = alloc_get(allocator, vnodes_bytes(shard));
     shard->vnodes = prefetch_line_of(shard->vnodes_block);
-    shard->marks.list = alloc_array(allocator, vnodes, sizeof *shard->marks.list);
-    shard->stirred.list = alloc_array(allocator, vnodes, sizeof *shard->stirred.list);
+    shard->watermarks.list = alloc_array(allocator, vnodes, sizeof *shard->watermarks.list);
+    shard->active_vnodes.list = alloc_array(allocator, vnodes, sizeof *shard->active_vnodes.list);
     shard->quorum.states = alloc_array(allocator, options->vnodes, sizeof *shard->quorum.states);
     shard->journaling.list =
         alloc_array(allocator, options->vnodes, sizeof *shard->journaling.list);
@@ -62,11 +62,11 @@ static int take_memory(struct shard *shard)
         alloc_array(allocator, options->vnodes, sizeof *shard->journaling.batch);
     shard->journaling.slots =
         alloc_array(allocator, SHARD_JOURNAL_SLOTS, sizeof *shard->journaling.slots);
-    shard->copy.ids = alloc_array(allocator, COPY_IDS_MAX, sizeof *shard->copy.ids);
-    if (shard->vnodes_block == NULL || shard->marks.list == NULL || shard->stirred.list == NULL ||
-        shard->quorum.states == NULL || shard->journaling.list == NULL ||
-        shard->journaling.batch == NULL || shard->journaling.slots == NULL ||
-        shard->copy.ids == NULL)
+    shard->cold_keys.ids = alloc_array(allocator, COLD_KEYS_IDS_MAX, sizeof *shard->cold_keys.ids);
+    if (shard->vnodes_block == NULL || shard->watermarks.list == NULL ||
+        shard->active_vnodes.list == NULL || shard->quorum.states == NULL ||
+        shard->journaling.list == NULL || shard->journaling.batch == NULL ||
+        shard->journaling.slots == NULL || shard->cold_keys.ids == NULL)
         return TG_ENOMEM;
     int error = table_new_journaled(&shard->table, allocator, options->memory_bytes,
                                     2 * options->vnodes, options->vnodes);
@@ -115,14 +115,14 @@ static void init_vnodes(struct shard *shard)
     for (uint32_t number = 0; number < 2 * vnodes; number++) {
         shard->vnodes[number].hint = PEER_NONE;
         shard->vnodes[number].best = PEER_NONE;
-        shard->vnodes[number].puller = PEER_NONE;
+        shard->vnodes[number].snapshot_to = PEER_NONE;
         shard->vnodes[number].merge.successor = PEER_NONE;
         shard->vnodes[number].in_from = PEER_NONE;
         shard->vnodes[number].rank = UINT8_MAX;
         if (number < vnodes && vnodes_mine(shard, number)) {
             shard->roles[ROLE_ABSENT]++;
             shard->unarrived++;
-            vnodes_stir(shard, number);
+            vnodes_mark_active(shard, number);
         }
         if (number >= vnodes)
             quorum_init(&shard->quorum.states[number - vnodes]);
@@ -148,13 +148,13 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     shard->options = *options;
     shard->now_ns = now_ns;
     shard->started_ns = now_ns;
-    shard->floor_ns = now_ns;
+    shard->silence_epoch_ns = now_ns;
     shard->writeback.next_ns = now_ns + options->flush_ns;
     shard->keepalive.next_silence_ns = INT64_MAX;
     shard->message.request = POOL_NONE;
     shard->message.explained = POOL_NONE;
-    shard->news = POOL_NONE;
-    shard->refresh.cursor = options->shard;
+    shard->ready = POOL_NONE;
+    shard->filter_rebuild.cursor = options->shard;
     shard->sync = (uint32_t)hash_mix64(options->node_id ^ options->boot << 8 ^ options->shard);
     shard->generation = (uint32_t)(hash_mix64(options->boot ^ options->node_id) >> 32); /* P1 */
     shard->policies[0].policy = policy_empty();
@@ -194,16 +194,16 @@ void shard_free(struct shard **pointer)
     pool_fini(&shard->blocks);
     pool_fini(&shard->explains);
     table_free(&shard->table);
-    alloc_put(allocator, shard->copy.ids, COPY_IDS_MAX * sizeof *shard->copy.ids);
-    stage_fini(&shard->writeback.stage);
+    alloc_put(allocator, shard->cold_keys.ids, COLD_KEYS_IDS_MAX * sizeof *shard->cold_keys.ids);
+    sort_buffer_fini(&shard->writeback.sort_buffer);
     const size_t plane = shard->options.vnodes;
     alloc_put(allocator, shard->journaling.slots,
               SHARD_JOURNAL_SLOTS * sizeof *shard->journaling.slots);
     alloc_put(allocator, shard->journaling.batch, plane * sizeof *shard->journaling.batch);
     alloc_put(allocator, shard->journaling.list, plane * sizeof *shard->journaling.list);
     alloc_put(allocator, shard->quorum.states, plane * sizeof *shard->quorum.states);
-    alloc_put(allocator, shard->marks.list, 2 * plane * sizeof *shard->marks.list);
-    alloc_put(allocator, shard->stirred.list, 2 * plane * sizeof *shard->stirred.list);
+    alloc_put(allocator, shard->watermarks.list, 2 * plane * sizeof *shard->watermarks.list);
+    alloc_put(allocator, shard->active_vnodes.list, 2 * plane * sizeof *shard->active_vnodes.list);
     alloc_put(allocator, shard->vnodes_block, vnodes_bytes(shard));
     alloc_put(allocator, shard, sizeof *shard);
 }
@@ -221,7 +221,7 @@ void shard_enter(struct shard *shard, int64_t now_ns)
         shard->behind_ns += behind_ns > 0 ? behind_ns : 0;
         return;
     }
-    shard->floor_ns = now_ns;
+    shard->silence_epoch_ns = now_ns;
     shard->keepalive.next_ping_ns = now_ns;
     shard->stats.stalls++;
     skew_gap(shard, gap_ns);
@@ -236,7 +236,7 @@ void shard_settle(struct shard *shard, struct effects *effects)
     }
     if (shard->reroute_due)
         route_pending_tick(shard, effects);
-    requests_tell(shard, effects);
+    requests_send_ready(shard, effects);
 }
 
 void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, const void *frame,
@@ -301,9 +301,9 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
 {
     const struct peer_vnode *entry = &record->vnode;
     switch (record->type) {
-    case PEER_MARK:
+    case PEER_WATERMARK:
         if (in->accept)
-            stream_in_mark(shard, at, entry, effects);
+            stream_in_watermark(shard, at, entry, effects);
         break;
     case PEER_STALE:
         vnodes_hear(shard, at, entry);
@@ -315,7 +315,7 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
         vnodes_report(shard, at, entry, effects);
         break;
     case PEER_PULL:
-        vnodes_pull(shard, at, entry, effects);
+        vnodes_catch_up(shard, at, entry, effects);
         break;
     case PEER_TRANSFER:
         vnodes_transfer(shard, at, entry, effects);
@@ -520,7 +520,7 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
         result = peer_next(&reader, 2 * shard->options.vnodes, &record);
         if (result <= 0)
             break;
-        if (record.type != PEER_PING && (peers_deaf(shard, at) || !skew_stands(shard)))
+        if (record.type != PEER_PING && (peers_cannot_hear_us(shard, at) || !skew_stands(shard)))
             continue;
         if (record.type != PEER_PING)
             shard->keepalive.busy_ns = shard->now_ns;
@@ -582,7 +582,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
     shard->peers_followed = peers;
     if (shard->quorum.wanted)
         vnodes_use_quorum(shard, effects);
-    vnodes_stir_all(shard); /* members came or went */
+    vnodes_mark_all_active(shard); /* members came or went */
     shard->reroute_due = true;
     shard_settle(shard, effects);
 }
@@ -656,7 +656,7 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
                   int result, const uint8_t *state, size_t len, struct effects *effects)
 {
     shard_enter(shard, now_ns);
-    const bool copied = copy_loaded(shard, id, result, state, len, effects);
+    const bool copied = cold_keys_loaded(shard, id, result, state, len, effects);
     if (copied && !route_pending_await(shard, id) && !merge_awaits(shard, id)) {
         shard_settle(shard, effects);
         return;
@@ -682,7 +682,7 @@ static void watch_disk(struct shard *shard)
 void shard_unread(struct shard *shard, int64_t now_ns)
 {
     shard_enter(shard, now_ns);
-    shard->floor_ns = shard->now_ns;
+    shard->silence_epoch_ns = shard->now_ns;
 }
 
 /* Each keep-alive wakes two threads here and as many at the peer, so one that has nothing to do
@@ -722,7 +722,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         if (skew_stands(shard))
             (void)table_step(shard->table, shard->now_ns);
         journal_tick(shard);
-        refresh_tick(shard, effects);
+        filter_rebuild_tick(shard, effects);
         merge_tick(shard, effects);
         watch_disk(shard);
     }
@@ -733,7 +733,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     if (shard->now_ns >= shard->next.stream_ns) {
         shard->next.stream_ns = shard->now_ns + shard->options.replicate_ns;
         stream_send(shard, effects);
-        copy_tick(shard, effects);
+        cold_keys_tick(shard, effects);
     }
     lessee_tick(shard, effects);
     allocation_tick(shard);
@@ -754,7 +754,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
 
 int64_t shard_next_deadline(const struct shard *shard)
 {
-    const bool due = shard->quorum.due || shard->news != POOL_NONE || shard->unfinished.count > 0;
+    const bool due = shard->quorum.due || shard->ready != POOL_NONE || shard->unfinished.count > 0;
     int64_t next = due ? shard->now_ns : shard->next.watch_ns;
     if (shard->keepalive.next_ping_ns < next)
         next = shard->keepalive.next_ping_ns;
@@ -807,7 +807,7 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
 {
     if (!shard->resigning) {
         shard->keepalive.next_ping_ns = now_ns; /* tell the others before anything is passed */
-        vnodes_stir_all(shard);
+        vnodes_mark_all_active(shard);
         shard->resigning = true;
         lessee_close(shard, effects);
     }
@@ -900,10 +900,10 @@ enum shard_role shard_vnode(const struct shard *shard, uint32_t number, struct t
 static void check_news(const struct shard *shard)
 {
     uint32_t count = 0;
-    for (uint32_t at = shard->news; at != POOL_NONE; count++) {
+    for (uint32_t at = shard->ready; at != POOL_NONE; count++) {
         const struct request *request = pool_at(&shard->requests, at);
         ASSERT(request->partly && request->news && count < shard->requests.used);
-        at = request->next_news;
+        at = request->next_ready;
     }
 }
 
@@ -926,7 +926,7 @@ void shard_check_invariants(const struct shard *shard)
         for (uint32_t i = 0; decides && i < vnode->link_count; i++) /* C1 of stream.c */
             ASSERT(!vnode->links[i].confirmed || vnode->links[i].phase == LINK_LIVE);
         if (vnodes_mine(shard, number))
-            ASSERT(vnode->stirred || vnodes_calm(shard, number)); /* V8 */
+            ASSERT(vnode->is_active || vnodes_quiescent(shard, number)); /* V8 */
         if (vnodes_quorum(shard, number)) {
             quorum_check(shard, number);
             moving += quorum_of(shard, number)->moving;

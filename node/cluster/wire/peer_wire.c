@@ -38,7 +38,7 @@ static void put_limit(struct bytes_writer *writer, struct hash128 id, const stru
     bytes_put_u8(writer, limit->class);
 }
 
-enum { TERM_COPY = 1, TERM_BEGINS = 2, CHANGE_MARKS = 4 };
+enum { TERM_COPY = 1, TERM_BEGINS = 2, CHANGE_IS_WATERMARK = 4 };
 /* Where the parts of a CHANGE lie, from its type on. */
 enum {
     CHANGE_VNODE = 1,
@@ -52,7 +52,7 @@ enum {
     CHANGE_STATE = CHANGE_LEN + 4
 };
 enum { LINEAGE_OVERFLOWED = 1, LINEAGE_BLIND = 2 };
-enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
+enum { VNODE_ASKS = 1, VNODE_HOLDS_NEWER = 2 };
 enum {
     ANSWER_ALLOWED = 1,
     ANSWER_DEGRADED = 2,
@@ -65,7 +65,7 @@ enum {
     PING_RESIGNING = 1,
     PING_ANNOUNCES = 2,
     PING_ASKS = 4,
-    PING_DEAF = 8,
+    PING_CANNOT_HEAR = 8,
     PING_RESERVES = 16,
     PING_LEASES = 32,
     PING_CHANGES = 64,
@@ -83,12 +83,12 @@ void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
     bytes_put_u32(writer, ping->announced);
     bytes_put_u32(writer, ping->patience_ms);
     bytes_put_u64(writer, ping->process);
-    bytes_put_u8(writer,
-                 (uint8_t)((ping->resigning ? PING_RESIGNING : 0) |
-                           (ping->announces ? PING_ANNOUNCES : 0) | (ping->asks ? PING_ASKS : 0) |
-                           (ping->deaf ? PING_DEAF : 0) | (ping->reserves ? PING_RESERVES : 0) |
-                           (ping->leases ? PING_LEASES : 0) | (ping->changes ? PING_CHANGES : 0) |
-                           (ping->versions ? PING_VERSIONS : 0)));
+    bytes_put_u8(
+        writer,
+        (uint8_t)((ping->resigning ? PING_RESIGNING : 0) | (ping->announces ? PING_ANNOUNCES : 0) |
+                  (ping->asks ? PING_ASKS : 0) | (ping->cannot_hear_you ? PING_CANNOT_HEAR : 0) |
+                  (ping->reserves ? PING_RESERVES : 0) | (ping->leases ? PING_LEASES : 0) |
+                  (ping->changes ? PING_CHANGES : 0) | (ping->versions ? PING_VERSIONS : 0)));
 }
 
 static void put_forward(struct bytes_writer *writer, const struct forward *forward, bool versioned)
@@ -290,10 +290,10 @@ size_t peer_put_change(struct bytes_writer *writer, const struct peer_written *t
     return at;
 }
 
-void peer_mark_change(struct bytes_writer *writer, size_t at, uint64_t seq)
+void peer_watermark_change(struct bytes_writer *writer, size_t at, uint64_t seq)
 {
     ASSERT(at + CHANGE_STATE <= writer->len && writer->data[at] == PEER_CHANGE);
-    writer->data[at + CHANGE_FLAGS] |= CHANGE_MARKS;
+    writer->data[at + CHANGE_FLAGS] |= CHANGE_IS_WATERMARK;
     bytes_set_u64(writer->data + at + CHANGE_SEQ, seq);
 }
 
@@ -407,7 +407,7 @@ void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
     bytes_put_u64(writer, entry->seq);
     bytes_put_u32(writer, entry->sync);
     bytes_put_u8(writer, (uint8_t)((entry->asks ? VNODE_ASKS : 0) |
-                                   (entry->beyond ? VNODE_BEYOND : 0) | entry->flags));
+                                   (entry->holds_newer ? VNODE_HOLDS_NEWER : 0) | entry->flags));
 }
 
 int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity)
@@ -473,7 +473,7 @@ static bool get_ping(struct bytes_reader *reader, struct peer_ping *ping)
     ping->resigning = (flags & PING_RESIGNING) != 0;
     ping->announces = (flags & PING_ANNOUNCES) != 0;
     ping->asks = (flags & PING_ASKS) != 0;
-    ping->deaf = (flags & PING_DEAF) != 0;
+    ping->cannot_hear_you = (flags & PING_CANNOT_HEAR) != 0;
     ping->reserves = (flags & PING_RESERVES) != 0;
     ping->leases = (flags & PING_LEASES) != 0;
     ping->changes = (flags & PING_CHANGES) != 0;
@@ -637,8 +637,8 @@ static bool get_vnode(struct bytes_reader *reader, uint32_t vnodes, struct peer_
     entry->sync = bytes_get_u32(reader);
     const uint8_t flags = bytes_get_u8(reader);
     entry->asks = (flags & VNODE_ASKS) != 0;
-    entry->beyond = (flags & VNODE_BEYOND) != 0;
-    entry->flags = (uint8_t)(flags & ~(VNODE_ASKS | VNODE_BEYOND));
+    entry->holds_newer = (flags & VNODE_HOLDS_NEWER) != 0;
+    entry->flags = (uint8_t)(flags & ~(VNODE_ASKS | VNODE_HOLDS_NEWER));
     return entry->vnode < vnodes && entry->role < ROLE_END && sane(&entry->term) &&
            sane(&entry->state);
 }
@@ -667,7 +667,7 @@ static bool get_change(struct bytes_reader *reader, uint32_t vnodes, struct peer
         .copy = (flags & TERM_COPY) != 0,
         .begins = (flags & TERM_BEGINS) != 0,
     };
-    change->marks = (flags & CHANGE_MARKS) != 0;
+    change->marks = (flags & CHANGE_IS_WATERMARK) != 0;
     change->seq = bytes_u64_at(place + CHANGE_SEQ, 0);
     change->slot.vnode = change->term.vnode;
     change->slot.id = (struct hash128){.lo = bytes_u64_at(place + CHANGE_ID, 0),
@@ -921,7 +921,7 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         return get_pool_level(reader, record->type != PEER_POOL_LEVEL, &record->pool_level);
     case PEER_RESERVED:
         return get_reserved(reader, vnodes, record);
-    case PEER_MARK:
+    case PEER_WATERMARK:
     case PEER_STALE:
     case PEER_QUERY:
     case PEER_REPORT:
@@ -954,7 +954,7 @@ bool peer_says(const struct peer_record *record, enum peer_record_type type)
 {
     const bool change = record->type == PEER_CHANGE;
     return record->type == type || (change && (type == PEER_TERM || type == PEER_SLOT)) ||
-           (change && type == PEER_MARK && record->change.marks);
+           (change && type == PEER_WATERMARK && record->change.marks);
 }
 
 enum { GLANCE_ENTRY_LEN = 2 * TERM_LEN + 14, GLANCE_TERM_LEN = TERM_LEN + 5 };
@@ -972,7 +972,7 @@ bool peer_glance(struct bytes_reader *reader, uint32_t vnodes, struct peer_glanc
         (void)bytes_take(&ahead, bytes_get_u32(&ahead));
     } else if (type == PEER_TERM) {
         (void)bytes_take(&ahead, GLANCE_TERM_LEN);
-    } else if (type == PEER_MARK) {
+    } else if (type == PEER_WATERMARK) {
         (void)bytes_take(&ahead, GLANCE_ENTRY_LEN);
     } else if (type == PEER_FIRSTS) {
         (void)bytes_take(&ahead, bytes_get_u16(&ahead));

@@ -2,11 +2,11 @@
  *
  * One ZeroMQ frame is a msgpack envelope [1, node, shard, boot, records, channel, reads, wall,
  * seen]; `records` is a bin that holds fixed-layout little-endian records, one after the other, in
- * the order in which they were put. Order matters within a channel: a MARK follows the last SLOT
- * that it stands for. The channel is 1 for bulk copies, 0 for everything else (channel.c). Behind
- * it a frame says what its sender reads (enum peer_reads), and by how much its wall clock is ahead
- * of its cluster time; of one of release 0.1.0, which says neither, both are nothing. `seen` is
- * there for who is not listened to (W2 of skew.h).
+ * the order in which they were put. Order matters within a channel: a WATERMARK follows the last
+ * SLOT that it stands for. The channel is 1 for bulk copies, 0 for everything else (channel.c).
+ * Behind it a frame says what its sender reads (enum peer_reads), and by how much its wall clock is
+ * ahead of its cluster time; of one of release 0.1.0, which says neither, both are nothing. `seen`
+ * is there for who is not listened to (W2 of skew.h).
  *
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *
@@ -27,10 +27,9 @@
  *                                           what is remembered of the slot that comes next
  *   SLOT      u32 vnode | id | u32 len | state
  *   CHANGE    u32 vnode | u64 epoch | u64 number | u32 sync | u8 flags | u64 seq | id | u32 len |
- *             state                         what TERM, SLOT and (flag 4) MARK say, in this order:
- *                                           of a term that its sender writes, in the plane of
- *                                           `one`; for peers whose PING says they read it
- *   MARK      vnode entry: up to seq everything of the vnode has been sent in this sync
+ *             state                         what TERM, SLOT and (flag 4) WATERMARK say, in this
+ * order: of a term that its sender writes, in the plane of `one`; for peers whose PING says they
+ * read it WATERMARK      vnode entry: up to seq everything of the vnode has been sent in this sync
  *   HELD      vnode entry: that mark was taken      LACK    vnode entry: not all of that sync came
  *   ACK       u64 stream | u64 seq | u8 flags     1: begin the stream anew, 2: the bulk channel's
  *   STALE     vnode entry: you wrote in an old term; this is the newest I know
@@ -70,8 +69,8 @@
  *
  *   FIRSTS    u32 vnode | u16 len | so many bytes of (u8 flags | u8 limit_index | u64 tag |
  *             u32 granted | u16 age_ms | u16 attempt | u32 seq, if flag 4 is set)
- *                                           behind a SLOT or CHANGE, or ahead of a MARK: answers
- *                                           that it counts (firsts.h); for who says READS_FIRSTS
+ *                                           behind a SLOT or CHANGE, or ahead of a WATERMARK:
+ * answers that it counts (firsts.h); for who says READS_FIRSTS
  *
  *   guard  = u8 flags | u8 count | count x (term | u64 seq)
  *
@@ -111,7 +110,7 @@ enum peer_record_type {
     PEER_STREAM,
     PEER_TERM,
     PEER_SLOT,
-    PEER_MARK,
+    PEER_WATERMARK,
     PEER_ACK,
     PEER_STALE,
     PEER_QUERY,
@@ -252,19 +251,19 @@ enum peer_role {
     ROLE_END
 };
 
-/* The common body of MARK, HELD, LACK, STALE, QUERY, REPORT, PULL, TRANSFER, OPENED, DIVERGED_END
- * and MERGED. */
+/* The common body of WATERMARK, HELD, LACK, STALE, QUERY, REPORT, PULL, TRANSFER, OPENED,
+ * DIVERGED_END and MERGED. */
 struct peer_vnode {
     uint32_t vnode;
     uint8_t role;      /* enum peer_role; REPORT only */
     struct term term;  /* the newest term known */
     struct term state; /* the term that wrote the state held */
     uint64_t seq;      /* how far that state goes */
-    uint32_t sync;     /* MARK, HELD, LACK, DIVERGED_END, MERGED: the sending that it belongs to;
-                        * TRANSFER: how many RESERVED of the vnode went ahead of it */
-    bool beyond;       /* REPORT: parts of a newer state are held as well */
-    bool asks;         /* MARK: answer with HELD; MERGED: again; QUERY: do not wait for me */
-    uint8_t flags;     /* enum peer_vnode_flag */
+    uint32_t sync; /* WATERMARK, HELD, LACK, DIVERGED_END, MERGED: the sending that it belongs to;
+                    * TRANSFER: how many RESERVED of the vnode went ahead of it */
+    bool holds_newer; /* REPORT: parts of a newer state are held as well */
+    bool asks;        /* WATERMARK: answer with HELD; MERGED: again; QUERY: do not wait for me */
+    uint8_t flags;    /* enum peer_vnode_flag */
 };
 
 /* What the records of the plane of quorum say beside (quorum.c, quorum_ballot.c); BOUND in both. */
@@ -272,7 +271,7 @@ enum peer_vnode_flag {
     ENTRY_BALLOT = 4,  /* QUERY: promise `term`, which the sender wants to open; REPORT: it does */
     ENTRY_INVITED = 8, /* QUERY: the leader itself wants it so */
     ENTRY_BOUND = 16,  /* REPORT: a leader lives, as far as the sender knows */
-    /* MARK: a majority of the newest replicas holds the vnode. Its `term` has the epoch of the
+    /* WATERMARK: a majority of the newest replicas holds the vnode. Its `term` has the epoch of the
      * configuration for which that is true; `state` is the term of what was sent. */
     ENTRY_SETTLED = 32,
     ENTRY_PROMISED = 64, /* REPORT: `term` is promised, and the promise is durable */
@@ -293,7 +292,7 @@ struct peer_ping {
     uint32_t patience_ms; /* its sender does not depose the receiver within this after an echo */
     bool resigning;       /* stops soon: pass it nothing */
     uint64_t process;     /* a name of the process that it is for, as far as its sender knows */
-    bool deaf;            /* has not heard that process for nearly so long */
+    bool cannot_hear_you; /* has not heard that process for nearly so long */
     bool reserves;        /* its sender reads RESERVED */
     bool leases;          /* and slots with leases of tokens, and forwards about them */
     bool changes;         /* and CHANGE */
@@ -415,13 +414,13 @@ struct peer_slot {
     const uint8_t *state;
 };
 
-/* A TERM, a SLOT and perhaps a MARK of one vnode. The term's writer is not told: it is the sender
- * of the frame. */
+/* A TERM, a SLOT and perhaps a WATERMARK of one vnode. The term's writer is not told: it is the
+ * sender of the frame. */
 struct peer_change {
     struct peer_written term;
     struct peer_slot slot;
     bool marks;
-    uint64_t seq; /* of the MARK */
+    uint64_t seq; /* of the WATERMARK */
 };
 
 struct peer_record {
@@ -517,11 +516,11 @@ bool peer_merge_base_next(struct bytes_reader *blobs, struct merge_base_blob *bl
                           const uint8_t **bytes);
 void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                    const uint8_t *state, uint32_t len);
-/* Returns where in `writer` it lies, for peer_mark_change. */
+/* Returns where in `writer` it lies, for peer_watermark_change. */
 size_t peer_put_change(struct bytes_writer *writer, const struct peer_written *term,
                        struct hash128 id, const uint8_t *state, uint32_t len);
-/* Has the CHANGE at that place say what a MARK of `seq` behind it would. */
-void peer_mark_change(struct bytes_writer *writer, size_t at, uint64_t seq);
+/* Has the CHANGE at that place say what a WATERMARK of `seq` behind it would. */
+void peer_watermark_change(struct bytes_writer *writer, size_t at, uint64_t seq);
 void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                        const uint8_t *state, uint32_t len);
 /* As POOL_REPORT, or as REMOTE_POOL_REPORT if its origin, which may be NULL, has a home. */
@@ -547,8 +546,8 @@ struct peer_glance {
     bool slot; /* it is a SLOT or a CHANGE, of `id` */
     struct hash128 id;
 };
-/* Passes over the next record if it is a TERM, SLOT, CHANGE or MARK; false, and nothing is passed
- * over, if it is another one or malformed, or there is none. */
+/* Passes over the next record if it is a TERM, SLOT, CHANGE or WATERMARK; false, and nothing is
+ * passed over, if it is another one or malformed, or there is none. */
 bool peer_glance(struct bytes_reader *reader, uint32_t vnodes, struct peer_glance *glance);
 /* The next record: 1, 0 at the end, TG_EPROTOCOL for anything malformed or out of range
  * (`vnodes` bounds vnode numbers). */

@@ -1,7 +1,7 @@
 /* writeback.c - dirty slots on their way to disk, and slots on their way back.
  *
- * In a round all that is dirty at its mark is put together by vnodes (stage.h) and copied out in
- * batches for the storage writer, one after the other:
+ * In a round all that is dirty at its mark is put together by vnodes (sort_buffer.h) and copied out
+ * in batches for the storage writer, one after the other:
  *
  *     mark                                                     written         next mark
  *      | fill the stage | order it | batch | batch | ... | last batch |  flush_ns  |
@@ -46,10 +46,10 @@
 #include "node/cluster/shard_state.h"
 
 enum {
-    STAGE_PORTION = 512,  /* slots put into the stage at once, at most; */
-    STAGE_STEP = 1 << 14, /* slots, */
-    STAGE_PORTIONS = 128, /* and portions, in one event */
-    ORDER_STEP = 1 << 15, /* slots put in order in one event */
+    SORT_BUFFER_PORTION = 512,  /* slots put into the stage at once, at most; */
+    SORT_BUFFER_STEP = 1 << 14, /* slots, */
+    SORT_BUFFER_PORTIONS = 128, /* and portions, in one event */
+    ORDER_STEP = 1 << 15,       /* slots put in order in one event */
 };
 
 int writeback_init(struct shard *shard)
@@ -57,17 +57,17 @@ int writeback_init(struct shard *shard)
     const uint64_t most = shard->options.memory_bytes / SHARD_STAGE_SLOT_BYTES;
     table_set_write_period(shard->table, shard->options.flush_ns);
     shard->writeback.round_ok = true;
-    return stage_init(&shard->writeback.stage, shard->allocator,
-                      most == 0                ? 1
-                      : most < SHARD_STAGE_MAX ? (uint32_t)most
-                                               : SHARD_STAGE_MAX,
-                      shard->options.vnodes);
+    return sort_buffer_init(&shard->writeback.sort_buffer, shard->allocator,
+                            most == 0                ? 1
+                            : most < SHARD_STAGE_MAX ? (uint32_t)most
+                                                     : SHARD_STAGE_MAX,
+                            shard->options.vnodes);
 }
 
 /* Whether no slot is dirty but those that are out. */
 static bool is_gathered(const struct shard *shard)
 {
-    return shard->writeback.stage.left == 0 && table_target_idle(shard->table, TABLE_DISK);
+    return shard->writeback.sort_buffer.left == 0 && table_target_idle(shard->table, TABLE_DISK);
 }
 
 bool writeback_clean(const struct shard *shard)
@@ -124,7 +124,7 @@ static void begin_round(struct shard *shard, int64_t now_ns)
         vnode->marked_state = vnode->state;
         vnode->marked_seq = table_vnode_seq(shard->table, number);
     }
-    stage_clear(&shard->writeback.stage);
+    sort_buffer_clear(&shard->writeback.sort_buffer);
     table_round_begin(shard->table);
     shard->writeback.round = ROUND_FILLS;
     shard->writeback.round_ok = true;
@@ -165,21 +165,22 @@ static uint32_t effort(const struct shard_writes *out, uint32_t most)
 /* Puts more of what the round is about into the stage. True if that is all, or it is full. */
 static bool fill_stage(struct shard *shard, const struct shard_writes *out)
 {
-    struct stage *stage = &shard->writeback.stage;
-    struct table_write writes[STAGE_PORTION];
-    uint16_t vnodes[STAGE_PORTION];
-    const uint32_t most = effort(out, STAGE_STEP);
-    const uint32_t portions = out->effort == 0 ? STAGE_PORTIONS : most / STAGE_PORTION + 1;
+    struct sort_buffer *buffer = &shard->writeback.sort_buffer;
+    struct table_write writes[SORT_BUFFER_PORTION];
+    uint16_t vnodes[SORT_BUFFER_PORTION];
+    const uint32_t most = effort(out, SORT_BUFFER_STEP);
+    const uint32_t portions =
+        out->effort == 0 ? SORT_BUFFER_PORTIONS : most / SORT_BUFFER_PORTION + 1;
     uint32_t slots = 0;
-    for (uint32_t n = 0; n < portions && slots < most && stage_room(stage) > 0; n++) {
-        const uint32_t count =
-            table_round_take(shard->table, writes, vnodes, least(stage_room(stage), STAGE_PORTION));
+    for (uint32_t n = 0; n < portions && slots < most && sort_buffer_room(buffer) > 0; n++) {
+        const uint32_t count = table_round_take(
+            shard->table, writes, vnodes, least(sort_buffer_room(buffer), SORT_BUFFER_PORTION));
         if (count == 0 && table_round_over(shard->table))
             return true;
-        stage_put(stage, writes, vnodes, count);
+        sort_buffer_put(buffer, writes, vnodes, count);
         slots += count;
     }
-    return stage_room(stage) == 0;
+    return sort_buffer_room(buffer) == 0;
 }
 
 /* Goes on with the round until slots may be taken: one part of that in a call, if the caller has
@@ -195,7 +196,7 @@ static bool prepare(struct shard *shard, const struct shard_writes *out)
             return false;
     }
     if (writeback->round == ROUND_ORDERS) {
-        if (!stage_order(&writeback->stage, effort(out, ORDER_STEP)))
+        if (!sort_buffer_order(&writeback->sort_buffer, effort(out, ORDER_STEP)))
             return false;
         writeback->round = ROUND_WRITES;
         if (out->effort > 0)
@@ -213,12 +214,12 @@ static bool has_room(const struct shard_writes *out)
 static bool take_staged(struct shard *shard, struct shard_writes *out)
 {
     struct writeback *writeback = &shard->writeback;
-    struct stage *stage = &writeback->stage;
-    const uint32_t most = least(stage->left, SHARD_WRITES_MAX);
+    struct sort_buffer *buffer = &writeback->sort_buffer;
+    const uint32_t most = least(buffer->left, SHARD_WRITES_MAX);
     const uint32_t end =
         writeback->copied + least(effort(out, SHARD_WRITES_MAX), most - writeback->copied);
     uint32_t count = writeback->copied;
-    writeback->batch = stage_rest(stage);
+    writeback->batch = sort_buffer_rest(buffer);
     out->count = writeback->gathered;
     for (; count < end && has_room(out); count++)
         take_slot(shard, writeback->batch + count, most - count, out);
@@ -228,7 +229,7 @@ static bool take_staged(struct shard *shard, struct shard_writes *out)
         out->count = 0;
         return false;
     }
-    stage_take(stage, count);
+    sort_buffer_take(buffer, count);
     writeback->batch_count = count;
     writeback->copied = writeback->gathered = 0;
     return true;
@@ -263,7 +264,7 @@ static void end_stage(struct shard *shard)
 {
     struct writeback *writeback = &shard->writeback;
     if (!table_round_over(shard->table)) {
-        stage_clear(&writeback->stage);
+        sort_buffer_clear(&writeback->sort_buffer);
         writeback->round = ROUND_FILLS;
         return;
     }
@@ -287,7 +288,7 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
     writeback->out = out->count > 0;
     if (!writeback->out)
         end_batch(shard, false);
-    if (writeback->stage.left == 0)
+    if (writeback->sort_buffer.left == 0)
         end_stage(shard);
     if (!writeback->out) {
         note_round(shard, now_ns);
@@ -319,7 +320,8 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
 void writeback_check_invariants(const struct shard *shard)
 {
     const struct writeback *writeback = &shard->writeback;
-    ASSERT(writeback->gathered <= writeback->copied && writeback->copied <= writeback->stage.left);
+    ASSERT(writeback->gathered <= writeback->copied &&
+           writeback->copied <= writeback->sort_buffer.left);
     ASSERT(!writeback->out || writeback->batch_count > 0);
     if (writeback->copied > 0)
         ASSERT(!writeback->out && writeback->more && writeback->round == ROUND_WRITES);
@@ -342,7 +344,7 @@ int shard_restore_slot(struct shard *shard, uint32_t number, struct hash128 id,
     if (number >= 2 * shard->options.vnodes || !vnodes_mine(shard, number))
         return 0;
     shard->quorum.wanted = shard->quorum.wanted || vnodes_quorum(shard, number);
-    shard->vnodes[number].beyond = true; /* W2: even if its first header was never written */
+    shard->vnodes[number].holds_newer = true; /* W2: even if its first header was never written */
     table_stats(shard->table, &stats);
     int result = TG_EFULL;
     if (stats.bytes < stats.bytes_max / 10 * 9)
@@ -363,7 +365,7 @@ void shard_restore_vnode(struct shard *shard, uint32_t number, const struct term
     } else {
         shard->vnodes[number].term = *state;
         shard->vnodes[number].merge.lineage.blind = true;
-        shard->vnodes[number].beyond = true; /* W2 */
+        shard->vnodes[number].holds_newer = true; /* W2 */
     }
     shard->vnodes[number].state = *state;
     table_set_vnode_seq(shard->table, number, seq);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "node/cluster/writeback/stage.h"
+#include "node/cluster/writeback/sort_buffer.h"
 
 struct shard;
 
@@ -26,7 +26,7 @@ struct writeback {
     bool more;     /* there is more to do than to wait for next_ns */
     uint8_t round; /* enum writeback_round: what is done with the stage */
     bool round_ok; /* no batch of the round failed */
-    struct stage stage;
+    struct sort_buffer sort_buffer;
     int64_t began_ns;          /* the mark of the round, or of the last one */
     bool out;                  /* a batch is with the storage writer */
     struct table_write *batch; /* its slots, and such whose key is gone: in the stage */

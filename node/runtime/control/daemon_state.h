@@ -42,7 +42,7 @@ struct rules_file_state {
 
 /* Totals of people and API keys (usage.c). */
 struct usage {
-    struct usage_book *book;
+    struct usage_ledger *book;
     struct usage_tally *spare[CONFIG_SHARDS_MAX]; /* an empty one of each shard, or NULL */
     bool begun[CONFIG_SHARDS_MAX];                /* the shard has been given one */
     bool asked[CONFIG_SHARDS_MAX];                /* it has one to give back */

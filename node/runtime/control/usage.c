@@ -1,8 +1,8 @@
 /* usage.c - totals of people and API keys: from the shards into a book, and from there to disk.
  *
  *   shard --+  each second, by letter: an empty tally for the one that it has filled
- *   shard --+--> book (usage_book.h) --> each second a sixteenth of its chunks: those that changed,
- *   shard --+                            in one transaction, by a thread of libuv
+ *   shard --+--> book (usage_ledger.h) --> each second a sixteenth of its chunks: those that
+ * changed, shard --+                            in one transaction, by a thread of libuv
  *
  * So a request costs a probe in its shard's own memory, and neither a shard nor the control loop
  * waits for this write, but for what the store keeps meanwhile of promises, rings and settings: it
@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/usage/usage_book.h"
+#include "node/cluster/usage/usage_ledger.h"
 #include "node/policy/people/policy_join.h"
 #include "node/runtime/control/daemon_state.h"
 
@@ -49,7 +49,7 @@ static int recall(void *context, const char *key, const void *data, size_t len)
     const unsigned long chunk = strtoul(key + strlen(PREFIX), &end, 10);
     const int error = *end != '\0' || chunk >= USAGE_CHUNKS
                           ? TG_ECORRUPT
-                          : usage_book_restore(daemon->usage.book, (uint32_t)chunk, data, len);
+                          : usage_ledger_restore(daemon->usage.book, (uint32_t)chunk, data, len);
     if (error != 0)
         log_printf(daemon->log, LOG_LEVEL_WARN, "totals of users and API keys in %s are lost: %s",
                    key, error_message(error));
@@ -59,7 +59,7 @@ static int recall(void *context, const char *key, const void *data, size_t len)
 int usage_open(struct daemon *daemon)
 {
     struct usage *usage = &daemon->usage;
-    usage->book = usage_book_new(alloc_heap());
+    usage->book = usage_ledger_new(alloc_heap());
     usage->round = malloc(sizeof *usage->round);
     if (usage->book == NULL || usage->round == NULL)
         return TG_ENOMEM;
@@ -76,7 +76,7 @@ static void take_round(struct usage *usage)
     for (uint32_t i = 0; i < ROUND; i++) {
         const uint32_t chunk = (usage->chunk + i) % USAGE_CHUNKS;
         const size_t at = round->count;
-        if (!usage_book_dirty(usage->book, chunk))
+        if (!usage_ledger_dirty(usage->book, chunk))
             continue;
         round->count++;
         round->chunks[at] = chunk;
@@ -84,7 +84,7 @@ static void take_round(struct usage *usage)
         round->items[at] = (struct store_meta_item){
             .key = round->keys[at],
             .data = round->bytes[at],
-            .len = usage_book_encode(usage->book, chunk, round->bytes[at])};
+            .len = usage_ledger_encode(usage->book, chunk, round->bytes[at])};
     }
     usage->chunk = (usage->chunk + ROUND) % USAGE_CHUNKS;
 }
@@ -109,7 +109,7 @@ static void end_round(uv_work_t *work, int status)
                    error_message(round->error));
     usage->failed = round->error != 0;
     for (size_t i = 0; round->error != 0 && i < round->count; i++)
-        usage_book_retry(usage->book, round->chunks[i]);
+        usage_ledger_retry(usage->book, round->chunks[i]);
 }
 
 static void begin_round(struct daemon *daemon)
@@ -163,7 +163,7 @@ void usage_take(struct daemon *daemon, const struct letter *letter)
     usage->asked[letter->shard] = false;
     if (tally == NULL)
         return;
-    usage_book_add(usage->book, tally);
+    usage_ledger_add(usage->book, tally);
     usage_tally_clear(tally);
     usage_tally_free(&usage->spare[letter->shard]);
     usage->spare[letter->shard] = tally;
@@ -206,6 +206,6 @@ void usage_close(struct daemon *daemon)
         write_rest(daemon);
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
         usage_tally_free(&usage->spare[i]);
-    usage_book_free(&usage->book);
+    usage_ledger_free(&usage->book);
     free(usage->round);
 }

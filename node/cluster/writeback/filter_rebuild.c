@@ -1,4 +1,4 @@
-/* refresh.c - keeps the filters of what may be on disk sharp, one vnode at a time.
+/* filter_rebuild.c - keeps the filters of what may be on disk sharp, one vnode at a time.
  *
  * A filter (node/limit/table/filter.h) only ever gains keys, so in a long run it fills up with keys
  * whose records have expired, until every new key costs a load that finds nothing. Now and then the
@@ -9,11 +9,11 @@
  *      next vnode <-- rest <-- new slice in place <-- last piece <-- shard_listed, piece by piece
  *                       \----- old slice kept <------ an error <----/
  *
- * The bar of a vnode starts at REFRESH_FILL_MIN. After a refresh it lies a quarter of the way from
- * what was left to a full slice: a slice full of keys that do live on disk is not listed over
- * and over. Each look that finds the slice below its bar lowers the bar by one, so that in the end
- * records that expired meanwhile are noticed though nothing was added. A round of looks over all
- * vnodes takes REFRESH_ROUND_NS at least.
+ * The bar of a vnode starts at FILTER_REBUILD_FILL_MIN. After a refresh it lies a quarter of the
+ * way from what was left to a full slice: a slice full of keys that do live on disk is not listed
+ * over and over. Each look that finds the slice below its bar lowers the bar by one, so that in the
+ * end records that expired meanwhile are noticed though nothing was added. A round of looks over
+ * all vnodes takes FILTER_REBUILD_ROUND_NS at least.
  *
  * R1  The rebuild begins before the disk is read. What was evicted before was committed before, so
  *     the listing has it; what is evicted from then on goes to both slices (filter.h, I2).
@@ -28,52 +28,53 @@
 #include "node/cluster/shard_state.h"
 
 enum {
-    REFRESH_FILL_MIN = 300, /* permille: below it, fewer than 1 in 100 questions are wrong */
-    REFRESH_FILL_FULL = 1000,
-    REFRESH_LOOKS = 4, /* vnodes looked at by one tick */
+    FILTER_REBUILD_FILL_MIN = 300, /* permille: below it, fewer than 1 in 100 questions are wrong */
+    FILTER_REBUILD_FILL_FULL = 1000,
+    FILTER_REBUILD_LOOKS = 4, /* vnodes looked at by one tick */
 };
-#define REFRESH_REST_NS  (50 * MS)   /* between two listings */
-#define REFRESH_ROUND_NS (5000 * MS) /* between two looks at one vnode, at least */
+#define FILTER_REBUILD_REST_NS  (50 * MS)   /* between two listings */
+#define FILTER_REBUILD_ROUND_NS (5000 * MS) /* between two looks at one vnode, at least */
 
 /* The next vnode of this shard, round and round; false while the next round is not due. */
 static bool next_vnode(struct shard *shard, uint32_t *number)
 {
-    if (shard->refresh.cursor == shard->options.shard) {
-        if (shard->now_ns < shard->refresh.round_ns)
+    if (shard->filter_rebuild.cursor == shard->options.shard) {
+        if (shard->now_ns < shard->filter_rebuild.round_ns)
             return false;
-        shard->refresh.round_ns = shard->now_ns + REFRESH_ROUND_NS;
+        shard->filter_rebuild.round_ns = shard->now_ns + FILTER_REBUILD_ROUND_NS;
     }
-    *number = shard->refresh.cursor;
-    shard->refresh.cursor += shard->options.shards;
-    if (shard->refresh.cursor >= shard->options.vnodes)
-        shard->refresh.cursor = shard->options.shard;
+    *number = shard->filter_rebuild.cursor;
+    shard->filter_rebuild.cursor += shard->options.shards;
+    if (shard->filter_rebuild.cursor >= shard->options.vnodes)
+        shard->filter_rebuild.cursor = shard->options.shard;
     return true;
 }
 
 static bool worth_it(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    if (vnode->refresh_bar < REFRESH_FILL_MIN)
-        vnode->refresh_bar = REFRESH_FILL_MIN;
-    if (table_filter_fill_permille(shard->table, number) >= vnode->refresh_bar)
+    if (vnode->filter_rebuild_bar < FILTER_REBUILD_FILL_MIN)
+        vnode->filter_rebuild_bar = FILTER_REBUILD_FILL_MIN;
+    if (table_filter_fill_permille(shard->table, number) >= vnode->filter_rebuild_bar)
         return true;
-    vnode->refresh_bar--;
+    vnode->filter_rebuild_bar--;
     return false;
 }
 
-void refresh_tick(struct shard *shard, struct effects *effects)
+void filter_rebuild_tick(struct shard *shard, struct effects *effects)
 {
-    if (shard->options.ephemeral || shard->refresh.listing || shard->copy.listing ||
-        shard->now_ns < shard->refresh.next_ns || shard->options.shard >= shard->options.vnodes)
+    if (shard->options.ephemeral || shard->filter_rebuild.listing || shard->cold_keys.listing ||
+        shard->now_ns < shard->filter_rebuild.next_ns ||
+        shard->options.shard >= shard->options.vnodes)
         return;
     uint32_t number;
-    for (uint32_t i = 0; i < REFRESH_LOOKS && next_vnode(shard, &number); i++) {
+    for (uint32_t i = 0; i < FILTER_REBUILD_LOOKS && next_vnode(shard, &number); i++) {
         if (!worth_it(shard, number))
             continue;
         const int begun = table_filter_rebuild_begin(shard->table, number); /* R1 */
         ASSERT(begun == 0);                                                 /* R2 */
-        shard->refresh.listing = true;
-        shard->refresh.vnode = number;
+        shard->filter_rebuild.listing = true;
+        shard->filter_rebuild.vnode = number;
         effects_add(effects, EFFECT_LIST)->vnode = number;
         return;
     }
@@ -82,25 +83,26 @@ void refresh_tick(struct shard *shard, struct effects *effects)
 /* The listing is over; sets the bar from what the new slice holds. */
 static void end(struct shard *shard, int64_t now_ns)
 {
-    const uint32_t number = shard->refresh.vnode;
+    const uint32_t number = shard->filter_rebuild.vnode;
     table_filter_rebuild_end(shard->table);
     const uint32_t fill = table_filter_fill_permille(shard->table, number);
-    shard->vnodes[number].refresh_bar = (uint16_t)(fill + (REFRESH_FILL_FULL - fill) / 4);
-    shard->refresh.listing = false;
-    shard->refresh.next_ns = now_ns + REFRESH_REST_NS;
+    shard->vnodes[number].filter_rebuild_bar =
+        (uint16_t)(fill + (FILTER_REBUILD_FILL_FULL - fill) / 4);
+    shard->filter_rebuild.listing = false;
+    shard->filter_rebuild.next_ns = now_ns + FILTER_REBUILD_REST_NS;
     shard->stats.filter_refreshes++;
 }
 
 void shard_listed(struct shard *shard, int64_t now_ns, uint32_t vnode, const struct hash128 *ids,
                   size_t count, bool last, int result)
 {
-    if (copy_listed(shard, vnode, ids, count, last, result))
+    if (cold_keys_listed(shard, vnode, ids, count, last, result))
         return;
-    ASSERT(shard->refresh.listing && shard->refresh.vnode == vnode); /* R2 */
+    ASSERT(shard->filter_rebuild.listing && shard->filter_rebuild.vnode == vnode); /* R2 */
     if (result != 0) {
         table_filter_rebuild_abort(shard->table);
-        shard->refresh.listing = false;
-        shard->refresh.next_ns = now_ns + REFRESH_REST_NS;
+        shard->filter_rebuild.listing = false;
+        shard->filter_rebuild.next_ns = now_ns + FILTER_REBUILD_REST_NS;
         return;
     }
     for (size_t i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* test_refresh.c - the filter of what may be on disk, made anew while keys come and go.
+/* test_filter_rebuild.c - the filter of what may be on disk, made anew while keys come and go.
  *
  * A shard's table is filled far past its memory; what it writes back is a plain array of "the disk
  * holds it", from which records vanish as if they had expired and been purged. The listing is
@@ -157,7 +157,7 @@ static uint32_t asked(uint32_t ticks)
     for (uint32_t i = 0; i < ticks; i++) {
         effects_clear(&world.effects);
         pass_ms(5);
-        refresh_tick(world.shard, &world.effects);
+        filter_rebuild_tick(world.shard, &world.effects);
         if (world.effects.count == 0)
             continue;
         assert_int_equal(world.effects.count, 1);

@@ -1,4 +1,4 @@
-/* stage.h - slots put together by their vnodes, before they are written.
+/* sort_buffer.h - slots put together by their vnodes, before they are written.
  *
  * What is on disk of a vnode is a few packed chunks, and a batch that holds some slots of a vnode
  * rewrites all of its chunks (storage/chunk.h). Slots become dirty in any order, and batches in
@@ -14,8 +14,8 @@
  *
  * Pure; on the caller's memory, by one thread.
  */
-#ifndef NODE_CLUSTER_WRITEBACK_STAGE_H
-#define NODE_CLUSTER_WRITEBACK_STAGE_H
+#ifndef NODE_CLUSTER_WRITEBACK_SORT_BUFFER_H
+#define NODE_CLUSTER_WRITEBACK_SORT_BUFFER_H
 
 #include <assert.h>
 #include <stdbool.h>
@@ -25,9 +25,9 @@
 #include "base/error.h"
 #include "node/limit/table/table.h"
 
-enum { STAGE_GROUPS = 4096 };
+enum { SORT_BUFFER_GROUPS = 4096 };
 
-struct stage {
+struct sort_buffer {
     const struct allocator *allocator;
     struct table_write *put;     /* in the order in which they came */
     uint16_t *vnodes;            /* of each of these */
@@ -35,30 +35,31 @@ struct stage {
     uint64_t scale;              /* a vnode's group: by so much, over 2^32 */
     uint32_t max;
     uint32_t filled;
-    uint32_t dealt;            /* of these, in `ordered` */
-    uint32_t left;             /* not taken yet */
-    uint32_t at[STAGE_GROUPS]; /* slots of the group; once they are put in order, its next place */
+    uint32_t dealt; /* of these, in `ordered` */
+    uint32_t left;  /* not taken yet */
+    uint32_t
+        at[SORT_BUFFER_GROUPS]; /* slots of the group; once they are put in order, its next place */
 };
 
 /* For slots of vnodes 0 .. vnodes - 1. 0 or TG_ENOMEM. `max` > 0. */
-MUST_USE int stage_init(struct stage *stage, const struct allocator *allocator, uint32_t max,
-                        uint32_t vnodes);
-void stage_fini(struct stage *stage);
+MUST_USE int sort_buffer_init(struct sort_buffer *buffer, const struct allocator *allocator,
+                              uint32_t max, uint32_t vnodes);
+void sort_buffer_fini(struct sort_buffer *buffer);
 /* Forgets all. */
-void stage_clear(struct stage *stage);
-static inline uint32_t stage_room(const struct stage *stage)
+void sort_buffer_clear(struct sort_buffer *buffer);
+static inline uint32_t sort_buffer_room(const struct sort_buffer *buffer)
 {
-    return stage->max - stage->filled;
+    return buffer->max - buffer->filled;
 }
-/* Adds slots and their vnodes, no more than there is room for; not after stage_order. */
-void stage_put(struct stage *stage, const struct table_write *writes, const uint16_t *vnodes,
-               uint32_t count);
+/* Adds slots and their vnodes, no more than there is room for; not after sort_buffer_order. */
+void sort_buffer_put(struct sort_buffer *buffer, const struct table_write *writes,
+                     const uint16_t *vnodes, uint32_t count);
 /* Puts up to `most` more slots in order. True when all are: then they may be taken, and no more is
  * put until the stage is cleared. */
-MUST_USE bool stage_order(struct stage *stage, uint32_t most);
+MUST_USE bool sort_buffer_order(struct sort_buffer *buffer, uint32_t most);
 /* The slots that are left, `left` of them. Those of a group follow one another. */
-struct table_write *stage_rest(const struct stage *stage);
+struct table_write *sort_buffer_rest(const struct sort_buffer *buffer);
 /* The next `count` of these are taken. */
-void stage_take(struct stage *stage, uint32_t count);
+void sort_buffer_take(struct sort_buffer *buffer, uint32_t count);
 
 #endif

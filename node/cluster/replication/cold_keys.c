@@ -1,4 +1,4 @@
-/* copy.c - gives replicas the keys of a vnode that are on disk and not in memory.
+/* cold_keys.c - gives replicas the keys of a vnode that are on disk and not in memory.
  *
  * A complete copy of a vnode (handoff.c) is made of its slots in memory. When memory
  * overflows there are more: their ids are listed from disk, each is read, and its state goes into
@@ -6,11 +6,11 @@
  *
  *   link restarted, ---> wait until ---> EFFECT_LIST --> ids --> EFFECT_LOAD each --> SLOT
  *   filter not empty     memory is        ^                 |      (or from memory)      |
- *                        sent             +--- cut short ---+     links: MARK may go <---+
+ *                        sent             +--- cut short ---+     links: WATERMARK may go <---+
  *
- * One vnode is copied at a time, for all its links that wait; at most COPY_WINDOW reads are out,
- * and each answer makes room for another. A disk that refuses is left alone for a moment, which
- * grows as long as it refuses everything.
+ * One vnode is copied at a time, for all its links that wait; at most COLD_KEYS_WINDOW reads are
+ * out, and each answer makes room for another. A disk that refuses is left alone for a moment,
+ * which grows as long as it refuses everything.
  *
  * Vnodes of both planes are served; those of the plane of quorum have the journal for their disk.
  *
@@ -28,11 +28,11 @@
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
-enum { COPY_LOOKS = 1024 /* vnodes looked at by one tick */ };
-#define COPY_REST_NS     (100 * MS) /* after the disk refused to list, or refused for long */
-#define COPY_REST_MIN_NS (5 * MS)   /* after it refused one read: others may succeed */
+enum { COLD_KEYS_LOOKS = 1024 /* vnodes looked at by one tick */ };
+#define COLD_KEYS_REST_NS     (100 * MS) /* after the disk refused to list, or refused for long */
+#define COLD_KEYS_REST_MIN_NS (5 * MS)   /* after it refused one read: others may succeed */
 
-bool copy_unreadable(int result)
+bool cold_keys_unreadable(int result)
 {
     return result == TG_ECORRUPT || result == TG_EVERSION;
 }
@@ -40,7 +40,7 @@ bool copy_unreadable(int result)
 /* Whether what is missing is passed over (C4). */
 static bool is_damaged(const struct shard *shard, int result)
 {
-    return copy_unreadable(result) && !vnodes_quorum(shard, shard->copy.vnode);
+    return cold_keys_unreadable(result) && !vnodes_quorum(shard, shard->cold_keys.vnode);
 }
 
 static uint8_t bit_of(uint32_t link)
@@ -48,26 +48,26 @@ static uint8_t bit_of(uint32_t link)
     return (uint8_t)(1u << link);
 }
 
-void copy_restarted(struct shard *shard, uint32_t number, uint32_t link)
+void cold_keys_restarted(struct shard *shard, uint32_t number, uint32_t link)
 {
     if (shard->options.ephemeral || table_filter_fill_permille(shard->table, number) == 0)
         return;
     shard->vnodes[number].links[link].copy_due = true;
-    shard->copy.asked = true;
-    shard->copy.later = true;
-    if (shard->copy.active && shard->copy.vnode == number)
-        shard->copy.links &= (uint8_t)~bit_of(link); /* C3 */
+    shard->cold_keys.asked = true;
+    shard->cold_keys.later = true;
+    if (shard->cold_keys.active && shard->cold_keys.vnode == number)
+        shard->cold_keys.links &= (uint8_t)~bit_of(link); /* C3 */
 }
 
 /* ---- which vnode ----------------------------------------------------------------------------- */
 
 static void list(struct shard *shard, struct effects *effects)
 {
-    shard->copy.listing = true;
-    shard->copy.listed = 0;
-    shard->copy.count = 0;
-    shard->copy.next = 0;
-    effects_add(effects, EFFECT_LIST)->vnode = shard->copy.vnode;
+    shard->cold_keys.listing = true;
+    shard->cold_keys.listed = 0;
+    shard->cold_keys.count = 0;
+    shard->cold_keys.next = 0;
+    effects_add(effects, EFFECT_LIST)->vnode = shard->cold_keys.vnode;
 }
 
 /* The links of the vnode that wait for its disk and may be served now (C1). */
@@ -90,8 +90,8 @@ static uint8_t waiting_links(struct shard *shard, uint32_t number, bool *later)
 
 static void choose(struct shard *shard, struct effects *effects)
 {
-    struct copy *copy = &shard->copy;
-    for (uint32_t i = 0; i < COPY_LOOKS && copy->asked; i++) {
+    struct cold_keys *copy = &shard->cold_keys;
+    for (uint32_t i = 0; i < COLD_KEYS_LOOKS && copy->asked; i++) {
         if (copy->cursor >= shard->vnode_end) {
             copy->cursor = 0;
             copy->asked = copy->later;
@@ -113,21 +113,21 @@ static void choose(struct shard *shard, struct effects *effects)
 
 /* ---- its ids --------------------------------------------------------------------------------- */
 
-bool copy_listed(struct shard *shard, uint32_t number, const struct hash128 *ids, size_t count,
-                 bool last, int result)
+bool cold_keys_listed(struct shard *shard, uint32_t number, const struct hash128 *ids, size_t count,
+                      bool last, int result)
 {
-    struct copy *copy = &shard->copy;
+    struct cold_keys *copy = &shard->cold_keys;
     if (!copy->listing || copy->vnode != number)
         return false;
     const bool damaged = is_damaged(shard, result); /* what was listed before it is all there is */
     for (size_t i = 0; i < count && result == 0; i++)
-        if (copy->listed++ >= copy->skip && copy->count < COPY_IDS_MAX)
+        if (copy->listed++ >= copy->skip && copy->count < COLD_KEYS_IDS_MAX)
             copy->ids[copy->count++] = ids[i];
     shard->stats.unreadable += damaged;
     if (result != 0 && !damaged) {
         copy->active = false; /* the links still wait: another round */
         copy->asked = true;
-        copy->next_ns = shard->now_ns + COPY_REST_NS;
+        copy->next_ns = shard->now_ns + COLD_KEYS_REST_NS;
     }
     copy->listing = result == 0 && !last;
     return true;
@@ -139,8 +139,8 @@ bool copy_listed(struct shard *shard, uint32_t number, const struct hash128 *ids
 static void drop_links(struct shard *shard)
 {
     for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
-        if (!stream_hears(shard, shard->copy.vnode, link))
-            shard->copy.links &= (uint8_t)~bit_of(link);
+        if (!stream_hears(shard, shard->cold_keys.vnode, link))
+            shard->cold_keys.links &= (uint8_t)~bit_of(link);
 }
 
 static bool all_have_room(const struct shard *shard, const struct effects *effects)
@@ -148,8 +148,8 @@ static bool all_have_room(const struct shard *shard, const struct effects *effec
     if (!handoff_allowed(shard))
         return false;
     for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
-        if ((shard->copy.links & bit_of(link)) != 0 &&
-            !stream_has_room(shard, shard->copy.vnode, link, effects))
+        if ((shard->cold_keys.links & bit_of(link)) != 0 &&
+            !stream_has_room(shard, shard->cold_keys.vnode, link, effects))
             return false;
     return true;
 }
@@ -158,8 +158,8 @@ static void send_state(struct shard *shard, struct hash128 id, const uint8_t *st
                        struct effects *effects)
 {
     for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
-        if ((shard->copy.links & bit_of(link)) != 0)
-            stream_put_state(shard, shard->copy.vnode, link, id, state, len, effects);
+        if ((shard->cold_keys.links & bit_of(link)) != 0)
+            stream_put_state(shard, shard->cold_keys.vnode, link, id, state, len, effects);
 }
 
 /* Sends the slot if it is in memory (C2). */
@@ -176,7 +176,7 @@ static bool send_from_memory(struct shard *shard, struct hash128 id, struct effe
 
 static void take_next(struct shard *shard, struct effects *effects)
 {
-    struct copy *copy = &shard->copy;
+    struct cold_keys *copy = &shard->cold_keys;
     const struct hash128 id = copy->ids[copy->next++];
     if (send_from_memory(shard, id, effects))
         return;
@@ -189,8 +189,8 @@ static void take_next(struct shard *shard, struct effects *effects)
 /* Asks for as many as may be out. */
 static void take_more(struct shard *shard, struct effects *effects)
 {
-    struct copy *copy = &shard->copy;
-    while (copy->next < copy->count && copy->out_count < COPY_WINDOW &&
+    struct cold_keys *copy = &shard->cold_keys;
+    while (copy->next < copy->count && copy->out_count < COLD_KEYS_WINDOW &&
            shard->now_ns >= copy->next_ns && all_have_room(shard, effects))
         take_next(shard, effects);
 }
@@ -198,20 +198,20 @@ static void take_more(struct shard *shard, struct effects *effects)
 /* The disk refused a read, or nothing of what was read can be sent now: it is read again. */
 static void again(struct shard *shard, struct hash128 id, bool refused)
 {
-    struct copy *copy = &shard->copy;
+    struct cold_keys *copy = &shard->cold_keys;
     copy->ids[--copy->next] = id;
     if (!refused || shard->now_ns < copy->next_ns)
         return;
-    copy->rest_ns = copy->rest_ns == 0 ? COPY_REST_MIN_NS : 2 * copy->rest_ns;
-    if (copy->rest_ns > COPY_REST_NS)
-        copy->rest_ns = COPY_REST_NS;
+    copy->rest_ns = copy->rest_ns == 0 ? COLD_KEYS_REST_MIN_NS : 2 * copy->rest_ns;
+    if (copy->rest_ns > COLD_KEYS_REST_NS)
+        copy->rest_ns = COLD_KEYS_REST_NS;
     copy->next_ns = shard->now_ns + copy->rest_ns;
 }
 
-bool copy_loaded(struct shard *shard, struct hash128 id, int result, const uint8_t *state,
-                 size_t len, struct effects *effects)
+bool cold_keys_loaded(struct shard *shard, struct hash128 id, int result, const uint8_t *state,
+                      size_t len, struct effects *effects)
 {
-    struct copy *copy = &shard->copy;
+    struct cold_keys *copy = &shard->cold_keys;
     uint32_t at = 0;
     while (at < copy->out_count && !hash128_equal(copy->out[at], id))
         at++;
@@ -238,7 +238,7 @@ bool copy_loaded(struct shard *shard, struct hash128 id, int result, const uint8
 
 static void finish(struct shard *shard)
 {
-    struct copy *copy = &shard->copy;
+    struct cold_keys *copy = &shard->cold_keys;
     for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
         if ((copy->links & bit_of(link)) != 0)
             shard->vnodes[copy->vnode].links[link].copy_due = false;
@@ -246,13 +246,13 @@ static void finish(struct shard *shard)
     shard->stats.disk_copies++;
 }
 
-void copy_tick(struct shard *shard, struct effects *effects)
+void cold_keys_tick(struct shard *shard, struct effects *effects)
 {
-    struct copy *copy = &shard->copy;
+    struct cold_keys *copy = &shard->cold_keys;
     if (copy->listing || shard->now_ns < copy->next_ns)
         return;
     if (!copy->active) {
-        if (copy->asked && copy->out_count == 0 && !shard->refresh.listing)
+        if (copy->asked && copy->out_count == 0 && !shard->filter_rebuild.listing)
             choose(shard, effects);
         return;
     }
@@ -265,7 +265,7 @@ void copy_tick(struct shard *shard, struct effects *effects)
     if (copy->next < copy->count || copy->out_count > 0)
         return;
     copy->skip += copy->count;
-    if (copy->listed > copy->skip && !shard->refresh.listing)
+    if (copy->listed > copy->skip && !shard->filter_rebuild.listing)
         list(shard, effects); /* it was cut short */
     else if (copy->listed <= copy->skip)
         finish(shard);

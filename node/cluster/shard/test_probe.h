@@ -1,9 +1,9 @@
-/* inspect.h - what tests and the simulator may see of a shard beyond shard.h.
+/* test_probe.h - what tests and the simulator may see of a shard beyond shard.h.
  *
  * Read-only. It exists so that they can compare what nodes hold without knowing how it is kept.
  */
-#ifndef NODE_CLUSTER_SHARD_INSPECT_H
-#define NODE_CLUSTER_SHARD_INSPECT_H
+#ifndef NODE_CLUSTER_SHARD_TEST_PROBE_H
+#define NODE_CLUSTER_SHARD_TEST_PROBE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "node/cluster/shard/shard.h"
 
 /* What this shard holds of a vnode. */
-struct inspect_vnode {
+struct probe_vnode {
     enum shard_role role;
     struct term term;       /* the newest known */
     struct term state;      /* the term that wrote what is held here */
@@ -22,12 +22,12 @@ struct inspect_vnode {
     uint32_t slots;
     uint8_t replicas;  /* of the whole replica set, this node included if it is one */
     uint8_t confirmed; /* DECIDING: other replicas known to hold everything up to a mark */
-    bool pulling;      /* RECOVERING: fetches a better state */
+    bool catching_up;  /* RECOVERING: fetches a better state */
     bool synced;       /* DECIDING: every other replica holds everything up to now */
 };
 
 /* What is compared after every event. */
-struct inspect_brief {
+struct probe_brief {
     struct term term;
     uint64_t seq; /* of a leader */
     uint8_t role; /* enum shard_role */
@@ -36,35 +36,34 @@ struct inspect_brief {
 /* The first of the vnodes `from`, `from + step` ... below `end` that is recovering, or of which the
  * role, the term or, of a leader, the seq is not as in `known` (by vnode); `end` or more if there
  * is none. */
-uint32_t inspect_differs(const struct shard *shard, uint32_t from, uint32_t step, uint32_t end,
-                         const struct inspect_brief *known);
+uint32_t probe_differs(const struct shard *shard, uint32_t from, uint32_t step, uint32_t end,
+                       const struct probe_brief *known);
 /* Requests that pools have lent to here. */
-uint64_t inspect_lent(const struct shard *shard);
+uint64_t probe_lent(const struct shard *shard);
 /* As shard_stats tells, for who asks after each event. */
-uint64_t inspect_clock_refused(const struct shard *shard);
+uint64_t probe_clock_refused(const struct shard *shard);
 /* The vnode, of so many, whose leader owns the pool of that id. */
-uint32_t inspect_pool_vnode(uint32_t pool, uint32_t vnodes);
-/* How far what is held of a vnode is; for decisions, the same as inspect_vnode tells. */
-uint64_t inspect_seq(const struct shard *shard, uint32_t vnode);
-void inspect_vnode(const struct shard *shard, uint32_t vnode, struct inspect_vnode *out);
+uint32_t probe_pool_vnode(uint32_t pool, uint32_t vnodes);
+/* How far what is held of a vnode is; for decisions, the same as probe_vnode tells. */
+uint64_t probe_seq(const struct shard *shard, uint32_t vnode);
+void probe_vnode(const struct shard *shard, uint32_t vnode, struct probe_vnode *out);
 /* What of a key's tokens this shard holds, which others count. */
-struct inspect_lease_cache {
+struct probe_lease_cache {
     uint64_t lease; /* 0: it has none */
     uint64_t left;
     int64_t until_ns; /* by the shard's clock: from then on nothing is taken of it */
     uint64_t home;    /* the region that counts them, 0: this one */
 };
 
-void inspect_lease_cache(const struct shard *shard, struct hash128 id,
-                         struct inspect_lease_cache *out);
+void probe_lease_cache(const struct shard *shard, struct hash128 id, struct probe_lease_cache *out);
 /* Of a key that another region counts: what this one counts by a share of it (A4 of
  * remote_regions.c). */
-struct hash128 inspect_local_id(struct hash128 id);
+struct hash128 probe_local_id(struct hash128 id);
 /* The region that counts keys of the vnode whose rule of scope global names none. */
-uint64_t inspect_home(const struct shard *shard, uint32_t vnode);
+uint64_t probe_home(const struct shard *shard, uint32_t vnode);
 /* Whether slot `id` may be on disk though not in memory, as far as the shard knows. */
-bool inspect_spilled(const struct shard *shard, uint32_t vnode, struct hash128 id);
+bool probe_spilled(const struct shard *shard, uint32_t vnode, struct hash128 id);
 /* The exported state of slot `id`: its length, 0 if it is not in memory, or TG_ETOOBIG. */
-MUST_USE int inspect_slot(const struct shard *shard, struct hash128 id, void *out, size_t capacity);
+MUST_USE int probe_slot(const struct shard *shard, struct hash128 id, void *out, size_t capacity);
 
 #endif

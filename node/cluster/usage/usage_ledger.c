@@ -1,9 +1,9 @@
-/* usage_book.c - see usage_book.h.
+/* usage_ledger.c - see usage_ledger.h.
  *
  * Chunks begin without memory and double it. A month is counted from that of March of the year 0,
  * as years that begin in March have their odd day at the end; nobody sees these numbers.
  */
-#include "node/cluster/usage/usage_book.h"
+#include "node/cluster/usage/usage_ledger.h"
 
 #include <assert.h>
 #include <string.h>
@@ -41,23 +41,23 @@ struct chunk {
     bool dirty;
 };
 
-struct usage_book {
+struct usage_ledger {
     const struct allocator *allocator;
     uint64_t lost;
     struct chunk chunks[USAGE_CHUNKS];
 };
 
-struct usage_book *usage_book_new(const struct allocator *allocator)
+struct usage_ledger *usage_ledger_new(const struct allocator *allocator)
 {
-    struct usage_book *book = alloc_get(allocator, sizeof *book);
+    struct usage_ledger *book = alloc_get(allocator, sizeof *book);
     if (book != NULL)
         book->allocator = allocator;
     return book;
 }
 
-void usage_book_free(struct usage_book **pointer)
+void usage_ledger_free(struct usage_ledger **pointer)
 {
-    struct usage_book *book = *pointer;
+    struct usage_ledger *book = *pointer;
     *pointer = NULL;
     if (book == NULL)
         return;
@@ -88,7 +88,7 @@ static uint32_t month_of(uint32_t unix_day)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-static struct chunk *chunk_of(struct usage_book *book, uint64_t hash)
+static struct chunk *chunk_of(struct usage_ledger *book, uint64_t hash)
 {
     return &book->chunks[hash & (USAGE_CHUNKS - 1)];
 }
@@ -109,7 +109,7 @@ static uint32_t place_of(const struct chunk *chunk, uint64_t hash)
 }
 
 /* Makes room for `count` entries in all; false: there is no memory. */
-static bool reserve(struct usage_book *book, struct chunk *chunk, uint32_t count)
+static bool reserve(struct usage_ledger *book, struct chunk *chunk, uint32_t count)
 {
     uint32_t capacity = chunk->capacity == 0 ? (uint32_t)ENTRIES_MIN : chunk->capacity;
     while (capacity < count)
@@ -139,7 +139,7 @@ static void forget_oldest(struct chunk *chunk)
 }
 
 /* The entry of the hash, made if there is none; NULL: there is no memory for it. */
-static struct entry *entry_for(struct usage_book *book, struct chunk *chunk, uint64_t hash)
+static struct entry *entry_for(struct usage_ledger *book, struct chunk *chunk, uint64_t hash)
 {
     uint32_t at = place_of(chunk, hash);
     if (at < chunk->count && chunk->entries[at].hash == hash)
@@ -192,7 +192,7 @@ static void add_seen(struct entry *entry, const struct usage_seen *seen)
     add(&entry->ever, seen);
 }
 
-void usage_book_add(struct usage_book *book, const struct usage_tally *tally)
+void usage_ledger_add(struct usage_ledger *book, const struct usage_tally *tally)
 {
     book->lost += tally->dropped;
     for (uint32_t i = 0; i < tally->count; i++) {
@@ -208,7 +208,8 @@ void usage_book_add(struct usage_book *book, const struct usage_tally *tally)
     }
 }
 
-struct usage_totals usage_book_find(const struct usage_book *book, uint64_t hash, uint64_t now_ms)
+struct usage_totals usage_ledger_find(const struct usage_ledger *book, uint64_t hash,
+                                      uint64_t now_ms)
 {
     struct usage_totals totals = {.last_ms = 0};
     if (book == NULL)
@@ -227,14 +228,14 @@ struct usage_totals usage_book_find(const struct usage_book *book, uint64_t hash
     return totals;
 }
 
-uint64_t usage_book_lost(const struct usage_book *book)
+uint64_t usage_ledger_lost(const struct usage_ledger *book)
 {
     return book->lost;
 }
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-bool usage_book_dirty(const struct usage_book *book, uint32_t chunk)
+bool usage_ledger_dirty(const struct usage_ledger *book, uint32_t chunk)
 {
     ASSERT(chunk < USAGE_CHUNKS);
     return book->chunks[chunk].dirty;
@@ -246,7 +247,8 @@ static void put_count(struct bytes_writer *writer, const struct usage_count *cou
     bytes_put_u64(writer, count->exceeded);
 }
 
-size_t usage_book_encode(struct usage_book *book, uint32_t number, uint8_t out[USAGE_CHUNK_LEN_MAX])
+size_t usage_ledger_encode(struct usage_ledger *book, uint32_t number,
+                           uint8_t out[USAGE_CHUNK_LEN_MAX])
 {
     struct bytes_writer writer;
     struct chunk *chunk = &book->chunks[number];
@@ -269,7 +271,7 @@ size_t usage_book_encode(struct usage_book *book, uint32_t number, uint8_t out[U
     return writer.len;
 }
 
-void usage_book_retry(struct usage_book *book, uint32_t chunk)
+void usage_ledger_retry(struct usage_ledger *book, uint32_t chunk)
 {
     ASSERT(chunk < USAGE_CHUNKS);
     book->chunks[chunk].dirty = true;
@@ -292,7 +294,7 @@ static void get_entry(struct bytes_reader *reader, struct entry *entry)
     get_count(reader, &entry->ever);
 }
 
-int usage_book_restore(struct usage_book *book, uint32_t number, const void *bytes, size_t len)
+int usage_ledger_restore(struct usage_ledger *book, uint32_t number, const void *bytes, size_t len)
 {
     struct bytes_reader reader;
     struct chunk *chunk = &book->chunks[number];

@@ -1,4 +1,5 @@
-/* test_lend.c - what a borrowed request takes of its limits and of its pool, and what it does not.
+/* test_borrow.c - what a borrowed request takes of its limits and of its pool, and what it does
+ * not.
  */
 #include <setjmp.h>
 #include <stdarg.h>

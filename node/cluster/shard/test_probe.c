@@ -1,22 +1,23 @@
-/* inspect.c - reading a shard for tests and the simulator; inspect.h is the contract. Pure. */
-#include "node/cluster/shard/inspect.h"
+/* test_probe.c - reading a shard for tests and the simulator; test_probe.h is the contract. Pure.
+ */
+#include "node/cluster/shard/test_probe.h"
 #include "node/cluster/partition/vnodes.h"
 
 #include <string.h>
 
 #include "node/cluster/shard_state.h"
 
-uint64_t inspect_seq(const struct shard *shard, uint32_t number)
+uint64_t probe_seq(const struct shard *shard, uint32_t number)
 {
     return table_vnode_seq(shard->table, number);
 }
 
-uint32_t inspect_differs(const struct shard *shard, uint32_t from, uint32_t step, uint32_t end,
-                         const struct inspect_brief *known)
+uint32_t probe_differs(const struct shard *shard, uint32_t from, uint32_t step, uint32_t end,
+                       const struct probe_brief *known)
 {
     for (; from < end; from += step) {
         const struct vnode *vnode = &shard->vnodes[from];
-        const struct inspect_brief *before = &known[from];
+        const struct probe_brief *before = &known[from];
         const bool decides = vnode->role == ROLE_LEADING || vnode->role == ROLE_TRANSFERRING;
         if (vnode->role != before->role || vnode->role == ROLE_RECOVERING ||
             vnode->term.number != before->term.number || vnode->term.epoch != before->term.epoch ||
@@ -27,7 +28,7 @@ uint32_t inspect_differs(const struct shard *shard, uint32_t from, uint32_t step
     return from;
 }
 
-void inspect_vnode(const struct shard *shard, uint32_t number, struct inspect_vnode *out)
+void probe_vnode(const struct shard *shard, uint32_t number, struct probe_vnode *out)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     memset(out, 0, sizeof *out);
@@ -39,7 +40,7 @@ void inspect_vnode(const struct shard *shard, uint32_t number, struct inspect_vn
     out->base_seq = vnode->base_seq;
     out->slots = table_count(shard->table, number);
     out->replicas = vnode->id_count;
-    out->pulling = vnode->role == ROLE_RECOVERING && vnode->pulling;
+    out->catching_up = vnode->role == ROLE_RECOVERING && vnode->catching_up;
     out->synced = vnode->role == ROLE_LEADING;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         out->confirmed += vnode->links[i].confirmed;
@@ -48,23 +49,22 @@ void inspect_vnode(const struct shard *shard, uint32_t number, struct inspect_vn
     }
 }
 
-bool inspect_spilled(const struct shard *shard, uint32_t vnode, struct hash128 id)
+bool probe_spilled(const struct shard *shard, uint32_t vnode, struct hash128 id)
 {
     return table_lookup(shard->table, id) == TABLE_NONE &&
            table_filter_maybe(shard->table, vnode, id) != 0;
 }
 
-int inspect_slot(const struct shard *shard, struct hash128 id, void *out, size_t capacity)
+int probe_slot(const struct shard *shard, struct hash128 id, void *out, size_t capacity)
 {
     const uint32_t slot = table_lookup(shard->table, id);
     return slot == TABLE_NONE ? 0 : table_export(shard->table, slot, out, capacity);
 }
 
-void inspect_lease_cache(const struct shard *shard, struct hash128 id,
-                         struct inspect_lease_cache *out)
+void probe_lease_cache(const struct shard *shard, struct hash128 id, struct probe_lease_cache *out)
 {
     const struct lease_cache *cache = lessee_look(shard, id);
-    *out = (struct inspect_lease_cache){.lease = 0};
+    *out = (struct probe_lease_cache){.lease = 0};
     if (cache == NULL || cache->lease == 0)
         return;
     out->lease = cache->lease;
@@ -73,29 +73,29 @@ void inspect_lease_cache(const struct shard *shard, struct hash128 id,
     out->home = cache->forward.home;
 }
 
-struct hash128 inspect_local_id(struct hash128 id)
+struct hash128 probe_local_id(struct hash128 id)
 {
     return remote_local_id(id);
 }
 
-uint64_t inspect_home(const struct shard *shard, uint32_t vnode)
+uint64_t probe_home(const struct shard *shard, uint32_t vnode)
 {
     return shard->remote.homes[vnode];
 }
 
-uint64_t inspect_clock_refused(const struct shard *shard)
+uint64_t probe_clock_refused(const struct shard *shard)
 {
     return shard->stats.clock_refused;
 }
 
-uint64_t inspect_lent(const struct shard *shard)
+uint64_t probe_lent(const struct shard *shard)
 {
     struct elastic_stats stats;
     elastic_stats(shard->pools.elastic, &stats);
     return stats.lent;
 }
 
-uint32_t inspect_pool_vnode(uint32_t pool, uint32_t vnodes)
+uint32_t probe_pool_vnode(uint32_t pool, uint32_t vnodes)
 {
     return pools_vnode(pool, vnodes);
 }

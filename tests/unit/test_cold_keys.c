@@ -1,4 +1,5 @@
-/* test_copy.c - a replica that lost a vnode is given the keys that its leader has on disk alone.
+/* test_cold_keys.c - a replica that lost a vnode is given the keys that its leader has on disk
+ * alone.
  *
  * Two nodes hold one vnode. The leader's keys are in memory, or "spilled": taken out of its table
  * and kept by the test, which answers for the disk, piece by piece. Then the replica comes back
@@ -22,7 +23,7 @@ enum {
     KEYS = 12,
     SPILLED = 7, /* the first of them */
     STATE_LEN = 64,
-    REST_MS = 100, /* COPY_REST_NS of copy.c */
+    REST_MS = 100, /* COLD_KEYS_REST_NS of cold_keys.c */
     REST_MIN_MS = 5,
 };
 
@@ -51,7 +52,7 @@ static struct table *table_of(uint32_t at)
 
 static size_t state_at(uint32_t at, const struct stored *key, uint8_t out[STATE_LEN])
 {
-    const int len = inspect_slot(scene.lab->shards[at].shard, key->id, out, STATE_LEN);
+    const int len = probe_slot(scene.lab->shards[at].shard, key->id, out, STATE_LEN);
     assert_true(len >= 0);
     return (size_t)len;
 }
@@ -170,9 +171,9 @@ static void assert_held(uint32_t from)
 
 static bool replica_is_confirmed(struct lab *lab, void *context)
 {
-    struct inspect_vnode held;
+    struct probe_vnode held;
     (void)context;
-    inspect_vnode(lab->shards[LEADER].shard, scene.vnode, &held);
+    probe_vnode(lab->shards[LEADER].shard, scene.vnode, &held);
     return held.synced;
 }
 
@@ -386,12 +387,12 @@ static void as_many_reads_as_may_be_are_out_at_any_time(void **state)
     struct shard *shard = lab->shards[LEADER].shard;
     lab_start(lab, REPLICA);
     expect_listing(lab);
-    struct hash128 ids[COPY_WINDOW + KEYS];
-    for (uint64_t i = 0; i < COPY_WINDOW + KEYS; i++)
+    struct hash128 ids[COLD_KEYS_WINDOW + KEYS];
+    for (uint64_t i = 0; i < COLD_KEYS_WINDOW + KEYS; i++)
         ids[i] = (struct hash128){.hi = i, .lo = 1};
-    shard_listed(shard, lab->now_ns, scene.vnode, ids, COPY_WINDOW + KEYS, true, 0);
+    shard_listed(shard, lab->now_ns, scene.vnode, ids, COLD_KEYS_WINDOW + KEYS, true, 0);
     lab_until(lab, disk_is_asked_for_slots, NULL, 500 * LAB_MS);
-    assert_int_equal(lab->load_count, COPY_WINDOW);
+    assert_int_equal(lab->load_count, COLD_KEYS_WINDOW);
     for (uint32_t i = 0; i < KEYS; i++) {
         lab->load_count = 0;
         shard_loaded(shard, lab->now_ns, scene.vnode, ids[i], TG_ENOTFOUND, NULL, 0, &lab->effects);

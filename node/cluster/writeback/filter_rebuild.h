@@ -1,6 +1,6 @@
-/* refresh.h - the filter of what is on disk, made anew now and then (refresh.c). */
-#ifndef NODE_CLUSTER_WRITEBACK_REFRESH_H
-#define NODE_CLUSTER_WRITEBACK_REFRESH_H
+/* filter_rebuild.h - the filter of what is on disk, made anew now and then (filter_rebuild.c). */
+#ifndef NODE_CLUSTER_WRITEBACK_FILTER_REBUILD_H
+#define NODE_CLUSTER_WRITEBACK_FILTER_REBUILD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 struct shard;
 
 /* The filter that is made anew, and which one is looked at next. */
-struct refresh {
+struct filter_rebuild {
     bool listing; /* the disk lists `vnode` */
     uint32_t vnode;
     uint32_t cursor;
@@ -19,6 +19,6 @@ struct refresh {
 };
 
 /* Looks for a filter that is worth a refresh, and asks the disk for its vnode's ids. */
-void refresh_tick(struct shard *shard, struct effects *effects);
+void filter_rebuild_tick(struct shard *shard, struct effects *effects);
 
 #endif

@@ -1,4 +1,4 @@
-/* lend.c - requests above an elastic limit: after the engine has denied them, before they are
+/* borrow.c - requests above an elastic limit: after the engine has denied them, before they are
  * answered.
  *
  *   engine_step --> inside all limits: charged to their pools ----------------------> answer
@@ -24,7 +24,7 @@
 #include "node/cluster/shard_state.h"
 
 /* What an item has borrowed, row by row. */
-struct loan {
+struct borrowing {
     uint64_t tokens[LIMIT_GROUP_MAX];     /* that the row's key was lent */
     bool short_of[LIMIT_GROUP_MAX];       /* the row denied */
     int64_t retry_after[LIMIT_GROUP_MAX]; /* as it was told by the denial */
@@ -49,13 +49,14 @@ static bool pool_seen(const struct batch *batch, const struct batch_item *item, 
 }
 
 /* Charges a request that was admitted to the pools of its limits, but for those that lent (N2). */
-static void charge(struct shard *shard, const struct batch_item *item, const struct loan *loan)
+static void charge(struct shard *shard, const struct batch_item *item,
+                   const struct borrowing *borrowing)
 {
     const struct batch *batch = &shard->batch;
     for (uint32_t row = item->first; row < item->first + item->count; row++) {
         bool lent = false;
-        for (uint32_t i = 0; loan != NULL && i < item->count; i++)
-            lent = lent || (loan->short_of[i] &&
+        for (uint32_t i = 0; borrowing != NULL && i < item->count; i++)
+            lent = lent || (borrowing->short_of[i] &&
                             batch->limits[item->first + i].pool == batch->limits[row].pool);
         if (batch->limits[row].pool != 0 && batch->granted[row] > 0 && !lent &&
             !pool_seen(batch, item, row, NULL))
@@ -64,36 +65,39 @@ static void charge(struct shard *shard, const struct batch_item *item, const str
     }
 }
 
-static void give_back(struct shard *shard, const struct batch_item *item, const struct loan *loan,
-                      uint64_t keep)
+static void give_back(struct shard *shard, const struct batch_item *item,
+                      const struct borrowing *borrowing, uint64_t keep)
 {
     const struct batch *batch = &shard->batch;
     for (uint32_t i = 0; i < item->count; i++)
-        if (loan->tokens[i] > keep)
+        if (borrowing->tokens[i] > keep)
             elastic_give_back(shard->pools.elastic, &batch->limits[item->first + i],
-                              batch->ids[item->first + i], loan->tokens[i] - keep, shard->now_ns);
+                              batch->ids[item->first + i], borrowing->tokens[i] - keep,
+                              shard->now_ns);
 }
 
 /* Asks the pools of all rows that are short. False, and nothing is borrowed, if one lends nothing.
  */
-static bool borrow(struct shard *shard, const struct batch_item *item, struct loan *loan)
+static bool borrow(struct shard *shard, const struct batch_item *item, struct borrowing *borrowing)
 {
     const struct batch *batch = &shard->batch;
     const bool peek = batch->operations[item->first] == OPERATION_PEEK;
-    loan->granted = item->cost;
+    borrowing->granted = item->cost;
     for (uint32_t i = 0; i < item->count; i++) {
         const uint32_t row = item->first + i;
-        loan->at_most = loan->at_most || (batch->flags[row] & LIMIT_AT_MOST) != 0;
-        if (!loan->short_of[i] || pool_seen(batch, item, row, loan->short_of))
+        borrowing->at_most = borrowing->at_most || (batch->flags[row] & LIMIT_AT_MOST) != 0;
+        if (!borrowing->short_of[i] || pool_seen(batch, item, row, borrowing->short_of))
             continue;
-        const unsigned flags = (peek ? ELASTIC_PEEK : 0u) | (loan->at_most ? ELASTIC_AT_MOST : 0u);
-        const uint64_t tokens = elastic_lend(shard->pools.elastic, &batch->limits[row],
-                                             batch->ids[row], loan->granted, flags, shard->now_ns);
-        loan->tokens[i] = peek ? 0 : tokens;
-        if (tokens < loan->granted)
-            loan->granted = tokens;
+        const unsigned flags =
+            (peek ? ELASTIC_PEEK : 0u) | (borrowing->at_most ? ELASTIC_AT_MOST : 0u);
+        const uint64_t tokens =
+            elastic_lend(shard->pools.elastic, &batch->limits[row], batch->ids[row],
+                         borrowing->granted, flags, shard->now_ns);
+        borrowing->tokens[i] = peek ? 0 : tokens;
+        if (tokens < borrowing->granted)
+            borrowing->granted = tokens;
         if (tokens == 0) {
-            give_back(shard, item, loan, 0);
+            give_back(shard, item, borrowing, 0);
             return false;
         }
     }
@@ -102,13 +106,13 @@ static bool borrow(struct shard *shard, const struct batch_item *item, struct lo
 
 /* Decides the rows that are not short for what was lent. */
 static void decide_others(struct shard *shard, const struct batch_item *item,
-                          const struct loan *loan)
+                          const struct borrowing *borrowing)
 {
     struct batch *batch = &shard->batch;
     const uint32_t first = item->first;
     for (uint32_t i = 0; i < item->count; i++) {
-        batch->costs[first + i] = loan->short_of[i] ? 0 : loan->granted;
-        if (loan->short_of[i])
+        batch->costs[first + i] = borrowing->short_of[i] ? 0 : borrowing->granted;
+        if (borrowing->short_of[i])
             batch->flags[first + i] &= (uint8_t)~LIMIT_AT_MOST;
     }
     decide_step(shard, first, item->count);
@@ -116,27 +120,27 @@ static void decide_others(struct shard *shard, const struct batch_item *item,
 
 /* The other limits took less than was lent, or deny by now (N3). */
 static uint64_t granted_by_others(const struct batch *batch, const struct batch_item *item,
-                                  const struct loan *loan)
+                                  const struct borrowing *borrowing)
 {
-    uint64_t granted = loan->granted;
+    uint64_t granted = borrowing->granted;
     for (uint32_t i = 0; i < item->count; i++) {
         const uint32_t row = item->first + i;
         if (!batch->allowed[row] || batch->status[row] != LIMIT_DECIDED)
             return 0;
-        if (!loan->short_of[i] && batch->granted[row] < granted)
+        if (!borrowing->short_of[i] && batch->granted[row] < granted)
             granted = batch->granted[row];
     }
     return granted;
 }
 
-static void finish(struct shard *shard, const struct batch_item *item, struct loan *loan)
+static void finish(struct shard *shard, const struct batch_item *item, struct borrowing *borrowing)
 {
     struct batch *batch = &shard->batch;
-    const uint64_t granted = granted_by_others(batch, item, loan);
-    give_back(shard, item, loan, granted);
+    const uint64_t granted = granted_by_others(batch, item, borrowing);
+    give_back(shard, item, borrowing, granted);
     for (uint32_t i = 0; i < item->count; i++) {
         const uint32_t row = item->first + i;
-        if (!loan->short_of[i])
+        if (!borrowing->short_of[i])
             continue;
         batch->granted[row] = granted;
         batch->borrowed[row] = granted > 0;
@@ -145,15 +149,16 @@ static void finish(struct shard *shard, const struct batch_item *item, struct lo
         if (granted > 0 || batch->status[row] != LIMIT_DECIDED)
             continue;
         batch->allowed[row] = 0;
-        batch->retry_after_ns[row] = loan->retry_after[i];
+        batch->retry_after_ns[row] = borrowing->retry_after[i];
     }
     if (granted > 0 && batch->operations[item->first] != OPERATION_PEEK)
-        charge(shard, item, loan);
+        charge(shard, item, borrowing);
     shard->stats.borrowed += granted > 0;
 }
 
 /* Whether the item asks, and only elastic limits deny it. */
-static bool may_borrow(const struct batch *batch, const struct batch_item *item, struct loan *loan)
+static bool may_borrow(const struct batch *batch, const struct batch_item *item,
+                       struct borrowing *borrowing)
 {
     const uint8_t operation = batch->operations[item->first];
     if (item->recalled || item->undo || item->revoked || item->cost == 0 ||
@@ -161,9 +166,9 @@ static bool may_borrow(const struct batch *batch, const struct batch_item *item,
         return false;
     for (uint32_t i = 0; i < item->count; i++) {
         const uint32_t row = item->first + i;
-        loan->short_of[i] = !row_inside(batch, row);
-        loan->retry_after[i] = batch->retry_after_ns[row];
-        if (loan->short_of[i] && batch->limits[row].pool == 0)
+        borrowing->short_of[i] = !row_inside(batch, row);
+        borrowing->retry_after[i] = batch->retry_after_ns[row];
+        if (borrowing->short_of[i] && batch->limits[row].pool == 0)
             return false;
     }
     return true;
@@ -222,15 +227,15 @@ static void look_at(struct shard *shard, const struct batch_item *item)
             charge(shard, item, NULL);
         return;
     }
-    struct loan loan;
-    memset(&loan, 0, sizeof loan);
-    if (may_borrow(batch, item, &loan) && borrow(shard, item, &loan)) {
-        decide_others(shard, item, &loan);
-        finish(shard, item, &loan);
+    struct borrowing borrowing;
+    memset(&borrowing, 0, sizeof borrowing);
+    if (may_borrow(batch, item, &borrowing) && borrow(shard, item, &borrowing)) {
+        decide_others(shard, item, &borrowing);
+        finish(shard, item, &borrowing);
     }
 }
 
-void lend_batch(struct shard *shard)
+void borrow_batch(struct shard *shard)
 {
     struct batch *batch = &shard->batch;
     memset(batch->borrowed, 0, batch->count);

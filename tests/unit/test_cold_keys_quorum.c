@@ -1,4 +1,4 @@
-/* test_copy_quorum.c - keys that only the journal holds go to replicas as well: copy.c.
+/* test_cold_keys_quorum.c - keys that only the journal holds go to replicas as well: cold_keys.c.
  *
  * Three nodes and one of their replicas that comes back. The filter of the leader says that a key
  * more is on disk; the listing and the reading are answered by hand.
@@ -64,8 +64,8 @@ static bool loading(struct lab *lab, void *context)
 static bool confirmed(struct lab *lab, void *context)
 {
     const struct spilled *spilled = context;
-    struct inspect_vnode held;
-    inspect_vnode(lab->shards[lab_leader(lab, spilled->vnode)].shard, spilled->vnode, &held);
+    struct probe_vnode held;
+    probe_vnode(lab->shards[lab_leader(lab, spilled->vnode)].shard, spilled->vnode, &held);
     return held.confirmed == 2;
 }
 
@@ -101,7 +101,7 @@ static void a_key_in_the_journal_alone_is_copied(void **state)
     lab_perform(lab, leader);
     lab_until(lab, confirmed, &spilled, 2000 * LAB_MS);
     assert_int_equal(lab_leader(lab, vnode), leader);
-    assert_int_equal(inspect_slot(lab->shards[replica].shard, spilled.id, got, sizeof got),
+    assert_int_equal(probe_slot(lab->shards[replica].shard, spilled.id, got, sizeof got),
                      (int)spilled.len);
     lab_free(lab);
 }
