@@ -2,7 +2,7 @@
 sources.protocol := $(wildcard client/protocol/*.c)
 sources.lib      := $(wildcard client/lib/*.c)
 sources.replay   := $(wildcard client/replay/*.c)
-sources.cli      := $(filter-out client/cli/main.c,$(wildcard client/cli/*.c))
+sources.cli      := $(wildcard client/cli/*/*.c)
 main.cli         := $(wildcard client/cli/main.c)
 main.examples    := $(wildcard client/examples/*.c)
 

@@ -8,7 +8,8 @@ sources.fuzz    := $(wildcard tests/fuzz/fuzz_*.c)
 
 # What no target of tests/fuzz reaches: threads and sockets, the client library, what people read. A target that does
 # does not link until its file is left out here.
-fuzzed_of_cli    := arguments commands document grid inspect pool_flags pools replay_arguments table text
+fuzzed_of_cli    := $(addprefix arguments/,arguments commands pool_flags replay_arguments) \
+                    $(addprefix output/,document grid table text)
 sources.unfuzzed := $(sources.lib) $(filter-out node/runtime/config%,$(wildcard node/runtime/*.c)) \
                     $(filter-out $(fuzzed_of_cli:%=client/cli/%.c),$(sources.cli))
 

@@ -82,6 +82,13 @@ for number, room in enumerate(ROOMS):
 for above in ("node/runtime", "node", CLUSTER):
     LAYERS[above] = LAYERS[above] + [f"{CLUSTER}/{room}" for room in ROOMS]
 
+# The rooms of client/cli from the floor up, in the same way; the folder itself holds only a main.
+CLI = "client/cli"
+CLI_ROOMS = ("output", "arguments", "session", "status", "replay", "commands")
+for number, room in enumerate(CLI_ROOMS):
+    LAYERS[f"{CLI}/{room}"] = LAYERS[CLI] + [f"{CLI}/{r}" for r in CLI_ROOMS[:number]]
+LAYERS[CLI] = LAYERS[CLI] + [f"{CLI}/{r}" for r in CLI_ROOMS]
+
 # A library's header and the folders that may know it.
 LIBRARY_OWNERS = [
     (re.compile(r"^(zmq|czmq|zmq_utils|zauth|zsock)\.h$"), ("node/runtime", "client/lib", "tests"), "ZeroMQ"),
