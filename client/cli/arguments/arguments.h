@@ -44,9 +44,9 @@ enum cli_command {
     CLI_RING,
     CLI_OWNER,
     CLI_RULES_LIST,
+    CLI_RULES_SHOW,
     CLI_RULES_VALIDATE,
     CLI_RULES_EXPLAIN,
-    CLI_RULES_SHOW,
     CLI_RULES_DIFF,
     CLI_RULES_APPLY,
     CLI_RULES_DELETE,
@@ -80,7 +80,7 @@ enum cli_command {
 
 enum { CLI_SENTENCE_LEN = 512, CLI_ENDPOINTS_LEN = 8192, CLI_MEMBER_LEN = 128, CLI_POOL_LEN = 129 };
 
-enum { CLI_LIMITS_MAX = 8, CLI_LIMITS_LEN = 512 };
+enum { CLI_LIMITS_LEN = 512 };
 
 /* What is to be set for a user; of an API key, its limits and burst. NULL, 0, "": not given. */
 struct cli_quota {

@@ -1,66 +1,21 @@
-/* commands.c - what the commands are called, and what somebody meant who calls one otherwise. */
+/* commands.c - which command the words name, and which was meant by words that name none. */
 #include "client/cli/arguments/commands.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/nearest.h"
-
-static const char *const command_names[CLI_COMMAND_COUNT] = {
-    [CLI_CHECK] = "check",
-    [CLI_PEEK] = "peek",
-    [CLI_HIT] = "hit",
-    [CLI_REFUND] = "refund",
-    [CLI_RESET] = "reset",
-    [CLI_LEASE] = "lease",
-    [CLI_RELEASE] = "release",
-    [CLI_RENEW] = "renew",
-    [CLI_STATUS] = "status",
-    [CLI_MEMBERS] = "members",
-    [CLI_RING] = "ring",
-    [CLI_OWNER] = "owner",
-    [CLI_RULES_LIST] = "rules list",
-    [CLI_RULES_VALIDATE] = "rules validate",
-    [CLI_RULES_EXPLAIN] = "rules explain",
-    [CLI_RULES_SHOW] = "rules show",
-    [CLI_RULES_DIFF] = "rules diff",
-    [CLI_RULES_APPLY] = "rules apply",
-    [CLI_RULES_DELETE] = "rules delete",
-    [CLI_RULES_HISTORY] = "rules history",
-    [CLI_RULES_ROLLBACK] = "rules rollback",
-    [CLI_BLOCK] = "block",
-    [CLI_UNBLOCK] = "unblock",
-    [CLI_BLOCKS] = "blocks",
-    [CLI_APIKEY_CREATE] = "apikey create",
-    [CLI_APIKEY_LIST] = "apikey list",
-    [CLI_APIKEY_SHOW] = "apikey show",
-    [CLI_APIKEY_REVOKE] = "apikey revoke",
-    [CLI_APIKEY_DELETE] = "apikey delete",
-    [CLI_QUOTA_SET] = "quota set",
-    [CLI_QUOTA_SHOW] = "quota show",
-    [CLI_QUOTA_LIST] = "quota list",
-    [CLI_QUOTA_DELETE] = "quota delete",
-    [CLI_QUOTA_RESET] = "quota reset",
-    [CLI_POOLS_LIST] = "pools list",
-    [CLI_POOLS_SET] = "pools set",
-    [CLI_POOLS_REPORT] = "pools report",
-    [CLI_DRAIN] = "drain",
-    [CLI_LEAVE] = "leave",
-    [CLI_REMOVE] = "remove",
-    [CLI_REPLAY] = "replay",
-    [CLI_VERSION] = "version",
-    [CLI_HELP] = "help",
-};
+#include "client/cli/arguments/command_table.h"
 
 const char *cli_command_name(enum cli_command command)
 {
-    return command < CLI_COMMAND_COUNT ? command_names[command] : "";
+    return command < CLI_COMMAND_COUNT ? cli_command_row(command)->name : "";
 }
 
 size_t cli_command_match(const char *const *words, size_t word_count, enum cli_command *out)
 {
     for (enum cli_command i = 0; i < CLI_COMMAND_COUNT; i++) {
-        const char *name = command_names[i];
+        const char *name = cli_command_name(i);
         const size_t first = strcspn(name, " ");
         if (word_count < 1 || strlen(words[0]) != first || memcmp(words[0], name, first) != 0)
             continue;
@@ -76,34 +31,46 @@ size_t cli_command_match(const char *const *words, size_t word_count, enum cli_c
     return 0;
 }
 
-/* First words that need a second one. */
-static const struct {
-    const char *word;
-    enum cli_command first; /* what help on the word alone is about */
-    const char *behind;
-} groups[] = {
-    {"rules", CLI_RULES_LIST,
-     "list, show, validate, explain, diff, apply, delete, history or rollback"},
-    {"pools", CLI_POOLS_LIST, "list, set or report"},
-    {"apikey", CLI_APIKEY_CREATE, "create, list, show, revoke or delete"},
-    {"quota", CLI_QUOTA_SET, "set, show, list, delete or reset"},
-};
-
-enum { GROUPS = sizeof groups / sizeof *groups };
-
-/* The place of the word in groups; GROUPS: it is none. */
-static size_t find_group(const char *word)
+/* The row of the group that the word names, or NULL. */
+static const struct cli_group_row *find_group(const char *word)
 {
-    size_t at = 0;
-    while (at < GROUPS && strcmp(word, groups[at].word) != 0)
-        at++;
-    return at;
+    size_t count;
+    const struct cli_group_row *groups = cli_group_rows(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(word, groups[i].word) == 0)
+            return &groups[i];
+    return NULL;
+}
+
+const char *cli_command_behind(enum cli_command command, const char *group)
+{
+    const char *name = cli_command_name(command);
+    const size_t len = strlen(group);
+    return strncmp(name, group, len) == 0 && name[len] == ' ' ? name + len + 1 : NULL;
+}
+
+/* "list, set or report": the words that may stand behind that of a group. */
+static void list_behind(const char *group, char *out, size_t capacity)
+{
+    const char *last = NULL;
+    size_t len = 0;
+    for (enum cli_command i = 0; i < CLI_COMMAND_COUNT; i++) {
+        const char *word = cli_command_behind(i, group);
+        if (word != NULL && last != NULL)
+            len += (size_t)snprintf(out + len, capacity - len, "%s%s", len > 0 ? ", " : "", last);
+        last = word != NULL ? word : last;
+    }
+    (void)snprintf(out + len, capacity - len, " or %s", last);
 }
 
 enum cli_command cli_command_group(const char *const *words, size_t count)
 {
-    const size_t group = count == 1 ? find_group(words[0]) : (size_t)GROUPS;
-    return group < GROUPS ? groups[group].first : CLI_COMMAND_NONE;
+    enum cli_command first = 0;
+    if (count != 1 || find_group(words[0]) == NULL)
+        return CLI_COMMAND_NONE;
+    while (first < CLI_COMMAND_COUNT && cli_command_behind(first, words[0]) == NULL)
+        first++;
+    return first;
 }
 
 /* The command, or word of a group, that was probably meant by a word that is neither; NULL: none.
@@ -113,13 +80,15 @@ static const char *meant(const char *word)
     struct nearest nearest;
     nearest_init(&nearest, word);
     for (enum cli_command i = 0; i < CLI_COMMAND_COUNT; i++) {
-        const char *second = strchr(command_names[i], ' ');
+        const char *second = strchr(cli_command_name(i), ' ');
         if (second == NULL)
-            nearest_try(&nearest, command_names[i]);
+            nearest_try(&nearest, cli_command_name(i));
         else if (strcmp(second + 1, word) == 0)
-            return command_names[i];
+            return cli_command_name(i);
     }
-    for (size_t i = 0; i < GROUPS; i++)
+    size_t count;
+    const struct cli_group_row *groups = cli_group_rows(&count);
+    for (size_t i = 0; i < count; i++)
         nearest_try(&nearest, groups[i].word);
     return nearest.found;
 }
@@ -128,12 +97,25 @@ static const char *meant(const char *word)
 static const char *meant_behind(const char *group, const char *word)
 {
     struct nearest nearest;
-    const size_t len = strlen(group);
     nearest_init(&nearest, word);
     for (enum cli_command i = 0; i < CLI_COMMAND_COUNT; i++)
-        if (strncmp(command_names[i], group, len) == 0 && command_names[i][len] == ' ')
-            nearest_try(&nearest, command_names[i] + len + 1);
+        if (cli_command_behind(i, group) != NULL)
+            nearest_try(&nearest, cli_command_behind(i, group));
     return nearest.found;
+}
+
+/* The same of words whose first one is a group's. */
+static void refuse_behind(const char *const *words, size_t count, char sentence[CLI_SENTENCE_LEN])
+{
+    char behind[CLI_SENTENCE_LEN / 2];
+    const char *found = count > 1 ? meant_behind(words[0], words[1]) : NULL;
+    list_behind(words[0], behind, sizeof behind);
+    if (count == 1)
+        (void)snprintf(sentence, CLI_SENTENCE_LEN, "'%s' needs %s behind it", words[0], behind);
+    else
+        (void)snprintf(sentence, CLI_SENTENCE_LEN, "unknown command '%s %.64s'; expected %s%s%s%s",
+                       words[0], words[1], behind, found != NULL ? "; did you mean " : "",
+                       found != NULL ? found : "", found != NULL ? "?" : "");
 }
 
 void cli_command_refuse(const char *const *words, size_t count, char sentence[CLI_SENTENCE_LEN])
@@ -142,21 +124,12 @@ void cli_command_refuse(const char *const *words, size_t count, char sentence[CL
         (void)snprintf(sentence, CLI_SENTENCE_LEN, "a command is missing");
         return;
     }
-    const size_t group = find_group(words[0]);
-    const char *found = group == GROUPS ? meant(words[0])
-                        : count > 1     ? meant_behind(words[0], words[1])
-                                        : NULL;
-    if (group == GROUPS && found == NULL)
-        (void)snprintf(sentence, CLI_SENTENCE_LEN, "unknown command '%.64s'", words[0]);
-    else if (group == GROUPS)
-        (void)snprintf(sentence, CLI_SENTENCE_LEN, "unknown command '%.64s'; did you mean '%s'?",
-                       words[0], found);
-    else if (count == 1)
-        (void)snprintf(sentence, CLI_SENTENCE_LEN, "'%s' needs %s behind it", groups[group].word,
-                       groups[group].behind);
-    else
-        (void)snprintf(sentence, CLI_SENTENCE_LEN, "unknown command '%s %.64s'; expected %s%s%s%s",
-                       groups[group].word, words[1], groups[group].behind,
-                       found != NULL ? "; did you mean " : "", found != NULL ? found : "",
-                       found != NULL ? "?" : "");
+    if (find_group(words[0]) != NULL) {
+        refuse_behind(words, count, sentence);
+        return;
+    }
+    const char *found = meant(words[0]);
+    (void)snprintf(sentence, CLI_SENTENCE_LEN, "unknown command '%.64s'%s%s%s", words[0],
+                   found != NULL ? "; did you mean '" : "", found != NULL ? found : "",
+                   found != NULL ? "'?" : "");
 }

@@ -11,4 +11,8 @@ void cli_help(struct cli_text *text, enum cli_command topic);
 /* Adds one or two lines: how the command is used, and where to read more. */
 void cli_hint(struct cli_text *text, enum cli_command topic);
 
+struct cli_flag_row;
+/* "-e, --endpoint tcp://HOST:PORT": how the flag is written. */
+void cli_flag_term(const struct cli_flag_row *row, char *out, size_t capacity);
+
 #endif

@@ -96,6 +96,30 @@ void cli_text_format(struct cli_text *text, const char *format, ...)
         cli_text_add(text, line, (size_t)len < sizeof line ? (size_t)len : sizeof line - 1);
 }
 
+void cli_text_wrap(struct cli_text *text, const char *words, size_t len, size_t at, size_t indent,
+                   size_t width)
+{
+    bool first = true;
+    for (size_t next = 0; next < len;) {
+        const size_t word = strcspn(words + next, " \n");
+        const size_t taken = next + word > len ? len - next : word;
+        const size_t columns = cli_utf8_count(words + next, taken);
+        if (!first && at + 1 + columns > width) {
+            cli_text_str(text, "\n");
+            cli_text_fill(text, ' ', indent);
+            at = indent;
+        } else if (!first) {
+            cli_text_str(text, " ");
+            at++;
+        }
+        cli_text_add(text, words + next, taken);
+        at += columns;
+        first = false;
+        next += taken + 1;
+    }
+    cli_text_str(text, "\n");
+}
+
 /* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
 /* The length that a first byte announces, 0 if none starts so, and the range of the second. */

@@ -35,6 +35,10 @@ void cli_text_fill(struct cli_text *text, char character, size_t count);
 /* As printf; at most 255 bytes a call. */
 void cli_text_format(struct cli_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Adds words, broken where a line would be longer than `width`, and ends the line. The first line
+ * goes on at column `at`, the others begin at `indent`. */
+void cli_text_wrap(struct cli_text *text, const char *words, size_t len, size_t at, size_t indent,
+                   size_t width);
 /* Adds bytes for people to see (T2): a control character becomes '?', what is no UTF-8 U+FFFD. */
 void cli_text_shown(struct cli_text *text, const char *data, size_t len);
 
