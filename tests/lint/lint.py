@@ -55,6 +55,8 @@ LAYERS = {
     "node/gateway": ["base", "client/protocol", "node/limit", "node/policy"],
     "node/runtime": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit",
                      "node/policy", "node/cluster", "node/gateway", "node/zones"],
+    # Documents are made of the tables of both programs.
+    "deploy/manual": ["client/cli/output", "client/cli/arguments", "node/runtime"],
     "node": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit", "node/policy",
              "node/cluster", "node/gateway", "node/runtime", "node/zones"],
 }
