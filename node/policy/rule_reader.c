@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 #include "node/policy/policy_internal.h"
 
 enum {

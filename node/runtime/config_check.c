@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/limit/table.h"
+#include "node/limit/table/table.h"
 #include "node/runtime/config_option.h"
 #include "ring/ring.h"
 

@@ -24,7 +24,7 @@
 #include <time.h>
 
 #include "base/assert.h"
-#include "node/limit/table.h"
+#include "node/limit/table/table.h"
 #include "node/runtime/disk_lane.h"
 
 static_assert((int)DISK_READ_BYTES >= (int)TABLE_EXPORT_MAX, "any state of a slot can be loaded");

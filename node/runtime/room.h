@@ -4,7 +4,7 @@
  *
  * `most` is what --store-max says, or without it what the store has and its file system could still
  * give it. A store that is FULL by --store-max is still written, but for no key that it does not
- * have (table_close in node/limit/table.h); a full file system says so itself.
+ * have (table_close in node/limit/table/table.h); a full file system says so itself.
  *
  * The control thread calls all functions.
  */

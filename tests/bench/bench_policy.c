@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "client/protocol/identity.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 #include "node/policy/policy_search.h"
 #include "tests/unit/support_rules.h"
 

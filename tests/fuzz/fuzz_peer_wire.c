@@ -69,6 +69,17 @@ static void put_reserved(struct bytes_writer *writer, const struct peer_record *
                       &record->reserved.line, &record->reserved.what);
 }
 
+static void put_firsts(struct bytes_writer *writer, const struct peer_firsts *firsts)
+{
+    struct bytes_reader bytes = firsts->bytes;
+    struct peer_first one;
+    const size_t at = peer_put_firsts(writer, firsts->vnode);
+    while (peer_first_next(&bytes, &one))
+        peer_put_first(writer, &one);
+    ASSERT(bytes_left(&bytes) == 0);
+    peer_end_firsts(writer, at);
+}
+
 /* What goes to another region. */
 static void put_abroad(struct bytes_writer *writer, const struct peer_record *record)
 {
@@ -144,12 +155,26 @@ static bool put_record(struct bytes_writer *writer, const struct peer_record *re
     case PEER_RESERVED:
         put_reserved(writer, record);
         return true;
-    case PEER_TYPE_END:
-        return false;
-    default:
+    case PEER_FIRSTS:
+        put_firsts(writer, &record->firsts);
+        return true;
+    case PEER_MARK:
+    case PEER_STALE:
+    case PEER_QUERY:
+    case PEER_REPORT:
+    case PEER_PULL:
+    case PEER_PASS:
+    case PEER_OPENED:
+    case PEER_HELD:
+    case PEER_LACK:
+    case PEER_DIVERGED_END:
+    case PEER_MERGED:
         peer_put_vnode(writer, record->type, &record->vnode);
         return true;
+    case PEER_TYPE_END:
+        break;
     }
+    return false;
 }
 
 /* Reads all records and writes them again; bytes written, 0 if a record cannot be. */

@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "client/protocol/identity.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 #include "node/policy/ordinals.h"
 #include "node/policy/own_limits.h"
 #include "tests/unit/support_effort.h"

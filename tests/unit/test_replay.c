@@ -13,7 +13,7 @@
 
 #include "base/random.h"
 #include "client/replay/replay.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 #include "node/zones/zones.h"
 #include "tests/unit/support_effort.h"
 

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "base/hash.h"
-#include "node/limit/elastic.h"
+#include "node/limit/engine/elastic.h"
 #include "node/policy/policy.h"
 
 struct shard;
@@ -99,7 +99,7 @@ struct pools {
     struct pool_load loads[POLICY_POOLS_MAX];
     struct shard_pool known[POLICY_POOLS_MAX];
     struct elastic_report report;      /* scratch */
-    struct water water[LIMIT_CLASSES]; /* scratch */
+    struct fair_share fair_share[LIMIT_CLASSES]; /* scratch */
 };
 
 /* 0 or TG_ENOMEM. */

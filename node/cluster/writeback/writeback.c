@@ -17,11 +17,12 @@
  * what dies with all replicas is what was asked in an interval, one round and one batch; in a
  * second round too, where the stage does not hold all that is dirty and the order is another one.
  *
- * While less than half of memory has room for new keys (node/limit/table_room.c) there is no pause:
- * what is written may leave for others.
+ * While less than half of memory has room for new keys (node/limit/table/table_room.c) there is no
+ * pause: what is written may leave for others.
  *
  * Until the writer answers, slots are marked as being written; only its success makes them "on
- * disk" (node/limit/table.h), so an eviction never trusts a write that has not been committed.
+ * disk" (node/limit/table/table.h), so an eviction never trusts a write that has not been
+ * committed.
  *
  * W1  At most one batch is out. What changes after it was copied stays dirty, for the next round:
  *     what would catch up with it on the way touches every vnode, and a busy node never ends it.
