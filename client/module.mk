@@ -8,7 +8,7 @@ main.examples    := $(wildcard client/examples/*.c)
 
 # The library's own needs. The command line adds what it prints and reads files with.
 packages.lib  = libzmq $(msgpack) libsodium
-packages.cli  = $(packages.lib) jansson yaml-0.1 glib-2.0 zlib
+packages.cli  = $(packages.lib) yaml-0.1 glib-2.0 zlib
 
 # What of the daemon runs inside the command line: rules are judged and limits decided offline.
 sources.offline = $(sources.replay) $(sources.policy) $(wildcard node/limit/*/*.c)
