@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/policy/ordinals.h"
-#include "node/policy/packed.h"
+#include "node/policy/compile/ordinals.h"
+#include "node/policy/compile/packed.h"
 
 struct job_list {
     struct compiler_job *first;

@@ -26,9 +26,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "node/policy/policy.h"
-#include "node/policy/policy_errors.h"
-#include "node/policy/policy_warnings.h"
+#include "node/policy/compile/policy_errors.h"
+#include "node/policy/compile/policy_warnings.h"
+#include "node/policy/model/policy.h"
 #include "node/runtime/mailbox.h"
 
 enum { COMPILER_QUESTIONS_MAX = 8, COMPILER_AUTHOR_LEN = 136 };

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "node/policy/yaml_reader.h"
+#include "node/policy/readers/yaml_reader.h"
 #include "node/runtime/config_option.h"
 
 enum { FILE_LEN_MAX = 1 << 20, WHERE_LEN = 160 };

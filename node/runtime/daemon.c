@@ -16,8 +16,8 @@
 
 #include "base/assert.h"
 #include "node/cluster/configstore/settings.h"
-#include "node/policy/api_keys.h"
-#include "node/policy/people.h"
+#include "node/policy/people/api_keys.h"
+#include "node/policy/people/people.h"
 #include "node/runtime/daemon_state.h"
 #include "node/runtime/listener.h"
 #include "node/zones/zones.h"

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 #include "node/cluster/configstore/settings.h"
-#include "node/policy/api_keys.h"
-#include "node/policy/people.h"
+#include "node/policy/people/api_keys.h"
+#include "node/policy/people/people.h"
 #include "node/runtime/daemon_state.h"
 
 #define RECORDS_PAUSE_NS INT64_C(250000000)

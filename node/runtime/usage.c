@@ -20,7 +20,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/usage/usage_book.h"
-#include "node/policy/policy_join.h"
+#include "node/policy/people/policy_join.h"
 #include "node/runtime/daemon_state.h"
 
 enum { ROUND = 64 /* chunks a second */, KEY_LEN = 24 };

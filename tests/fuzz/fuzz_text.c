@@ -7,8 +7,8 @@
 #include "base/quantity.h"
 #include "client/cli/arguments/arguments.h"
 #include "client/cli/output/text.h"
-#include "node/policy/attribute_kind.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/attribute_kind.h"
+#include "node/policy/model/policy.h"
 #include "node/runtime/config.h"
 #include "tests/fuzz/fuzz.h"
 

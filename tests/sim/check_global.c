@@ -47,7 +47,7 @@
 #include "node/limit/algorithms/leased.h"
 #include "node/limit/engine/engine.h"
 #include "node/limit/table/table.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 #include "tests/sim/global.h"
 
 enum {

@@ -111,7 +111,8 @@ static void the_ends_of_the_range_hold(void **state)
     const struct key most = {1, UINT64_MAX};
     pour(&most, 1);
     fair_share_add(&fair_share, 1, UINT64_MAX); /* sums saturate */
-    assert_int_equal(fair_share_level(&fair_share, FAIR_SHARE_RATE_MAX, &left), FAIR_SHARE_RATE_MAX / 2);
+    assert_int_equal(fair_share_level(&fair_share, FAIR_SHARE_RATE_MAX, &left),
+                     FAIR_SHARE_RATE_MAX / 2);
 }
 
 /* Over random keys and weights each gets what the model gives it, within 1.6% of the level, and all

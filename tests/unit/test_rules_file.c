@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/policy/packed.h"
+#include "node/policy/compile/packed.h"
 #include "node/runtime/daemon_state.h"
 #include "tests/unit/support_scratch.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/vocabulary.h"
 #include "client/cli/arguments/command_table.h"
-#include "node/policy/api_keys.h"
+#include "node/policy/people/api_keys.h"
 
 #define CLI_REPEAT_MAX UINT64_C(1000000000)
 

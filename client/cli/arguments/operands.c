@@ -6,7 +6,7 @@
 #include "client/cli/arguments/commands.h"
 #include "client/cli/arguments/given.h"
 #include "client/cli/arguments/pool_flags.h"
-#include "node/policy/api_keys.h"
+#include "node/policy/people/api_keys.h"
 
 static int take_attribute(struct cli_arguments *out, const struct cli_given *given,
                           const char *word)

@@ -16,7 +16,7 @@
 #include "client/cli/session/answer.h"
 #include "client/cli/session/edit.h"
 #include "client/cli/session/totals.h"
-#include "node/policy/api_keys.h"
+#include "node/policy/people/api_keys.h"
 
 enum { QUESTION_LEN = 1024, SHOWN_LEN = 4096, SHOWN_TOKENS_MAX = 128 };
 

@@ -4,7 +4,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/session/answer.h"
 #include "client/cli/session/edit.h"
-#include "node/policy/policy_ip.h"
+#include "node/policy/model/policy_ip.h"
 
 static void add_text(struct cli_edit *edit, const char *name, const char *text)
 {

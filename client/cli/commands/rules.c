@@ -25,8 +25,8 @@
 #include "client/cli/session/edit.h"
 #include "client/cli/session/rules_errors.h"
 #include "client/cli/session/rules_file.h"
-#include "node/policy/pool_edit.h"
-#include "node/policy/rule_removal.h"
+#include "node/policy/compile/pool_edit.h"
+#include "node/policy/compile/rule_removal.h"
 #include "node/zones/zones.h"
 
 enum { ROOM_BESIDE = 2048 };

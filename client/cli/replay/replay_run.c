@@ -19,6 +19,7 @@
 #include "client/cli/session/answer.h"
 #include "client/cli/session/rules_errors.h"
 #include "client/cli/session/rules_file.h"
+#include "node/policy/compile/policy_compile.h"
 #include "node/zones/zones.h"
 
 enum { PROGRESS_EVERY = 1 << 16, PROGRESS_PAUSE_MS = 250, MIB = 1 << 20 };

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "node/policy/policy.h"
-#include "node/policy/policy_errors.h"
-#include "node/policy/policy_warnings.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/compile/policy_errors.h"
+#include "node/policy/compile/policy_warnings.h"
 #include "node/zones/zones.h"
 
 static void refuse_place(const char *path, uint64_t line, uint64_t column, const char *message)

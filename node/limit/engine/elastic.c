@@ -516,8 +516,8 @@ bool elastic_report(struct elastic *elastic, uint32_t index, int64_t now_ns,
     struct elastic_level level;
     (void)elastic_level(elastic, pool->id, now_ns, &level);
     for (uint32_t i = 0; i < LIMIT_CLASSES; i++)
-        report->count[i] =
-            (uint32_t)fair_share_summary(&elastic->fair_share[i], level.level[i], report->shares[i]);
+        report->count[i] = (uint32_t)fair_share_summary(&elastic->fair_share[i], level.level[i],
+                                                        report->shares[i]);
     const bool idle = now_ns - pool->used_ns >= ELASTIC_IDLE_NS && pool->first == NONE;
     if (idle)
         pool->id = 0;

@@ -77,7 +77,8 @@ uint64_t fair_share_level(const struct fair_share *fair_share, uint64_t spare, u
     return spare;
 }
 
-size_t fair_share_summary(const struct fair_share *fair_share, uint64_t near, struct fair_share_bin *out)
+size_t fair_share_summary(const struct fair_share *fair_share, uint64_t near,
+                          struct fair_share_bin *out)
 {
     const size_t fine_from = bin_of(near / 2);
     const size_t fine_end = bin_of(sat_muldiv(near, 2, 1));

@@ -54,7 +54,8 @@ void fair_share_add(struct fair_share *fair_share, uint64_t weight, uint64_t ask
 uint64_t fair_share_level(const struct fair_share *fair_share, uint64_t spare, uint64_t *left);
 /* Sums up what was added as few shares that give the same level as the bins do as long as that is
  * within a factor of two of `near`. Returns how many; `out` has FAIR_SHARE_SUMMARY_MAX places. */
-size_t fair_share_summary(const struct fair_share *fair_share, uint64_t near, struct fair_share_bin *out);
+size_t fair_share_summary(const struct fair_share *fair_share, uint64_t near,
+                          struct fair_share_bin *out);
 /* What keys of one share take at `level`. */
 uint64_t fair_share_taken(const struct fair_share_bin *share, uint64_t level);
 
