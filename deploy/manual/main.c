@@ -1,9 +1,9 @@
 /* main.c - `manual DIR VERSION DAY`: writes all that is made of the tables below DIR.
  *
- *   DIR/man/            tidegate.1 tidegated.8 tidegated.yaml.5
+ *   DIR/man/            tidegate.1 tidegated.8 tidegated.yaml.5 tidegate-rules.5
  *   DIR/reference/      the same as Markdown
  *   DIR/completion/     tidegate.bash _tidegate
- *   DIR/                tidegated.yaml.example
+ *   DIR/                tidegated.yaml.example tidegate-rules.schema.json
  *
  * It is linked with the tables of the programs that are shipped, so that what is told is what they
  * do. The build starts it (`make docs`); nobody installs it.
@@ -56,6 +56,7 @@ static int write_pages(const char *folder, const struct page_release *release,
         {"man/tidegate.1", "reference/tidegate.md", manual_tidegate},
         {"man/tidegated.8", "reference/tidegated.md", manual_tidegated},
         {"man/tidegated.yaml.5", "reference/tidegated.yaml.md", manual_options},
+        {"man/tidegate-rules.5", "reference/tidegate-rules.md", manual_rules},
     };
     int status = 0;
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
@@ -76,6 +77,7 @@ static int write_others(const char *folder, struct cli_text *text)
         {"completion/tidegate.bash", manual_bash},
         {"completion/_tidegate", manual_zsh},
         {"tidegated.yaml.example", manual_options_example},
+        {"tidegate-rules.schema.json", manual_schema},
     };
     int status = 0;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {

@@ -13,6 +13,10 @@ void manual_tidegate(struct page *page, const struct page_release *release);
 void manual_tidegated(struct page *page, const struct page_release *release);
 /* tidegated.yaml(5). */
 void manual_options(struct page *page, const struct page_release *release);
+/* tidegate-rules(5). */
+void manual_rules(struct page *page, const struct page_release *release);
+/* A JSON Schema of rules files. */
+void manual_schema(struct cli_text *text);
 /* tidegated.yaml with every option at its default, each explained. */
 void manual_options_example(struct cli_text *text);
 /* Completion of the command line. */

@@ -416,7 +416,7 @@ static const struct rule_key older_file_keys[OLDER_FILE_KEYS] = {
 static const struct rule_key older_limit_keys[OLDER_LIMIT_KEYS] = {
     [OLDER_CALLER] = {.name = "caller",
                       .required = true,
-                      .type = RULE_TYPE_TEXT,
+                      .type = RULE_TYPE_NAME,
                       .min = 1,
                       .max = POLICY_ATTRIBUTE_NAME_LEN_MAX,
                       .help = "The attribute that is counted.",

@@ -76,6 +76,7 @@ enum { OLDER_CALLER, OLDER_COUNT, OLDER_TIME, OLDER_LIMIT_KEYS };
 
 enum rule_type {
     RULE_TYPE_TEXT,     /* of min..max bytes */
+    RULE_TYPE_NAME,     /* of an attribute */
     RULE_TYPE_NUMBER,   /* whole, min..max */
     RULE_TYPE_SWITCH,   /* true or false */
     RULE_TYPE_WORD,     /* one of words */
