@@ -56,7 +56,7 @@ LAYERS = {
     "node/runtime": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit",
                      "node/policy", "node/cluster", "node/gateway", "node/zones"],
     # Documents are made of the tables of both programs.
-    "deploy/manual": ["client/cli", "node/policy", "node/runtime"],
+    "deploy/manual": ["base", "client/cli", "node/policy", "node/runtime"],
     "node": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit", "node/policy",
              "node/cluster", "node/gateway", "node/runtime", "node/zones"],
 }
