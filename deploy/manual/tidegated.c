@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "deploy/manual/manual.h"
-#include "node/runtime/config_option.h"
+#include "node/runtime/config/config_option.h"
 
 enum { TERM_LEN = 96, PROSE_LEN = 1024, WIDTH = 78 };
 

@@ -8,7 +8,7 @@
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/model/attribute_kind.h"
 #include "node/policy/model/policy.h"
-#include "node/runtime/config_option.h"
+#include "node/runtime/config/config_option.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { RULE_LEN_MAX = 1 << 16, RULES_MAX = 8 };

@@ -9,7 +9,7 @@
 #include "client/cli/output/text.h"
 #include "node/policy/model/attribute_kind.h"
 #include "node/policy/model/policy.h"
-#include "node/runtime/config.h"
+#include "node/runtime/config/config.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { WORDS_MAX = 40, KINDS = 6 };

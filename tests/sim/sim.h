@@ -23,7 +23,7 @@
 #include "node/cluster/model/effects.h"
 #include "node/cluster/shard/inspect.h"
 #include "node/cluster/shard/shard.h"
-#include "node/runtime/clock.h"
+#include "node/runtime/system/clock.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/linear.h"
 #include "tests/sim/options.h"
@@ -551,7 +551,7 @@ struct global_use {
 };
 
 /* Tokens that a node holds. */
-struct global_purse {
+struct global_lease_cache {
     uint64_t lease;
     uint64_t left;
     uint32_t home;    /* who counts them */
@@ -593,7 +593,7 @@ struct global_key {
     bool strict;       /* the limit alone counts, not the one before */
     int64_t strict_ns; /* from then on; SIM_NEVER: some nodes have not heard of it yet */
     struct global_count counts[SIM_REGIONS_MAX];
-    struct global_purse purses[SIM_ALL_MAX];
+    struct global_lease_cache lessee[SIM_ALL_MAX];
     /* what was admitted */
     uint64_t admitted; /* not marked as degraded */
     uint64_t degraded[SIM_REGIONS_MAX];

@@ -2,13 +2,13 @@
  *
  * Each region has a ring of its own, so each key has a decider in every region. Of a global rule
  * one region is the key's home: there its decider counts, as it counts any key. The deciders of the
- * other regions hold tokens on lease (purses.c) and admit checks with those, so that no check waits
+ * other regions hold tokens on lease (lessee.c) and admit checks with those, so that no check waits
  * for another region while there are any. All else about the key - hits, refunds, resets, peeks,
- * what clients hold - goes home, and so does what the purses ask and give back.
+ * what clients hold - goes home, and so does what the lessee ask and give back.
  *
  *      region us                                          region eu, the home
  *   node --FORWARD_GLOBAL--> decider of the key           any member       decider of the key
- *                            | purse: tokens? -- yes --> allowed
+ *                            | lease cache: tokens? -- yes --> allowed
  *                            | none left at home? -----> denied
  *                            \ none asked for yet ------ ABROAD_ASK -----> caller --FORWARD--> |
  *                              (waits, for wan_wait)  <- ABROAD_ANSWER --         <--ANSWER--- |
@@ -21,7 +21,7 @@
  *
  * A1  A lease is asked for, and given back, under one retry key however often and through whomever
  *     it is sent: the home's decider grants it once (D11 of decide.c). What is told too late goes
- *     back (purses.c), or is spent.
+ *     back (lessee.c), or is spent.
  * A2  A part that was sent home ends by its answer, by the region's silence, or by its deadline.
  *     So none waits for a region that is out of reach, but the first ones that find it so.
  * A3  What comes from abroad goes to a decider of this region or nowhere: it names this region as
@@ -426,17 +426,17 @@ void abroad_hear(struct shard *shard, struct abroad_region *region)
 void abroad_answer(struct shard *shard, uint32_t index, const struct answer *answer,
                    struct effects *effects)
 {
-    const struct part *part = parts_at(shard, index);
-    peer_put_abroad_answer(abroad_record(shard, part->origin_node, part->origin_peer, effects),
-                           part->origin_ticket, answer);
+    const struct pending_check *check = pending_at(shard, index);
+    peer_put_abroad_answer(abroad_record(shard, check->origin_node, check->origin_peer, effects),
+                           check->origin_ticket, answer);
 }
 
 void abroad_explain(struct shard *shard, uint32_t index, const struct peer_state *states,
                     uint32_t count, struct effects *effects)
 {
-    const struct part *part = parts_at(shard, index);
-    peer_put_explain(abroad_record(shard, part->origin_node, part->origin_peer, effects),
-                     part->origin_ticket, states, count);
+    const struct pending_check *check = pending_at(shard, index);
+    peer_put_explain(abroad_record(shard, check->origin_node, check->origin_peer, effects),
+                     check->origin_ticket, states, count);
 }
 
 struct hash128 abroad_local_id(struct hash128 id)

@@ -16,7 +16,7 @@
  *             | u16 attempt, if it undoes one | u64 used, if it is about a lease of tokens
  *             | u64 version of the rules, if flag 2 is set: for peers whose PING says they read it
  *             | u16 class, if its operation has the bit 0x40: READS_CLASSES
- *             its operation has the bit 0x80 if it is to be sure (T6 of holds.c): READS_SURE
+ *             its operation has the bit 0x80 if it is to be sure (T6 of lessor.c): READS_SURE
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process
@@ -187,7 +187,7 @@ enum forward_flags {
     FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
     FORWARD_STAND_IN = 16,    /* decide in place of those who cannot be reached; stand_in.c */
     FORWARD_SEVERAL = 32,     /* one of several parts of a request: it may have to be undone */
-    FORWARD_HOLD = 64,        /* lease, release or renewal of tokens; holds.h */
+    FORWARD_HOLD = 64,        /* lease, release or renewal of tokens; lessor.h */
     FORWARD_EXPLAIN = 128,    /* tell the state of every limit as well; explain.h */
 };
 

@@ -34,10 +34,10 @@
  * W3  Where the claim of a vnode fell (B2 of diverge.c), every batch until the next header has one
  *     that claims nothing: no slot of what follows is written under the old claim. What was marked
  *     of it is void. The storage writer is told, for it may write a batch in pieces (D2 of
- *     node/runtime/disk.h).
+ *     node/runtime/disk/disk.h).
  * W4  Nothing is dropped on disk while a batch is being copied: its slots of the vnode would be
  *     written after that. (What is with the storage writer is written before: D3 of
- *     node/runtime/disk.h.) Nor is anything copied of a vnode that is being removed.
+ *     node/runtime/disk/disk.h.) Nor is anything copied of a vnode that is being removed.
  */
 #include <string.h>
 

@@ -1,0 +1,316 @@
+/* config_set.c - one option's text into its field of struct config, or a sentence why not.
+ *
+ *   "64M" --kind, range--> memory_bytes        "off" --> client.off
+ *
+ * I1  A setter that refuses leaves the field as it was, and says what was found and expected.
+ *
+ * Must not: look at two options at once (config_check.c does).
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/quantity.h"
+#include "node/runtime/config/config_option.h"
+
+const char *config_shown(const char *text, char out[CONFIG_SHOWN_LEN])
+{
+    enum { KEPT_MAX = CONFIG_SHOWN_LEN - 6 }; /* two quotes, "..." and NUL */
+    size_t at = 0;
+
+    out[at++] = '"';
+    for (; at <= KEPT_MAX && text[at - 1] != '\0'; at++) {
+        const char c = text[at - 1];
+        out[at] = c >= 0x20 && c < 0x7f && c != '"' ? c : '?';
+    }
+    (void)snprintf(out + at, CONFIG_SHOWN_LEN - at, "%s\"", text[at - 1] == '\0' ? "" : "...");
+    return out;
+}
+
+/* found "text"; expected ... */
+__attribute__((format(printf, 3, 4))) static int refuse(char why[CONFIG_WHY_LEN], const char *text,
+                                                        const char *format, ...)
+{
+    char shown[CONFIG_SHOWN_LEN];
+    char expected[CONFIG_WHY_LEN / 2];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(expected, sizeof(expected), format, arguments);
+    va_end(arguments);
+    (void)snprintf(why, CONFIG_WHY_LEN, "found %s; expected %s", config_shown(text, shown),
+                   expected);
+    return TG_EINVALID;
+}
+
+/* A size with the largest unit that tells it whole. */
+static const char *size_text(uint64_t bytes, char out[QUANTITY_TEXT_LEN])
+{
+    static const char units[] = "KMG";
+    unsigned unit = bytes > 0 ? 2 : 0;
+    while (unit > 0 && (bytes & ((UINT64_C(1) << (10 * (unit + 1))) - 1)) != 0)
+        unit--;
+    (void)snprintf(out, QUANTITY_TEXT_LEN, "%" PRIu64 "%c", bytes >> (10 * (unit + 1)),
+                   units[unit]);
+    return out;
+}
+
+const char *config_option_expected(const struct config_option *option, char out[CONFIG_WHY_LEN])
+{
+    static const char *const fixed[] = {
+        [CONFIG_KIND_SWITCH] = "true or false",
+        [CONFIG_KIND_HOST] = "an IP address or a host's name, without port",
+        [CONFIG_KIND_ENDPOINT] = "HOST:PORT (an IPv6 address in brackets)",
+        [CONFIG_KIND_GATEWAY] = "off",
+        [CONFIG_KIND_SEED] = "HOST:PORT of a member's gossip (an IPv6 address in brackets)",
+        [CONFIG_KIND_LEVEL] = "debug, info, warn or error",
+        [CONFIG_KIND_FORMAT] = "text or json",
+        [CONFIG_KIND_VERSION] = NULL,
+    };
+    char min[QUANTITY_TEXT_LEN];
+    char max[QUANTITY_TEXT_LEN];
+    const bool port = option->kind == CONFIG_KIND_PORT;
+
+    out[0] = '\0';
+    switch (option->kind) {
+    case CONFIG_KIND_NUMBER:
+    case CONFIG_KIND_PORT:
+        (void)snprintf(out, CONFIG_WHY_LEN, "a whole number from %" PRIu64 " to %" PRIu64,
+                       port ? 1 : option->min, port ? UINT16_MAX : option->max);
+        break;
+    case CONFIG_KIND_SIZE:
+        (void)snprintf(out, CONFIG_WHY_LEN, "a size from %s to %s", size_text(option->min, min),
+                       size_text(option->max, max));
+        break;
+    case CONFIG_KIND_DURATION:
+        quantity_format_duration(option->min, min);
+        quantity_format_duration(option->max, max);
+        (void)snprintf(out, CONFIG_WHY_LEN, "a time from %s to %s", min, max);
+        break;
+    case CONFIG_KIND_PATH:
+    case CONFIG_KIND_FILE:
+        (void)snprintf(out, CONFIG_WHY_LEN, "a path of 1 to %d bytes", CONFIG_PATH_LEN - 1);
+        break;
+    case CONFIG_KIND_NAME:
+        (void)snprintf(out, CONFIG_WHY_LEN,
+                       "%" PRIu64 " to %" PRIu64 " of the characters a-z A-Z 0-9 . _ -",
+                       option->min, option->max);
+        break;
+    default:
+        if (fixed[option->kind] != NULL)
+            (void)snprintf(out, CONFIG_WHY_LEN, "%s", fixed[option->kind]);
+        break;
+    }
+    return out;
+}
+
+/* found "text"; expected what the option takes. */
+static int refuse_value(const struct config_option *option, const char *text,
+                        char why[CONFIG_WHY_LEN])
+{
+    char expected[CONFIG_WHY_LEN];
+    return refuse(why, text, "%s", config_option_expected(option, expected));
+}
+
+static int set_switch(const struct config_option *option, bool *field, const char *text,
+                      char why[CONFIG_WHY_LEN])
+{
+    const bool value = strcmp(text, "true") == 0;
+
+    if (!value && strcmp(text, "false") != 0)
+        return refuse_value(option, text, why);
+    *field = value;
+    return TG_OK;
+}
+
+static int parse_number(const struct config_option *option, const char *text, uint64_t min,
+                        uint64_t max, uint64_t *value, char why[CONFIG_WHY_LEN])
+{
+    char error[QUANTITY_ERROR_LEN];
+    const bool good = quantity_parse_uint(text, max, value, error) == TG_OK && *value >= min;
+    return good ? TG_OK : refuse_value(option, text, why);
+}
+
+static int set_number(const struct config_option *option, uint32_t *field, const char *text,
+                      char why[CONFIG_WHY_LEN])
+{
+    uint64_t value;
+    const int result = parse_number(option, text, option->min, option->max, &value, why);
+
+    if (result == TG_OK)
+        *field = (uint32_t)value;
+    return result;
+}
+
+static int set_port(const struct config_option *option, uint16_t *field, const char *text,
+                    char why[CONFIG_WHY_LEN])
+{
+    uint64_t value;
+    const int result = parse_number(option, text, 1, UINT16_MAX, &value, why);
+
+    if (result == TG_OK)
+        *field = (uint16_t)value;
+    return result;
+}
+
+static int set_size(const struct config_option *option, uint64_t *field, const char *text,
+                    char why[CONFIG_WHY_LEN])
+{
+    char error[QUANTITY_ERROR_LEN];
+    uint64_t bytes;
+
+    if (quantity_parse_size(text, &bytes, error) != TG_OK) {
+        (void)snprintf(why, CONFIG_WHY_LEN, "%s", error);
+        return TG_EINVALID;
+    }
+    if (bytes < option->min || bytes > option->max)
+        return refuse_value(option, text, why);
+    *field = bytes;
+    return TG_OK;
+}
+
+static int set_duration(const struct config_option *option, int64_t *field, const char *text,
+                        char why[CONFIG_WHY_LEN])
+{
+    char error[QUANTITY_ERROR_LEN];
+    uint64_t ns;
+
+    if (quantity_parse_wait(text, &ns, error) != TG_OK) { /* the range says whether it may be 0 */
+        (void)snprintf(why, CONFIG_WHY_LEN, "%s", error);
+        return TG_EINVALID;
+    }
+    if (ns < option->min || ns > option->max)
+        return refuse_value(option, text, why);
+    *field = (int64_t)ns;
+    return TG_OK;
+}
+
+static int set_path(const struct config_option *option, char *field, const char *text,
+                    char why[CONFIG_WHY_LEN])
+{
+    const size_t len = strlen(text);
+
+    if (len == 0 || len >= CONFIG_PATH_LEN)
+        return refuse_value(option, text, why);
+    memcpy(field, text, len + 1);
+    return TG_OK;
+}
+
+static int set_name(const struct config_option *option, char *field, const char *text,
+                    char why[CONFIG_WHY_LEN])
+{
+    const size_t len = strlen(text);
+    bool valid = len >= option->min && len <= option->max;
+
+    for (size_t i = 0; valid && i < len; i++) {
+        const char c = text[i];
+        valid = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                c == '.' || c == '_' || c == '-';
+    }
+    if (!valid)
+        return refuse_value(option, text, why);
+    memcpy(field, text, len + 1);
+    return TG_OK;
+}
+
+static int set_host(const struct config_option *option, char *field, const char *text,
+                    char why[CONFIG_WHY_LEN])
+{
+    const size_t full = strlen(text);
+    const bool bracketed = full > 2 && text[0] == '[' && text[full - 1] == ']';
+    const char *host = bracketed ? text + 1 : text;
+    const size_t len = bracketed ? full - 2 : full;
+
+    if (!config_host_valid(host, len))
+        return refuse_value(option, text, why);
+    memcpy(field, host, len);
+    field[len] = '\0';
+    return TG_OK;
+}
+
+static int set_endpoint(const struct config_option *option, struct config_endpoint *field,
+                        const char *text, char why[CONFIG_WHY_LEN])
+{
+    const bool gateway = option->kind == CONFIG_KIND_GATEWAY;
+    struct config_endpoint endpoint = {.off = true};
+
+    if (strcmp(text, "off") != 0 && config_endpoint_parse(text, &endpoint) != TG_OK)
+        return refuse(why, text, "HOST:PORT (an IPv6 address in brackets)");
+    if (gateway && !endpoint.off) {
+        (void)snprintf(why, CONFIG_WHY_LEN, "the %s is not supported by this version; expected off",
+                       option->help);
+        return TG_EINVALID;
+    }
+    *field = endpoint;
+    return TG_OK;
+}
+
+static int add_seed(const struct config_option *option, struct config *config, const char *text,
+                    char why[CONFIG_WHY_LEN])
+{
+    struct config_endpoint seed;
+
+    if (config_endpoint_parse(text, &seed) != TG_OK || config_host_is_wildcard(seed.host))
+        return refuse_value(option, text, why);
+    if (config->seed_count == CONFIG_SEEDS_MAX)
+        return refuse(why, text, "at most %d seeds", CONFIG_SEEDS_MAX);
+    config->seeds[config->seed_count++] = seed;
+    return TG_OK;
+}
+
+static int set_format(const struct config_option *option, enum config_log_format *field,
+                      const char *text, char why[CONFIG_WHY_LEN])
+{
+    if (strcmp(text, "text") == 0)
+        *field = CONFIG_LOG_TEXT;
+    else if (strcmp(text, "json") == 0)
+        *field = CONFIG_LOG_JSON;
+    else
+        return refuse_value(option, text, why);
+    return TG_OK;
+}
+
+int config_option_set(const struct config_option *option, struct config *config, const char *text,
+                      char why[CONFIG_WHY_LEN])
+{
+    void *field = (unsigned char *)config + option->offset;
+
+    switch (option->kind) {
+    case CONFIG_KIND_SWITCH:
+        return set_switch(option, field, text, why);
+    case CONFIG_KIND_NUMBER:
+        return set_number(option, field, text, why);
+    case CONFIG_KIND_PORT:
+        return set_port(option, field, text, why);
+    case CONFIG_KIND_SIZE:
+        return set_size(option, field, text, why);
+    case CONFIG_KIND_DURATION:
+        return set_duration(option, field, text, why);
+    case CONFIG_KIND_PATH:
+    case CONFIG_KIND_FILE:
+        return set_path(option, field, text, why);
+    case CONFIG_KIND_NAME:
+        return set_name(option, field, text, why);
+    case CONFIG_KIND_HOST:
+        return set_host(option, field, text, why);
+    case CONFIG_KIND_ENDPOINT:
+    case CONFIG_KIND_GATEWAY:
+        return set_endpoint(option, field, text, why);
+    case CONFIG_KIND_SEED:
+        return add_seed(option, config, text, why);
+    case CONFIG_KIND_LEVEL:
+        return log_level_parse(text, field) == TG_OK ? TG_OK : refuse_value(option, text, why);
+    case CONFIG_KIND_FORMAT:
+        return set_format(option, field, text, why);
+    case CONFIG_KIND_UNSUPPORTED:
+        (void)snprintf(why, CONFIG_WHY_LEN, "is not supported by this version");
+        return TG_EINVALID;
+    case CONFIG_KIND_HELP:
+    case CONFIG_KIND_VERSION:
+        break; /* config_flags_read ends at these */
+    }
+    ASSERT(option->kind < CONFIG_KIND_HELP); /* an option without value is never set */
+    return TG_EINVALID;
+}
