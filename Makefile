@@ -341,7 +341,7 @@ $(judge): $(call objects,$(sources.judge)) $(core)
 	$(call say,LD,$@)$(CC) $(all_ldflags) $^ -o $@ $(call pkg_libs,tests)
 
 $(links): $(BUILD)/%: $(out)/%
-	@ln -sf $(VARIANT)/$* $@
+	@ln -sfn $(VARIANT)/$* $@
 
 FORCE:
 
