@@ -18,7 +18,7 @@
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 VERSION   := 0.1.0
-DAY       := 2026-11-26
+DAY       := 2026-11-26# of the version: man pages tell it
 SO_NUMBER := 0
 
 VARIANT ?= release
