@@ -17,8 +17,9 @@
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
+# The version, and its day: man pages tell both.
 VERSION   := 0.1.0
-DAY       := 2026-11-26# of the version: man pages tell it
+DAY       := 2026-11-26
 SO_NUMBER := 0
 
 VARIANT ?= release
