@@ -45,7 +45,7 @@
 #include "node/cluster/quorum/quorum.h"
 #include "node/cluster/reconcile/diverge.h"
 #include "node/cluster/reconcile/merge.h"
-#include "node/cluster/region/abroad.h"
+#include "node/cluster/region/remote_regions.h"
 #include "node/cluster/replication/bound.h"
 #include "node/cluster/replication/copy.h"
 #include "node/cluster/replication/firsts.h"
@@ -148,7 +148,7 @@ struct shard {
     struct unfinished unfinished;
     struct lessee lessee;
     struct shares shares;
-    struct abroad abroad;
+    struct remote_regions remote;
     struct pools pools;
     struct keepalive keepalive;
     struct skew_watch watch;

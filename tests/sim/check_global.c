@@ -6,7 +6,7 @@
  * come on top of a limit.
  *
  *       home: |#### spent ####|== out on lease ==|   left   | <= limit + lost      G1
- *     abroad:                  held: spent later            |
+ *     in another region:                  held: spent later            |
  *    clients: |## admitted ##|      + held                  | <= limit + lost      G2
  *
  * G1  At the home spent + leased <= limit, always; more only when what another writer had counted
@@ -582,7 +582,7 @@ void check_global_asks(struct sim *sim, const struct node *from, const struct no
     bytes_reader_init(&reader, envelope.records, envelope.len);
     while (peer_next(&reader, 2 * sim->vnodes, &record) == 1)
         sim->coverage.global_again +=
-            record.type == PEER_ABROAD_ASK && (record.forward.flags & FORWARD_RETRY) != 0;
+            record.type == PEER_REMOTE_ASK && (record.forward.flags & FORWARD_RETRY) != 0;
 }
 
 void check_global_merged(struct sim *sim, struct hash128 id)

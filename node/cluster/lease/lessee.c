@@ -36,14 +36,14 @@
  *     admitted but by tokens that a majority knows to be gone, or it waits until a majority knows
  *     it (T6 of lessor.c). A decider that is alone by plan, or without a majority, just decides.
  *
- * Of a rule with scope `global` whose home is another region (abroad.c) the decider of the key in
- * this region is the holder, and the home's decider who is asked. That is far away, so a check is
- * decided there only if it finds no room for its key here: the first one asks for a lease, and
- * waits for it; a lease is for as long as the way there and back needs a few times (ahead_ns), and
- * the next is asked for before it could run out; and when an answer gave less than was asked for,
- * what finds no tokens is denied at once, as the limit is being used up. Each ask says how many
- * tokens a second callers want here: what is not enough for all is dealt out by that (shares.c).
- * U1 - U3 hold as they are.
+ * Of a rule with scope `global` whose home is another region (remote_regions.c) the decider of the
+ * key in this region is the holder, and the home's decider who is asked. That is far away, so a
+ * check is decided there only if it finds no room for its key here: the first one asks for a lease,
+ * and waits for it; a lease is for as long as the way there and back needs a few times (ahead_ns),
+ * and the next is asked for before it could run out; and when an answer gave less than was asked
+ * for, what finds no tokens is denied at once, as the limit is being used up. Each ask says how
+ * many tokens a second callers want here: what is not enough for all is dealt out by that
+ * (shares.c). U1 - U3 hold as they are.
  *
  * U7  A key whose home has changed is asked for at the new one alone; what is held of the old one
  *     goes back there, and what comes of it late is released unused.
@@ -186,7 +186,7 @@ static bool send(struct shard *shard, const struct lease_cache *cache, struct fo
     forward->limit_count = cache->forward.limit_count;
     memcpy(forward->ids, cache->forward.ids, sizeof forward->ids);
     memcpy(forward->limits, cache->forward.limits, sizeof forward->limits);
-    const int64_t patience_ns = forward->home != 0 ? LESSEE_ABROAD_NS : LESSEE_PATIENCE_NS;
+    const int64_t patience_ns = forward->home != 0 ? LESSEE_REMOTE_NS : LESSEE_PATIENCE_NS;
     const uint32_t index = pending_new(shard, forward, shard->now_ns + patience_ns);
     if (index == POOL_NONE)
         return false;
@@ -228,7 +228,7 @@ static int64_t ahead_ns(const struct shard *shard, const struct lease_cache *cac
 {
     if (!is_global(cache))
         return LIMIT_LEASE_NS;
-    const int64_t ahead_ns = 4 * abroad_rtt_ns(shard, cache->forward.home);
+    const int64_t ahead_ns = 4 * remote_rtt_ns(shard, cache->forward.home);
     return ahead_ns < LESSEE_AHEAD_NS       ? LESSEE_AHEAD_NS
            : ahead_ns > LESSEE_AHEAD_MAX_NS ? LESSEE_AHEAD_MAX_NS
                                             : ahead_ns;
@@ -284,7 +284,7 @@ static uint64_t rate_of(const struct shard *shard, const struct lease_cache *cac
 static void ask(struct shard *shard, struct lease_cache *cache, struct effects *effects)
 {
     if (cache->asking != 0 || shard->now_ns < cache->rest_ns || shard->resigning ||
-        (is_global(cache) && abroad_lost(shard, cache->forward.home)))
+        (is_global(cache) && remote_lost(shard, cache->forward.home)))
         return;
     const bool was_busy = is_busy(cache);
     struct forward forward = {.operation = OPERATION_LEASE,
@@ -648,7 +648,7 @@ static bool is_low(const struct shard *shard, const struct lease_cache *cache)
     const uint64_t left = left_in(shard, cache);
     const int64_t span_ns = shard->now_ns - cache->since_ns;
     const int64_t least_ns = ahead_ns(shard, cache) / 8;
-    const int64_t until_ns = 2 * abroad_rtt_ns(shard, cache->forward.home);
+    const int64_t until_ns = 2 * remote_rtt_ns(shard, cache->forward.home);
     return 2 * left <= cache->granted ||
            sat_muldiv(cache->asked, (uint64_t)until_ns,
                       (uint64_t)(span_ns > least_ns ? span_ns : least_ns)) >= left;
@@ -660,14 +660,14 @@ static bool is_late(const struct shard *shard, const struct lease_cache *cache,
                     const struct forward *forward)
 {
     return cache->granted != 0 && shard->now_ns < cache->until_ns &&
-           forward->cost <= cache->granted && !abroad_lost(shard, forward->home);
+           forward->cost <= cache->granted && !remote_lost(shard, forward->home);
 }
 
 static void deny_late(struct shard *shard, const struct lease_cache *cache,
                       const struct forward *forward, struct answer *answer)
 {
     const int64_t since_ns = cache->asking != 0 ? cache->asking_ns : shard->now_ns;
-    const int64_t due_ns = since_ns + abroad_rtt_ns(shard, forward->home) - shard->now_ns;
+    const int64_t due_ns = since_ns + remote_rtt_ns(shard, forward->home) - shard->now_ns;
     answer->limit_index = cache->limit_index < forward->limit_count ? cache->limit_index : 0;
     answer->limit = answer->used = cache->limit;
     answer->held = true;
@@ -717,7 +717,7 @@ enum lessee_verdict lessee_decide_global(struct shard *shard, const struct forwa
     if (decided || late)
         return LESSEE_DECIDED;
     answer->status = ANSWER_UNAVAILABLE;
-    return abroad_lost(shard, forward->home) ? LESSEE_DECIDED : LESSEE_WAIT;
+    return remote_lost(shard, forward->home) ? LESSEE_DECIDED : LESSEE_WAIT;
 }
 
 void lessee_denied(struct shard *shard, const struct forward *forward, uint16_t attempt,

@@ -42,7 +42,7 @@ static_assert(LESSEE_MAX % LESSEE_WAYS == 0 && LESSEE_MAX < LEASE_CACHE_RETURN, 
 #define LESSEE_AHEAD_NS     INT64_C(150000000)   /* global: tokens for so long at least, */
 #define LESSEE_AHEAD_MAX_NS (LIMIT_LEASE_NS / 2) /* and at most, are asked for */
 /* So long an answer of another region is waited for. */
-#define LESSEE_ABROAD_NS INT64_C(600000000)
+#define LESSEE_REMOTE_NS INT64_C(600000000)
 
 static_assert(LESSEE_LATE_NS > 2 * LESSEE_STEP_NS, "what is not used is noticed in time");
 static_assert(2 * LESSEE_LATE_NS < LIMIT_LEASE_NS / 2, "the next lease has time to come before");

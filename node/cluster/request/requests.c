@@ -828,7 +828,8 @@ static bool decide_near(struct shard *shard, uint32_t item, const struct resolve
     if (resolved->trials && resolved->count > 1)
         return decide_near_trials(shard, item, resolved, effects);
     if (forward->home != 0) /* it may be a check that is answered at once */
-        return resolved->count == 1 && abroad_decide_item(shard, item, rule, forward, effects);
+        return resolved->count == 1 &&
+               cross_region_decide_item(shard, item, rule, forward, effects);
     if (rule == NULL || rule->consistency != POLICY_CONSISTENCY_ANY ||
         !resolve_gives_holds(resolved) || !lessee_decide(shard, forward, &answer, effects))
         return false;

@@ -75,12 +75,12 @@ void inspect_lease_cache(const struct shard *shard, struct hash128 id,
 
 struct hash128 inspect_local_id(struct hash128 id)
 {
-    return abroad_local_id(id);
+    return remote_local_id(id);
 }
 
 uint64_t inspect_home(const struct shard *shard, uint32_t vnode)
 {
-    return shard->abroad.homes[vnode];
+    return shard->remote.homes[vnode];
 }
 
 uint64_t inspect_clock_refused(const struct shard *shard)

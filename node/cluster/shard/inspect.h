@@ -57,7 +57,8 @@ struct inspect_lease_cache {
 
 void inspect_lease_cache(const struct shard *shard, struct hash128 id,
                          struct inspect_lease_cache *out);
-/* Of a key that another region counts: what this one counts by a share of it (A4 of abroad.c). */
+/* Of a key that another region counts: what this one counts by a share of it (A4 of
+ * remote_regions.c). */
 struct hash128 inspect_local_id(struct hash128 id);
 /* The region that counts keys of the vnode whose rule of scope global names none. */
 uint64_t inspect_home(const struct shard *shard, uint32_t vnode);

@@ -104,7 +104,7 @@ static int take_memory(struct shard *shard)
     if (error == 0)
         error = shares_init(shard);
     if (error == 0)
-        error = abroad_init(shard);
+        error = remote_init(shard);
     return error;
 }
 
@@ -188,7 +188,7 @@ void shard_free(struct shard **pointer)
     pools_fini(shard);
     lessee_fini(shard);
     shares_fini(shard);
-    abroad_fini(shard);
+    remote_fini(shard);
     pool_fini(&shard->pending);
     pool_fini(&shard->requests);
     pool_fini(&shard->blocks);
@@ -375,11 +375,11 @@ static uint32_t vnode_of(const struct peer_record *record)
     case PEER_ACK:
     case PEER_POOL_REPORT:
     case PEER_POOL_LEVEL:
-    case PEER_ABROAD_PING:
-    case PEER_ABROAD_ASK:
-    case PEER_ABROAD_ANSWER:
-    case PEER_ABROAD_POOL_REPORT:
-    case PEER_ABROAD_POOL_LEVEL:
+    case PEER_REMOTE_PING:
+    case PEER_REMOTE_ASK:
+    case PEER_REMOTE_ANSWER:
+    case PEER_REMOTE_POOL_REPORT:
+    case PEER_REMOTE_POOL_LEVEL:
     case PEER_TYPE_END:
         return 0;
     default:
@@ -466,8 +466,8 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
     case PEER_POOL_LEVEL:
         pools_level(shard, at, &record->pool_level);
         break;
-    case PEER_ABROAD_POOL_REPORT:
-        pools_reported_abroad(shard, &record->pool_report);
+    case PEER_REMOTE_POOL_REPORT:
+        pools_reported_remote(shard, &record->pool_report);
         break;
     default:
         take_vnode(shard, at, record, in, effects);
@@ -489,8 +489,8 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     }
     const struct view_member *member =
         shard->view != NULL ? view_find(shard->view, envelope.node) : NULL;
-    if (member != NULL && view_is_abroad(shard->view, member)) {
-        abroad_frame(shard, &envelope, effects);
+    if (member != NULL && view_is_remote(shard->view, member)) {
+        cross_region_frame(shard, &envelope, effects);
         shard_settle(shard, effects);
         return;
     }
@@ -561,7 +561,7 @@ static uint64_t digest_peers(const struct shard *shard)
     uint64_t digest = shard->peer_count;
     for (uint32_t i = 0; i < shard->view->member_count; i++) {
         const struct view_member *member = &shard->view->members[i];
-        if (!view_is_abroad(shard->view, member))
+        if (!view_is_remote(shard->view, member))
             digest += hash_mix64(member->id ^ hash_mix64(member->shards));
     }
     return digest;
@@ -575,7 +575,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
     shard->view = view;
     peers_follow_view(shard);
     skew_view(shard);
-    abroad_follow_view(shard);
+    remote_follow_view(shard);
     const uint64_t peers = digest_peers(shard);
     if (reconfigured || peers != shard->peers_followed)
         vnodes_follow_view(shard, effects);
@@ -737,7 +737,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     }
     lessee_tick(shard, effects);
     shares_tick(shard);
-    abroad_tick(shard, effects);
+    remote_tick(shard, effects);
     shard_settle(shard, effects);
     pools_tick(shard, effects);
     journal_pretend(shard, effects);
@@ -749,7 +749,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     peers_tick(shard, effects);
     for (uint16_t i = 0; i < shard->peer_count; i++)
         peers_flush(shard, i, effects);
-    abroad_flush(shard, effects);
+    remote_flush(shard, effects);
 }
 
 int64_t shard_next_deadline(const struct shard *shard)
