@@ -11,7 +11,7 @@
  * S1  A check is decided here only while its vnode's role is DECIDING and its leases hold.
  * S2  A vnode's role is DECIDING iff this node is the writer of the highest term it knows of.
  * S3  Every part in use is in `active`, and every request in use has pending > 0, or is in `news`.
- * S4  A replica's (state term, seq) rises only by a MARK of the decider it follows, so it never
+ * S4  A replica's (state term, seq) rises only by a MARK of the leader it follows, so it never
  *     claims state that it does not hold.
  * S5  What is decided in the plane of quorum is answered only when majorities hold it (quorum.c).
  *
@@ -32,9 +32,9 @@
 #include "node/cluster/admission/pools.h"
 #include "node/cluster/dedup/reserve.h"
 #include "node/cluster/dedup/retry.h"
+#include "node/cluster/lease/allocation.h"
 #include "node/cluster/lease/lessee.h"
 #include "node/cluster/lease/lessor.h"
-#include "node/cluster/lease/shares.h"
 #include "node/cluster/model/pace.h"
 #include "node/cluster/model/usage_tally.h"
 #include "node/cluster/partition/vnode.h"
@@ -43,20 +43,20 @@
 #include "node/cluster/peer/skew.h"
 #include "node/cluster/pending/pending.h"
 #include "node/cluster/quorum/quorum.h"
-#include "node/cluster/reconcile/diverge.h"
 #include "node/cluster/reconcile/merge.h"
+#include "node/cluster/reconcile/reconcile.h"
 #include "node/cluster/region/remote_regions.h"
-#include "node/cluster/replication/bound.h"
 #include "node/cluster/replication/copy.h"
+#include "node/cluster/replication/exposure.h"
 #include "node/cluster/replication/firsts.h"
 #include "node/cluster/replication/handoff.h"
 #include "node/cluster/replication/stream.h"
 #include "node/cluster/request/cross_region.h"
+#include "node/cluster/request/fallback.h"
 #include "node/cluster/request/reasons.h"
 #include "node/cluster/request/requests.h"
 #include "node/cluster/request/resolve.h"
 #include "node/cluster/request/route_pending.h"
-#include "node/cluster/request/stand_in.h"
 #include "node/cluster/request/unfinished.h"
 #include "node/cluster/shard/admin.h"
 #include "node/cluster/shard/shard.h"
@@ -100,7 +100,7 @@ struct shard {
     struct shard_stats stats;
     const struct view *view;
     struct table *table;
-    struct table *stand_ins;               /* what this shard counted in place of others */
+    struct table *fallbacks;               /* what this shard counted in place of others */
     uint16_t ring_order[RING_MEMBERS_MAX]; /* scratch */
     struct random random;
     int64_t now_ns;
@@ -143,11 +143,11 @@ struct shard {
     struct refresh refresh;
     struct copy copy;
     struct handoff handoff;
-    struct bound bound;
+    struct exposure exposure;
     struct lessor lessor;
     struct unfinished unfinished;
     struct lessee lessee;
-    struct shares shares;
+    struct allocation allocation;
     struct remote_regions remote;
     struct pools pools;
     struct keepalive keepalive;

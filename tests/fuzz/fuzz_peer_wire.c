@@ -16,14 +16,14 @@ enum { VNODES = 64, KINDS = 4 };
 static uint8_t first[PEER_FRAME_MAX];
 static uint8_t second[PEER_FRAME_MAX];
 
-static void put_side(struct bytes_writer *writer, const struct peer_side *side)
+static void put_merge_base(struct bytes_writer *writer, const struct peer_merge_base *side)
 {
     struct bytes_reader blobs = side->blobs;
-    struct side_blob blob;
+    struct merge_base_blob blob;
     const uint8_t *bytes = NULL;
     uint8_t count = 0;
-    peer_put_side(writer, side->vnode, side->id, side->count);
-    for (; peer_side_next(&blobs, &blob, &bytes); count++) {
+    peer_put_merge_base(writer, side->vnode, side->id, side->count);
+    for (; peer_merge_base_next(&blobs, &blob, &bytes); count++) {
         peer_put_blob(writer, &blob, bytes);
     }
     ASSERT(count == side->count);
@@ -100,7 +100,7 @@ static void put_vnode(struct bytes_writer *writer, const struct peer_record *rec
     case PEER_QUERY:
     case PEER_REPORT:
     case PEER_PULL:
-    case PEER_PASS:
+    case PEER_TRANSFER:
     case PEER_OPENED:
     case PEER_HELD:
     case PEER_LACK:
@@ -157,14 +157,14 @@ static void put_record(struct bytes_writer *writer, const struct peer_record *re
     case PEER_CHANGE:
         put_change(writer, &record->change);
         break;
-    case PEER_GUARD:
-        peer_put_guard(writer, record->guard.vnode, &record->guard.guard);
+    case PEER_LINEAGE:
+        peer_put_lineage(writer, record->lineage.vnode, &record->lineage.lineage);
         break;
     case PEER_APART:
         peer_put_apart(writer, &record->apart);
         break;
-    case PEER_SIDE:
-        put_side(writer, &record->side);
+    case PEER_MERGE_BASE:
+        put_merge_base(writer, &record->side);
         break;
     case PEER_POOL_REPORT:
     case PEER_REMOTE_POOL_REPORT:

@@ -97,9 +97,9 @@ static void tell_vnode(struct lab *lab, struct fuzz_input *input)
     uint8_t bytes[PEER_RECORD_MAX];
     struct bytes_writer writer;
     const uint8_t from = fuzz_u8(input);
-    const enum peer_record_type types[] = {PEER_MARK,   PEER_HELD,         PEER_LACK,  PEER_STALE,
-                                           PEER_QUERY,  PEER_REPORT,       PEER_PULL,  PEER_PASS,
-                                           PEER_OPENED, PEER_DIVERGED_END, PEER_MERGED};
+    const enum peer_record_type types[] = {
+        PEER_MARK, PEER_HELD,     PEER_LACK,   PEER_STALE,        PEER_QUERY, PEER_REPORT,
+        PEER_PULL, PEER_TRANSFER, PEER_OPENED, PEER_DIVERGED_END, PEER_MERGED};
     const enum peer_record_type type = types[fuzz_u8(input) % (sizeof(types) / sizeof(types[0]))];
     struct peer_vnode entry = {.vnode = fuzz_u8(input) % (2 * LAB_VNODES)}; /* both planes */
     entry.role = fuzz_u8(input) % ROLE_END;

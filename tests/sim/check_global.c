@@ -1,8 +1,8 @@
 /* check_global.c - limits that several regions share: what is counted at home, held and admitted.
  *
- * The keys of phase global are followed from outside: what the newest decider of a key's home has
+ * The keys of phase global are followed from outside: what the newest leader of a key's home has
  * counted, after each event in which that changed, and what every node holds of it. What is lost
- * with a decider - its successor opens a term on less - is known to the token, and is all that may
+ * with a leader - its successor opens a term on less - is known to the token, and is all that may
  * come on top of a limit.
  *
  *       home: |#### spent ####|== out on lease ==|   left   | <= limit + lost      G1
@@ -14,12 +14,12 @@
  * G2  What clients were told as admitted, in all regions, and what nodes may still spend, is the
  *     limit at most: of a day, and of each short window. Answers that are marked as degraded are
  *     not among it.
- * G3  A decider grants a lease only when it knows of every other one of its region's that somebody
+ * G3  A leader grants a lease only when it knows of every other one of its region's that somebody
  *     may still spend of: what is not in its state cannot be subtracted from the limit.
  * G4  Of a bucket: in any interval no more than its burst and what was refilled.
  * G7  Where a region that is cut off decides by a share, it admits that share, and what its lost
- *     deciders had counted of it, at most; and one more for each process that stood in for all of
- *     them (stand_in.c), which counts by itself. All that was admitted of such a key, by its home
+ *     leaders had counted of it, at most; and one more for each process that stood in for all of
+ *     them (fallback.c), which counts by itself. All that was admitted of such a key, by its home
  *     and by shares, is its limit and those at most.
  *
  * When rules change, the old and the new ones are in force beside one another: a request that a
@@ -36,7 +36,7 @@
  *     windows and buckets there is nothing above it any more), and at the old home nothing is
  *     counted any more: so both together are the limit and what the old one had counted by then.
  *
- * Clocks of deciders differ by twice SIM_OFFSET_MAX_MS at most, and by sim->clocks_ns where some
+ * Clocks of leaders differ by twice SIM_OFFSET_MAX_MS at most, and by sim->clocks_ns where some
  * are off; so do the edges of windows, and for so long a bucket may have been refilled twice.
  */
 #include <string.h>
@@ -178,7 +178,7 @@ struct state {
     size_t len;
 };
 
-/* Spent and leased, at that time of a decider's clock. */
+/* Spent and leased, at that time of a leader's clock. */
 static uint64_t counted_in(const struct global_key *key, struct state state, int64_t now_ns)
 {
     static const struct hash128 id = {.lo = 1, .hi = 1};
@@ -346,24 +346,24 @@ void check_global_bucket(struct sim *sim, uint32_t number)
 
 /* ---- G7 -------------------------------------------------------------------------------------- */
 
-static void note_stand_ins(struct sim *sim, const struct node *node)
+static void note_fallbacks(struct sim *sim, const struct node *node)
 {
     for (uint8_t s = 0; s < node->shard_count; s++) {
         struct shard_stats stats;
-        uint64_t *seen = &sim->global.stand_ins[node->index][s];
+        uint64_t *seen = &sim->global.fallbacks[node->index][s];
         if (node->shards[s] == NULL)
             continue;
         shard_stats(node->shards[s], &stats);
-        sim->global.stood_in[node_region(sim, node)] += stats.stand_ins > *seen;
-        *seen = stats.stand_ins;
+        sim->global.at_fallback[node_region(sim, node)] += stats.fallbacks > *seen;
+        *seen = stats.fallbacks;
     }
 }
 
 void check_global_begin(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->all_count; i++)
-        note_stand_ins(sim, &sim->nodes[i]);
-    memset(sim->global.stood_in, 0, sizeof sim->global.stood_in);
+        note_fallbacks(sim, &sim->nodes[i]);
+    memset(sim->global.at_fallback, 0, sizeof sim->global.at_fallback);
 }
 
 void check_global_share(struct sim *sim)
@@ -373,10 +373,10 @@ void check_global_share(struct sim *sim)
     uint64_t admitted = key->admitted;
     uint64_t most = key->limit.count;
     for (uint32_t i = 0; i < sim->all_count; i++)
-        note_stand_ins(sim, &sim->nodes[i]);
+        note_fallbacks(sim, &sim->nodes[i]);
     for (uint32_t region = 0; region < sim->options.regions; region++) {
         const struct global_count *count = &key->counts[region];
-        const uint64_t shares = sim->global.stood_in[region] + (region != key->home);
+        const uint64_t shares = sim->global.at_fallback[region] + (region != key->home);
         const uint64_t here = shares * share + count->forgotten;
         admitted += key->degraded[region];
         most += here;
@@ -436,7 +436,7 @@ static struct state state_at(const struct node *node, const struct shard *shard,
     return (struct state){record->state, record->len};
 }
 
-/* A newer term was opened: what of all that was counted does its decider not know? */
+/* A newer term was opened: what of all that was counted does its leader not know? */
 static void note_lost(struct sim *sim, struct node *node, const struct shard *shard,
                       const struct global_key *key, struct global_count *count, uint64_t counted)
 {
@@ -458,7 +458,7 @@ static void note_lost(struct sim *sim, struct node *node, const struct shard *sh
     count->forgotten += lost;
 }
 
-/* G3: the decider of the region has granted a lease, and what it knew before. */
+/* G3: the leader of the region has granted a lease, and what it knew before. */
 static void judge_grant(struct sim *sim, const struct node *node, const struct global_key *key,
                         struct state state)
 {
@@ -497,7 +497,7 @@ static bool front_decides(const struct sim *sim, const struct global_key *key,
     if (shard == NULL)
         return false;
     const enum shard_role role = shard_vnode(shard, key->vnode, &term);
-    return (role == SHARD_DECIDING || role == SHARD_PASSING) &&
+    return (role == SHARD_LEADING || role == SHARD_TRANSFERRING) &&
            term_compare(&term, &count->term) == 0;
 }
 
@@ -523,7 +523,7 @@ static void follow_count(struct sim *sim, struct node *node, const struct shard 
     const enum shard_role role = shard_vnode(shard, key->vnode, &term);
     const uint64_t seq = inspect_seq(shard, key->vnode);
     int order = term_compare(&term, &count->term);
-    if ((role != SHARD_DECIDING && role != SHARD_PASSING) || (order == 0 && seq == count->seq))
+    if ((role != SHARD_LEADING && role != SHARD_TRANSFERRING) || (order == 0 && seq == count->seq))
         return;
     if (order < 0 && !front_decides(sim, key, count))
         order = 1;
@@ -597,8 +597,8 @@ void check_global_merged(struct sim *sim, struct hash128 id)
 
 void check_global_ended(struct sim *sim, const struct node *node)
 {
-    note_stand_ins(sim, node);
-    memset(sim->global.stand_ins[node->index], 0, sizeof sim->global.stand_ins[node->index]);
+    note_fallbacks(sim, node);
+    memset(sim->global.fallbacks[node->index], 0, sizeof sim->global.fallbacks[node->index]);
     for (uint32_t i = 0; i < GLOBAL_KEYS; i++)
         sim->global.keys[i].lessee[node->index] = (struct global_lease_cache){.lease = 0};
 }

@@ -86,7 +86,7 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(quorum_terms, "quorum terms opened", true)                                                   \
     X(quorum_in_doubt, "quorum decisions in doubt", true)                                          \
     X(quorum_unavailable, "quorum checks refused", true)                                           \
-    X(stand_ins, "stand-ins", true)                                                                \
+    X(fallbacks, "stand-ins", true)                                                                \
     X(nights, "blackouts under load", true)                                                        \
     X(shifts, "ring changes in a split", true)                                                     \
     X(histories, "histories judged", true)                                                         \

@@ -354,7 +354,7 @@ static void count_stats(struct sim *sim, const struct node *node)
         coverage->merges += stats.merges;
         coverage->merged_slots += stats.merged_slots;
         coverage->handed_over += stats.handed_over;
-        coverage->stand_ins += stats.stand_ins;
+        coverage->fallbacks += stats.fallbacks;
         coverage->any_allowed += stats.any_allowed;
         coverage->any_denied += stats.any_denied;
         coverage->any_leases += stats.any_leases;

@@ -1,4 +1,4 @@
-/* phase_remote.c - a second region, or two: they are founded, cut off, and lose nodes, beside one
+/* phase_abroad.c - a second region, or two: they are founded, cut off, and lose nodes, beside one
  * that serves.
  *
  *   found    nodes of other regions start at once; those of each become a ring of their own
@@ -7,7 +7,7 @@
  * rest: one history of settings, a ring each, voters in all
  *
  * A1  Whatever happens to other regions, limits here are kept to the token.
- * A2  Of each vnode there is one decider in each region, at most (K3), and one at rest.
+ * A2  Of each vnode there is one leader in each region, at most (K3), and one at rest.
  *
  * Clients ask here alone, so what is judged of keys is of this region.
  */

@@ -7,7 +7,7 @@
  * of the ring's and the settings' registers, of configurations and settings are in anybody's name;
  * frames of peers in its own, or of processes that others never had.
  *
- * W1  No vnode has two deciders, and no count is lost: the phase is strict.
+ * W1  No vnode has two leaders, and no count is lost: the phase is strict.
  * W2  Whatever was said, nobody knows a configuration or settings that were not decided: K1, K7 and
  *     H1 of the files that judge them hold all the time.
  * W3  When it is mended, everybody holds everybody for alive within so many seconds, and the ring
@@ -249,13 +249,14 @@ static void process(struct sim *sim)
 /* Terms and places near the end, in the faulty member's own name. */
 static void term(struct sim *sim)
 {
-    static const enum peer_record_type types[] = {PEER_STALE, PEER_QUERY,  PEER_REPORT, PEER_PULL,
-                                                  PEER_PASS,  PEER_OPENED, PEER_HELD,   PEER_LACK};
+    static const enum peer_record_type types[] = {PEER_STALE, PEER_QUERY,    PEER_REPORT,
+                                                  PEER_PULL,  PEER_TRANSFER, PEER_OPENED,
+                                                  PEER_HELD,  PEER_LACK};
     uint8_t bytes[2 * PEER_RECORD_MAX];
     struct bytes_writer records;
     const struct peer_vnode entry = {
         .vnode = (uint32_t)pick(sim, sim->vnodes),
-        .role = ROLE_DECIDING,
+        .role = ROLE_LEADING,
         .term = {control_config(wild.to->control)->epoch, (UINT64_C(1) << 62) - 1, wild.from->id},
         .state = {1, 1, wild.from->id},
         .seq = UINT64_MAX,

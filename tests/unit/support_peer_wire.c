@@ -126,7 +126,7 @@ void peer_wire_put_remote(struct bytes_writer *writer, uint8_t type, const struc
         peer_put_remote_answer(writer, 39, answer);
 }
 
-void peer_wire_assert_guards_equal(const struct guard *a, const struct guard *b)
+void peer_wire_assert_lineage_equal(const struct lineage *a, const struct lineage *b)
 {
     assert_int_equal(a->overflowed, b->overflowed);
     assert_int_equal(a->count, b->count);

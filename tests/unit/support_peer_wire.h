@@ -25,6 +25,6 @@ void peer_wire_put_remote(struct bytes_writer *writer, uint8_t type, const struc
  * that a sanitizer sees a read beyond it; what of the record points to bytes ends with the call. */
 int peer_wire_next(const void *data, size_t len, uint32_t vnodes, struct peer_record *record);
 
-void peer_wire_assert_guards_equal(const struct guard *a, const struct guard *b);
+void peer_wire_assert_lineage_equal(const struct lineage *a, const struct lineage *b);
 
 #endif

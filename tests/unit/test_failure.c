@@ -25,7 +25,7 @@ static void note(void *context, enum failpoint point)
     visits->seen[point]++;
 }
 
-/* A frame with an OPENED, two PASS and a HELD. */
+/* A frame with an OPENED, two TRANSFER and a HELD. */
 static size_t make_frame(uint8_t frame[FRAME_LEN])
 {
     uint8_t records[FRAME_LEN];
@@ -33,8 +33,8 @@ static size_t make_frame(uint8_t frame[FRAME_LEN])
     const struct peer_vnode entry = {.vnode = 7, .term = {1, 2, 3}};
     bytes_writer_init(&writer, records, sizeof records);
     peer_put_vnode(&writer, PEER_OPENED, &entry);
-    peer_put_vnode(&writer, PEER_PASS, &entry);
-    peer_put_vnode(&writer, PEER_PASS, &entry);
+    peer_put_vnode(&writer, PEER_TRANSFER, &entry);
+    peer_put_vnode(&writer, PEER_TRANSFER, &entry);
     peer_put_vnode(&writer, PEER_HELD, &entry);
     const struct peer_envelope envelope = {
         .node = 1, .boot = 2, .records = records, .len = writer.len};

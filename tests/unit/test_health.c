@@ -60,18 +60,19 @@ static void a_passing_trouble_is_told_when_it_has_lasted_and_taken_back_at_once(
 /* What comes with every start and restart, or with a death that others make good in a moment. */
 static void what_passes_by_itself_waits_and_what_does_not_is_told_at_once(void **state)
 {
-    const uint32_t passing = FROZEN | HEALTH_BIT(HEALTH_MAJORITY) | HEALTH_BIT(HEALTH_RECOVERING) |
-                             HEALTH_BIT(HEALTH_INCOMPLETE) | HEALTH_BIT(HEALTH_STOPPING);
+    const uint32_t transferring = FROZEN | HEALTH_BIT(HEALTH_MAJORITY) |
+                                  HEALTH_BIT(HEALTH_RECOVERING) | HEALTH_BIT(HEALTH_INCOMPLETE) |
+                                  HEALTH_BIT(HEALTH_STOPPING);
     const uint32_t all = HEALTH_BIT(HEALTH_TROUBLES) - 1;
     struct health health = {.told = 0};
     (void)state;
     assert_true(health_step(&health, all, 10 * SECOND));
-    assert_int_equal(health.told, all & ~passing);
+    assert_int_equal(health.told, all & ~transferring);
     assert_false(health_step(&health, all, 11 * SECOND - 1));
     assert_true(health_step(&health, all, 11 * SECOND));
     assert_int_equal(health.told, all);
     assert_true(health_step(&health, 0, 11 * SECOND + 1));
-    assert_int_equal(health.told, all & ~passing);
+    assert_int_equal(health.told, all & ~transferring);
 }
 
 static void each_trouble_has_its_own_time(void **state)

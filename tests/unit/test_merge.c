@@ -72,9 +72,9 @@ static void take(struct lab *lab, uint32_t at, const char *key, const struct lim
 struct scene {
     struct limit limit;
     uint32_t vnode;
-    uint32_t owner; /* decides before, and then for its own side */
-    uint32_t heir;  /* takes over on the other side */
-    uint32_t third; /* follows the heir */
+    uint32_t owner;     /* decides before, and then for its own side */
+    uint32_t successor; /* takes over on the other side */
+    uint32_t third;     /* follows the successor */
 };
 
 static struct scene scene_of(const struct lab *lab, uint8_t algorithm)
@@ -84,7 +84,7 @@ static struct scene scene_of(const struct lab *lab, uint8_t algorithm)
         .limit = limit_of(algorithm),
         .vnode = vnode,
         .owner = lab_replica(lab, vnode, 0),
-        .heir = lab_replica(lab, vnode, 1),
+        .successor = lab_replica(lab, vnode, 1),
         .third = lab_replica(lab, vnode, 2),
     };
 }
@@ -101,7 +101,7 @@ static void take_apart(struct lab *lab, const struct scene *scene, uint64_t base
     take(lab, other, KEY, &scene->limit, 7);
 }
 
-static bool no_guard(struct lab *lab, void *context)
+static bool no_lineage(struct lab *lab, void *context)
 {
     (void)context;
     for (uint32_t at = 0; at < lab->count; at++)
@@ -110,7 +110,7 @@ static bool no_guard(struct lab *lab, void *context)
     return true;
 }
 
-/* Every replica has the same bytes for the key as its decider, and the decider says `used`. */
+/* Every replica has the same bytes for the key as its leader, and the leader says `used`. */
 static void assert_used(struct lab *lab, const char *key, const struct limit *limit, uint64_t used)
 {
     static uint8_t first[1 << 19];
@@ -134,7 +134,7 @@ static void heal_and_expect(struct lab *lab, const char *key, const struct limit
     heal(lab);
     lab_run(lab, 50 * LAB_MS);
     lab_settle(lab);
-    lab_until(lab, no_guard, NULL, HEAL_MS * LAB_MS);
+    lab_until(lab, no_lineage, NULL, HEAL_MS * LAB_MS);
     lab_settle(lab);
     lab_run(lab, 50 * LAB_MS);
     assert_used(lab, key, limit, used);
@@ -151,7 +151,7 @@ static void a_split_in_two_ends_with_the_sum(void **state)
     }
 }
 
-/* Three sides, each with a decider of its own, end with the sum of all three. */
+/* Three sides, each with a leader of its own, end with the sum of all three. */
 static void a_split_in_three_ends_with_the_sum(void **state)
 {
     struct lab *lab = *state;
@@ -245,8 +245,8 @@ static void a_crashed_deciders_last_counts_return_with_it(void **state)
     lab_stop(lab, scene.owner);
     heal(lab);
     lab_run(lab, 400 * LAB_MS);
-    take(lab, scene.heir, KEY, &scene.limit, 7);
-    assert_int_equal(lab_used(lab, scene.heir, KEY, &scene.limit), 107);
+    take(lab, scene.successor, KEY, &scene.limit, 7);
+    assert_int_equal(lab_used(lab, scene.successor, KEY, &scene.limit), 107);
     start_from(lab, scene.owner, &disk);
     heal_and_expect(lab, KEY, &scene.limit, 137);
     assert_true(lab_stats(lab, scene.owner).handed_over >= 1);
@@ -264,16 +264,16 @@ static void a_branch_survives_a_crash_while_it_is_handed_over(void **state)
     struct lab *lab = *state;
     struct scene scene = scene_of(lab, ALGORITHM_SLIDING_LOG);
     struct stored disk;
-    take_apart(lab, &scene, 100, scene.heir);
+    take_apart(lab, &scene, 100, scene.successor);
     store(lab, scene.owner, KEY, scene.limit.algorithm, &disk);
     heal(lab);
     lab->drop_type = PEER_MERGED;
-    lab_until(lab, has_merged, &scene.heir, HEAL_MS * LAB_MS);
+    lab_until(lab, has_merged, &scene.successor, HEAL_MS * LAB_MS);
     lab_run(lab, 30 * LAB_MS);
     lab_stop(lab, scene.owner);
     lab->drop_type = 0;
     lab_run(lab, 500 * LAB_MS);
-    take(lab, scene.heir, KEY, &scene.limit, 5);
+    take(lab, scene.successor, KEY, &scene.limit, 5);
     start_from(lab, scene.owner, &disk);
     heal_and_expect(lab, KEY, &scene.limit, 142);
 }
@@ -283,15 +283,15 @@ static void the_sum_is_right_though_the_one_that_took_over_is_gone(void **state)
 {
     struct lab *lab = *state;
     const struct scene scene = scene_of(lab, ALGORITHM_FIXED_WINDOW);
-    take_apart(lab, &scene, 100, scene.heir);
+    take_apart(lab, &scene, 100, scene.successor);
     lab_run(lab, 50 * LAB_MS);
-    lab_stop(lab, scene.heir);
+    lab_stop(lab, scene.successor);
     lab_run(lab, 500 * LAB_MS);
     take(lab, scene.third, KEY, &scene.limit, 5);
     heal(lab);
     lab_run(lab, 1000 * LAB_MS);
     assert_int_equal(lab_used(lab, scene.third, KEY, &scene.limit), 142);
-    lab_start(lab, scene.heir);
+    lab_start(lab, scene.successor);
     heal_and_expect(lab, KEY, &scene.limit, 142);
 }
 
@@ -301,13 +301,13 @@ static void a_deposed_decider_yields_to_the_line_that_went_on(void **state)
 {
     struct lab *lab = *state;
     const struct scene scene = scene_of(lab, ALGORITHM_TOKEN_BUCKET);
-    take_apart(lab, &scene, 100, scene.heir);
+    take_apart(lab, &scene, 100, scene.successor);
     lab_run(lab, 50 * LAB_MS);
-    lab_stop(lab, scene.heir);
+    lab_stop(lab, scene.successor);
     heal(lab);
     lab_run(lab, 1000 * LAB_MS);
     assert_int_equal(lab_used(lab, scene.owner, KEY, &scene.limit), 137);
-    lab_start(lab, scene.heir);
+    lab_start(lab, scene.successor);
     heal_and_expect(lab, KEY, &scene.limit, 137);
 }
 
@@ -318,15 +318,15 @@ static void without_a_memory_of_the_cut_no_side_is_forgotten(void **state)
     struct lab *lab = *state;
     const struct scene scene = scene_of(lab, ALGORITHM_TOKEN_BUCKET);
     struct stored disk;
-    take_apart(lab, &scene, 100, scene.heir);
-    store(lab, scene.heir, KEY, scene.limit.algorithm, &disk);
-    lab_stop(lab, scene.heir);
+    take_apart(lab, &scene, 100, scene.successor);
+    store(lab, scene.successor, KEY, scene.limit.algorithm, &disk);
+    lab_stop(lab, scene.successor);
     lab_stop(lab, scene.third);
-    start_from(lab, scene.heir, &disk);
+    start_from(lab, scene.successor, &disk);
     lab_start(lab, scene.third);
     heal_and_expect(lab, KEY, &scene.limit, 130);
-    const uint64_t by_heir = lab_stats(lab, scene.heir).merge_fallbacks;
-    assert_true(by_heir + lab_stats(lab, scene.owner).merge_fallbacks > 0);
+    const uint64_t by_successor = lab_stats(lab, scene.successor).merge_fallbacks;
+    assert_true(by_successor + lab_stats(lab, scene.owner).merge_fallbacks > 0);
 }
 
 /* The one that took over passes deciding on before the split heals: the memory goes along. */
@@ -334,20 +334,19 @@ static void a_pass_right_after_a_take_over_takes_the_memory_along(void **state)
 {
     struct lab *lab = *state;
     const struct scene scene = scene_of(lab, ALGORITHM_SLIDING_WINDOW);
-    take_apart(lab, &scene, 100, scene.heir);
-    for (uint32_t i = 0; i < 100 && lab_role(lab, scene.third, scene.vnode) != SHARD_DECIDING;
-         i++) {
-        (void)shard_resign(lab->shards[scene.heir].shard, lab->now_ns, &lab->effects);
-        lab_perform(lab, scene.heir);
+    take_apart(lab, &scene, 100, scene.successor);
+    for (uint32_t i = 0; i < 100 && lab_role(lab, scene.third, scene.vnode) != SHARD_LEADING; i++) {
+        (void)shard_resign(lab->shards[scene.successor].shard, lab->now_ns, &lab->effects);
+        lab_perform(lab, scene.successor);
         lab_run(lab, 5 * LAB_MS);
     }
-    assert_int_equal(lab_role(lab, scene.third, scene.vnode), SHARD_DECIDING);
-    lab_stop(lab, scene.heir);
+    assert_int_equal(lab_role(lab, scene.third, scene.vnode), SHARD_LEADING);
+    lab_stop(lab, scene.successor);
     take(lab, scene.third, KEY, &scene.limit, 5);
     heal(lab);
     lab_run(lab, 1000 * LAB_MS);
     assert_int_equal(lab_used(lab, scene.third, KEY, &scene.limit), 142);
-    lab_start(lab, scene.heir);
+    lab_start(lab, scene.successor);
     heal_and_expect(lab, KEY, &scene.limit, 142);
 }
 
@@ -365,24 +364,24 @@ static void what_the_living_side_counted_outlives_an_heir_that_dies(void **state
         const struct limit limit = limit_of(algorithms[i]);
         const uint32_t vnode = lab_vnode_of(lab, KEY);
         const uint32_t owner = lab_replica(lab, vnode, 0);
-        uint32_t heir = lab_replica(lab, vnode, 1);
+        uint32_t successor = lab_replica(lab, vnode, 1);
         char sides[] = "aaa";
         take(lab, owner, KEY, &limit, 30);
         lab_run(lab, 50 * LAB_MS);
-        sides[heir] = 'b';
+        sides[successor] = 'b';
         split(lab, sides);
         lab_run(lab, 500 * LAB_MS);
         take(lab, owner, KEY, &limit, 15);
-        take(lab, heir, KEY, &limit, 10);
-        disks_flush(lab, heir);
-        disks_stop(lab, heir, true);
+        take(lab, successor, KEY, &limit, 10);
+        disks_flush(lab, successor);
+        disks_stop(lab, successor, true);
         lab_forget(lab);
         heal(lab);
-        lab_until(lab, has_told_merged, &heir, HEAL_MS * LAB_MS);
-        lab_stop(lab, heir);
-        disks_stop(lab, heir, false);
-        lab_start(lab, heir);
-        heal_and_expect(lab, KEY, &limit, 45); /* M5: its bases died with the heir */
+        lab_until(lab, has_told_merged, &successor, HEAL_MS * LAB_MS);
+        lab_stop(lab, successor);
+        disks_stop(lab, successor, false);
+        lab_start(lab, successor);
+        heal_and_expect(lab, KEY, &limit, 45); /* M5: its bases died with the successor */
     }
 }
 
@@ -412,18 +411,18 @@ static void keys_that_were_spilled_are_merged(void **state)
         lab_key(lab, i % LAB_VNODES, i, key);
         const uint32_t vnode = lab_vnode_of(lab, key);
         const uint32_t owner = lab_replica(lab, vnode, 0);
-        const uint32_t heir = lab_replica(lab, vnode, 1);
+        const uint32_t successor = lab_replica(lab, vnode, 1);
         take(lab, owner, key, &limit, 30);
         lab_run(lab, 50 * LAB_MS);
         split_owner_off(lab, vnode);
         lab_run(lab, 500 * LAB_MS);
         take(lab, owner, key, &limit, 15);
-        take(lab, heir, key, &limit, 10);
+        take(lab, successor, key, &limit, 10);
         lab_run(lab, 50 * LAB_MS);
         if (i % 3 != 0)
             spill(lab, owner, key, &limit);
         if (i % 3 != 1)
-            spill(lab, heir, key, &limit);
+            spill(lab, successor, key, &limit);
         heal_and_expect(lab, key, &limit, 55);
     }
 }
@@ -435,19 +434,19 @@ static void a_slot_that_cannot_be_read_holds_no_merge_up(void **state)
     const struct limit limit = limit_of(ALGORITHM_TOKEN_BUCKET);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
     const uint32_t owner = lab_replica(lab, vnode, 0);
-    uint32_t heir = lab_replica(lab, vnode, 1);
+    uint32_t successor = lab_replica(lab, vnode, 1);
     take(lab, owner, KEY, &limit, 30);
     lab_run(lab, 50 * LAB_MS);
     split_owner_off(lab, vnode);
     lab_run(lab, 500 * LAB_MS);
     take(lab, owner, KEY, &limit, 15);
-    take(lab, heir, KEY, &limit, 10);
+    take(lab, successor, KEY, &limit, 10);
     lab_run(lab, 50 * LAB_MS);
-    spill(lab, heir, KEY, &limit);
-    disks_spoil(lab, heir, vnode, lab_slot_of(lab, KEY, limit.algorithm));
+    spill(lab, successor, KEY, &limit);
+    disks_spoil(lab, successor, vnode, lab_slot_of(lab, KEY, limit.algorithm));
     heal(lab);
-    lab_until(lab, has_merged, &heir, HEAL_MS * LAB_MS);
-    assert_true(lab_stats(lab, heir).merge_fallbacks > 0);
+    lab_until(lab, has_merged, &successor, HEAL_MS * LAB_MS);
+    assert_true(lab_stats(lab, successor).merge_fallbacks > 0);
     heal_and_expect(lab, KEY, &limit, 45);
 }
 
@@ -456,13 +455,13 @@ static void a_slot_that_cannot_be_read_holds_no_merge_up(void **state)
 /* Each record of a hand-over is lost for a while: it is told again until it is complete, once. */
 static void a_lost_record_of_a_hand_over_is_told_again(void **state)
 {
-    static const uint8_t types[] = {PEER_GUARD,  PEER_APART, PEER_DIVERGED, PEER_DIVERGED_END,
-                                    PEER_MERGED, PEER_SIDE,  PEER_ACK};
+    static const uint8_t types[] = {PEER_LINEAGE, PEER_APART,      PEER_DIVERGED, PEER_DIVERGED_END,
+                                    PEER_MERGED,  PEER_MERGE_BASE, PEER_ACK};
     struct lab *lab = *state;
     const struct scene scene = scene_of(lab, ALGORITHM_TOKEN_BUCKET);
     uint64_t used = 0;
     for (size_t i = 0; i < sizeof types; i++) {
-        take_apart(lab, &scene, 10, scene.heir);
+        take_apart(lab, &scene, 10, scene.successor);
         heal(lab);
         lab->drop_type = types[i];
         lab_run(lab, 400 * LAB_MS);
@@ -479,7 +478,7 @@ static void a_split_that_heals_one_way_first_ends_with_the_sum(void **state)
     const struct scene scene = scene_of(lab, ALGORITHM_FIXED_WINDOW);
     uint64_t used = 0;
     for (uint32_t way = 0; way < 2; way++) {
-        take_apart(lab, &scene, 10, scene.heir);
+        take_apart(lab, &scene, 10, scene.successor);
         for (uint32_t at = 0; at < 3; at++)
             lab->cut[way == 0 ? scene.owner : at][way == 0 ? at : scene.owner] = false;
         lab_run(lab, 1000 * LAB_MS);
@@ -488,7 +487,8 @@ static void a_split_that_heals_one_way_first_ends_with_the_sum(void **state)
     }
 }
 
-/* Splits the scene's owner off, and lets both sides take of so many keys: it 30, its heir 7. */
+/* Splits the scene's owner off, and lets both sides take of so many keys: it 30, its successor 7.
+ */
 static void split_and_count(struct lab *lab, const struct scene *scene, uint32_t keys)
 {
     char key[LAB_KEY_LEN];
@@ -497,7 +497,7 @@ static void split_and_count(struct lab *lab, const struct scene *scene, uint32_t
     for (uint32_t i = 0; i < keys; i++) {
         lab_key(lab, scene->vnode, i, key);
         take(lab, scene->owner, key, &scene->limit, 30);
-        take(lab, scene->heir, key, &scene->limit, 7);
+        take(lab, scene->successor, key, &scene->limit, 7);
     }
 }
 
@@ -511,11 +511,11 @@ static void beyond_the_side_tables_room_no_side_is_forgotten(void **state)
     const struct scene scene = scene_of(lab, ALGORITHM_TOKEN_BUCKET);
     char key[LAB_KEY_LEN];
     split_and_count(lab, &scene, KEYS);
-    assert_true(lab_stats(lab, scene.heir).guarded < KEYS);
+    assert_true(lab_stats(lab, scene.successor).guarded < KEYS);
     heal(lab);
     lab_run(lab, 50 * LAB_MS);
     lab_settle(lab);
-    lab_until(lab, no_guard, NULL, HEAL_MS * LAB_MS);
+    lab_until(lab, no_lineage, NULL, HEAL_MS * LAB_MS);
     uint32_t sums = 0;
     for (uint32_t i = 0; i < KEYS; i++) {
         lab_key(lab, scene.vnode, i, key);
@@ -524,7 +524,7 @@ static void beyond_the_side_tables_room_no_side_is_forgotten(void **state)
         sums += used == 37;
     }
     assert_in_range(sums, 500, KEYS - 500);
-    assert_true(lab_stats(lab, scene.heir).merge_fallbacks >= KEYS - sums);
+    assert_true(lab_stats(lab, scene.successor).merge_fallbacks >= KEYS - sums);
 }
 
 struct sendings {
@@ -543,11 +543,11 @@ static bool count_sendings(struct lab *lab, void *context)
         sendings->sync = vnode->links[0].sync;
         sendings->count++;
     }
-    return sendings->count > 0 && no_guard(lab, NULL);
+    return sendings->count > 0 && no_lineage(lab, NULL);
 }
 
-/* The same with keys that the heir has on disk alone: what finds no room makes nothing of the rest
- * of a sending void, so that few sendings are enough, however long one takes; and what is told
+/* The same with keys that the successor has on disk alone: what finds no room makes nothing of the
+ * rest of a sending void, so that few sendings are enough, however long one takes; and what is told
  * twice is not counted twice, though it could not be remembered the first time. */
 static void spilled_keys_beyond_the_side_tables_room_take_few_sendings(void **state)
 {
@@ -559,7 +559,7 @@ static void spilled_keys_beyond_the_side_tables_room_take_few_sendings(void **st
     lab_run(lab, 100 * LAB_MS);
     for (uint32_t i = 0; i < KEYS; i++) {
         lab_key(lab, scene.vnode, i, key);
-        spill(lab, scene.heir, key, &scene.limit);
+        spill(lab, scene.successor, key, &scene.limit);
     }
     struct sendings sendings = {.owner = scene.owner, .vnode = scene.vnode};
     heal(lab);

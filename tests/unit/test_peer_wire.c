@@ -59,7 +59,7 @@ static const struct answer answer = {
 
 static const struct peer_vnode entry = {
     .vnode = VNODE,
-    .role = ROLE_PASSING,
+    .role = ROLE_TRANSFERRING,
     .term = NEWEST,
     .state = OLDER,
     .seq = 0x0102030405060708,
@@ -99,7 +99,7 @@ static struct forward make_forward(uint8_t limit_count)
     return forward;
 }
 
-static const struct guard guard = {
+static const struct lineage lineage = {
     .count = 2,
     .overflowed = true,
     .cuts = {{{7, 8, 9}, 10}, {{1, 2, 3}, UINT64_MAX}},
@@ -110,12 +110,12 @@ static const struct peer_apart apart = {
     .state = {14, 15, 16},
     .seq = 17,
     .sync = 18,
-    .guard = {.count = 1, .cuts = {{{19, 20, 21}, 22}}},
+    .lineage = {.count = 1, .cuts = {{{19, 20, 21}, 22}}},
 };
-static const struct side_blob base_blob = {
-    .kind = SIDE_BASE, .term = {1, 2, 3}, .seq = 4, .len = sizeof peer_wire_state};
-static const struct side_blob empty_blob = {
-    .kind = SIDE_CONTRIBUTION, .term = {5, 6, 7}, .seq = UINT64_MAX};
+static const struct merge_base_blob base_blob = {
+    .kind = MERGE_BASE_STATE, .term = {1, 2, 3}, .seq = 4, .len = sizeof peer_wire_state};
+static const struct merge_base_blob empty_blob = {
+    .kind = MERGE_BASE_CONTRIBUTION, .term = {5, 6, 7}, .seq = UINT64_MAX};
 
 static const struct peer_state states[PEER_LIMITS_MAX] = {
     {true, 100, 60, 40, 123456789, 0},
@@ -157,14 +157,14 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
     case PEER_DIVERGED:
         peer_put_diverged(writer, VNODE, peer_wire_id, peer_wire_state, sizeof peer_wire_state);
         break;
-    case PEER_GUARD:
-        peer_put_guard(writer, VNODE, &guard);
+    case PEER_LINEAGE:
+        peer_put_lineage(writer, VNODE, &lineage);
         break;
     case PEER_APART:
         peer_put_apart(writer, &apart);
         break;
-    case PEER_SIDE:
-        peer_put_side(writer, VNODE, peer_wire_id, 2);
+    case PEER_MERGE_BASE:
+        peer_put_merge_base(writer, VNODE, peer_wire_id, 2);
         peer_put_blob(writer, &base_blob, peer_wire_state);
         peer_put_blob(writer, &empty_blob, NULL);
         break;
@@ -283,7 +283,7 @@ static void a_ping_of_an_impossible_time_is_refused(void **state)
     }
 }
 
-/* The decider must decide by the very limits that the entry node resolved. */
+/* The leader must decide by the very limits that the entry node resolved. */
 static void a_forward_reads_back_as_written_with_any_number_of_limits(void **state)
 {
     uint8_t data[BUFFER_LEN];
@@ -425,10 +425,10 @@ static void guard_apart_and_diverged_read_back_as_written(void **state)
     struct peer_record record;
 
     (void)state;
-    assert_int_equal(next_of(data, record_bytes(PEER_GUARD, data), &record), 1);
-    assert_int_equal(record.type, PEER_GUARD);
-    assert_int_equal(record.guard.vnode, VNODE);
-    peer_wire_assert_guards_equal(&record.guard.guard, &guard);
+    assert_int_equal(next_of(data, record_bytes(PEER_LINEAGE, data), &record), 1);
+    assert_int_equal(record.type, PEER_LINEAGE);
+    assert_int_equal(record.lineage.vnode, VNODE);
+    peer_wire_assert_lineage_equal(&record.lineage.lineage, &lineage);
     assert_int_equal(next_of(data, record_bytes(PEER_APART, data), &record), 1);
     assert_int_equal(record.type, PEER_APART);
     assert_int_equal(record.apart.vnode, VNODE);
@@ -436,7 +436,7 @@ static void guard_apart_and_diverged_read_back_as_written(void **state)
     assert_term_equal(record.apart.state, apart.state);
     assert_int_equal(record.apart.seq, 17);
     assert_int_equal(record.apart.sync, 18);
-    peer_wire_assert_guards_equal(&record.apart.guard, &apart.guard);
+    peer_wire_assert_lineage_equal(&record.apart.lineage, &apart.lineage);
     assert_int_equal(next_of(data, record_bytes(PEER_DIVERGED, data), &record), 1);
     assert_int_equal(record.type, PEER_DIVERGED);
     assert_true(hash128_equal(record.slot.id, peer_wire_id));
@@ -449,27 +449,27 @@ static void a_side_record_gives_its_blobs_one_by_one(void **state)
     uint8_t data[BUFFER_LEN];
     struct bytes_reader reader;
     struct peer_record record;
-    struct side_blob blob;
+    struct merge_base_blob blob;
     const uint8_t *bytes;
 
     (void)state;
-    bytes_reader_init(&reader, data, record_bytes(PEER_SIDE, data));
+    bytes_reader_init(&reader, data, record_bytes(PEER_MERGE_BASE, data));
     assert_int_equal(peer_next(&reader, VNODES, &record), 1);
-    assert_int_equal(record.type, PEER_SIDE);
+    assert_int_equal(record.type, PEER_MERGE_BASE);
     assert_int_equal(record.side.vnode, VNODE);
     assert_true(hash128_equal(record.side.id, peer_wire_id));
     assert_int_equal(record.side.count, 2);
-    assert_true(peer_side_next(&record.side.blobs, &blob, &bytes));
-    assert_int_equal(blob.kind, SIDE_BASE);
+    assert_true(peer_merge_base_next(&record.side.blobs, &blob, &bytes));
+    assert_int_equal(blob.kind, MERGE_BASE_STATE);
     assert_term_equal(blob.term, base_blob.term);
     assert_int_equal(blob.seq, 4);
     assert_int_equal(blob.len, sizeof peer_wire_state);
     assert_memory_equal(bytes, peer_wire_state, sizeof peer_wire_state);
-    assert_true(peer_side_next(&record.side.blobs, &blob, &bytes));
-    assert_int_equal(blob.kind, SIDE_CONTRIBUTION);
+    assert_true(peer_merge_base_next(&record.side.blobs, &blob, &bytes));
+    assert_int_equal(blob.kind, MERGE_BASE_CONTRIBUTION);
     assert_true(blob.seq == UINT64_MAX);
     assert_int_equal(blob.len, 0);
-    assert_false(peer_side_next(&record.side.blobs, &blob, &bytes));
+    assert_false(peer_merge_base_next(&record.side.blobs, &blob, &bytes));
     assert_int_equal(peer_next(&reader, VNODES, &record), 0);
 }
 
@@ -480,14 +480,14 @@ static void more_cuts_blobs_or_kinds_than_there_are_is_refused(void **state)
     struct peer_record record;
 
     (void)state;
-    size_t len = record_bytes(PEER_GUARD, data);
-    data[6] = GUARD_CUTS_MAX + 1; /* after the type, the vnode and the flag */
+    size_t len = record_bytes(PEER_LINEAGE, data);
+    data[6] = LINEAGE_FORKS_MAX + 1; /* after the type, the vnode and the flag */
     assert_int_equal(next_of(data, sizeof data, &record), TG_EPROTOCOL);
-    len = record_bytes(PEER_SIDE, data);
-    data[21] = SIDE_BLOBS_MAX + 1; /* after the type, the vnode and the id */
+    len = record_bytes(PEER_MERGE_BASE, data);
+    data[21] = MERGE_BASE_BLOBS_MAX + 1; /* after the type, the vnode and the id */
     assert_int_equal(next_of(data, len, &record), TG_EPROTOCOL);
-    len = record_bytes(PEER_SIDE, data);
-    data[22] = SIDE_KIND_END;
+    len = record_bytes(PEER_MERGE_BASE, data);
+    data[22] = MERGE_BASE_KIND_END;
     assert_int_equal(next_of(data, len, &record), TG_EPROTOCOL);
 }
 
@@ -495,7 +495,7 @@ static void more_cuts_blobs_or_kinds_than_there_are_is_refused(void **state)
 static void every_record_about_a_vnode_reads_back_as_written(void **state)
 {
     static const uint8_t types[] = {PEER_MARK,   PEER_HELD,         PEER_LACK,  PEER_STALE,
-                                    PEER_QUERY,  PEER_REPORT,       PEER_PULL,  PEER_PASS,
+                                    PEER_QUERY,  PEER_REPORT,       PEER_PULL,  PEER_TRANSFER,
                                     PEER_OPENED, PEER_DIVERGED_END, PEER_MERGED};
     uint8_t data[BUFFER_LEN];
     struct peer_record record;
@@ -505,7 +505,7 @@ static void every_record_about_a_vnode_reads_back_as_written(void **state)
         assert_int_equal(next_of(data, record_bytes(types[i], data), &record), 1);
         assert_int_equal(record.type, types[i]);
         assert_int_equal(record.vnode.vnode, VNODE);
-        assert_int_equal(record.vnode.role, ROLE_PASSING);
+        assert_int_equal(record.vnode.role, ROLE_TRANSFERRING);
         assert_term_equal(record.vnode.term, newest);
         assert_term_equal(record.vnode.state, older);
         assert_true(record.vnode.seq == entry.seq);
@@ -621,7 +621,7 @@ static int next_of_term(const struct term *term)
     return results[0];
 }
 
-/* A forged term at the end of the range would leave no higher one for an honest decider. */
+/* A forged term at the end of the range would leave no higher one for an honest leader. */
 static void a_term_near_the_end_of_its_range_is_refused(void **state)
 {
     const struct term last = {.epoch = TERM_LAST, .number = TERM_LAST, .writer = UINT64_MAX};

@@ -60,8 +60,8 @@ static int next_of(void (*put)(struct bytes_writer *writer, const struct forward
     return peer_wire_next(data, writer.len, VNODES, &record);
 }
 
-/* One without a home, with a wait longer than any, or for a stand-in; a ping that neither asks nor
- * answers, or does both. */
+/* One without a home, with a wait longer than any, or for a fallback leader; a ping that neither
+ * asks nor answers, or does both. */
 static void what_no_region_says_is_refused(void **state)
 {
     const int64_t pings[][2] = {{0, 0}, {1, 1}, {-1, 0}, {0, -1}};
@@ -70,7 +70,7 @@ static void what_no_region_says_is_refused(void **state)
     bad.wait_ms++;
     assert_int_equal(next_of(peer_put_forward, &bad), TG_EPROTOCOL);
     bad = peer_wire_global();
-    bad.flags |= FORWARD_STAND_IN;
+    bad.flags |= FORWARD_FALLBACK;
     assert_int_equal(next_of(peer_put_forward, &bad), TG_EPROTOCOL);
     bad = peer_wire_global();
     bad.home = 0;

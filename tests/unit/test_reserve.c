@@ -211,7 +211,7 @@ static void parts_are_told_apart_by_what_they_charge(void **state)
     assert_int_equal(reserve_key(&first, a).part, RETRY_UNDO);
 }
 
-/* ---- from decider to decider ----------------------------------------------------------------- */
+/* ---- from leader to leader ----------------------------------------------------------------- */
 
 /* V6: what one memory gives another takes: newest first, without what was undone; and there it can
  * be undone once, by the attempt that was told. */
@@ -330,7 +330,7 @@ static void chains_hold_when_places_are_taken_over(void **state)
     assert_true(count > ENTRIES / 10 && count <= ENTRIES);
 }
 
-/* What goes along with a PASS: every field arrives, and counts that do not fit are refused. */
+/* What goes along with a TRANSFER: every field arrives, and counts that do not fit are refused. */
 static void a_reservation_arrives_as_it_was_put(void **state)
 {
     const struct peer_reservation *put = &peer_wire_reservation;

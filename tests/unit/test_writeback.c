@@ -107,7 +107,7 @@ static void a_round_that_is_waited_for_begins_at_once(void **state)
     struct shard *shard = use(desk, "a", 1);
     shard_gather(shard, desk->lab->now_ns, &desk->writes);
     (void)use(desk, "b", 1);
-    shard->writeback.next_ns = desk->lab->now_ns; /* as diverge.c does when a merge ended */
+    shard->writeback.next_ns = desk->lab->now_ns; /* as reconcile.c does when a merge ended */
     shard_written(shard, desk->lab->now_ns, true);
     assert_true(shard_write_due(shard, desk->lab->now_ns));
 }

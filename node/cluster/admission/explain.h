@@ -55,7 +55,7 @@ void explain_end(struct shard *shard, uint32_t explained);
 /* Part number `part` of a group that explains was decided: tells its rows first .. end - 1. */
 void explain_rows(struct shard *shard, const struct batch_item *item, uint32_t part, uint32_t first,
                   uint32_t end, struct effects *effects);
-/* A part that waits was decided elsewhere, by a stand-in or a peer. */
+/* A part that waits was decided elsewhere, by a fallback leader or a peer. */
 void explain_part(struct shard *shard, uint32_t index, const struct peer_state *states,
                   uint32_t count, struct effects *effects);
 /* The rows of the block's first `count` items as the client gets them, in scratch of the shard;

@@ -1,7 +1,7 @@
 /* control_region.c - regions: a ring each, and one membership and one configuration store of all.
  *
  *     region eu                                     region us
- *   ring, register, deciders   <-- nothing -->   ring, register, deciders
+ *   ring, register, leaders   <-- nothing -->   ring, register, leaders
  *            |                                            |
  *        settings  <--------- one history, one -------> settings
  *            |                   register                 |

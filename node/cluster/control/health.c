@@ -51,14 +51,14 @@ static const struct health_kind kinds[HEALTH_TROUBLES] = {
                        .means = "keys are answered; the ring and the configuration cannot change",
                        .advice = "start the voters that are missing, or remove --force one of them",
                        .grave = true,
-                       .passing = true},
+                       .transferring = true},
     [HEALTH_MAJORITY] = {.code = "no_majority",
                          .short_form = "no majority",
                          .says = "sees no majority for keys of consistency quorum",
                          .means = "on_failure decides these keys",
                          .advice = "start the replicas that are missing",
                          .grave = true,
-                         .passing = true},
+                         .transferring = true},
     [HEALTH_RULES] = {.code = "rules_refused",
                       .short_form = "old rules",
                       .says = "cannot put the newest rules in force",
@@ -71,7 +71,7 @@ static const struct health_kind kinds[HEALTH_TROUBLES] = {
                            .means = "keys of these vnodes are answered by others, or late",
                            .advice = "wait; start the nodes that are missing",
                            .grave = true,
-                           .passing = true},
+                           .transferring = true},
     [HEALTH_INCOMPLETE] = {.code = "copies_missing",
                            .short_form = "copying",
                            .says = "decides vnodes that not every replica holds",
@@ -79,7 +79,7 @@ static const struct health_kind kinds[HEALTH_TROUBLES] = {
                                "every key is answered; a copy of some is missing, or on its way",
                            .advice = "wait, start what is missing, and restart no other node yet",
                            .grave = true,
-                           .passing = true},
+                           .transferring = true},
     [HEALTH_CROWDED] = {.code = "peers_left_out",
                         .short_form = "crowded",
                         .says = "has no room for all nodes that it has known: restart it",
@@ -92,7 +92,7 @@ static const struct health_kind kinds[HEALTH_TROUBLES] = {
                          .means = "others decide its keys until it is back",
                          .advice = "wait for its restart",
                          .grave = true,
-                         .passing = true},
+                         .transferring = true},
 };
 
 const struct health_kind *health_kind(enum health_trouble trouble)
@@ -104,13 +104,14 @@ const struct health_kind *health_kind(enum health_trouble trouble)
 /* Whether a trouble is to be told, that was or was not so far. */
 static bool tells(const struct health *health, int trouble, bool there, bool told, int64_t now_ns)
 {
-    const bool passing = kinds[trouble].passing;
+    const bool transferring = kinds[trouble].transferring;
     const int64_t back_ns = health->back_ns[trouble];
     if (there)
-        return told || !passing ||
+        return told || !transferring ||
                (now_ns - health->since_ns[trouble] >= LASTED_NS &&
                 (back_ns == 0 || now_ns - back_ns >= HEALTH_CLEAR_NS)); /* H1 */
-    return told && !kinds[trouble].passing && now_ns - health->last_ns[trouble] < HEALTH_CLEAR_NS;
+    return told && !kinds[trouble].transferring &&
+           now_ns - health->last_ns[trouble] < HEALTH_CLEAR_NS;
 }
 
 bool health_step(struct health *health, uint32_t troubles, int64_t now_ns)

@@ -57,9 +57,9 @@ struct health_kind {
     const char *says;       /* a sentence, behind the node's name and a blank */
     const char *means;      /* what it leads to */
     const char *advice;
-    bool grave;   /* the cluster is not healthy while it lasts */
-    bool passing; /* starts and restarts have it: it is told when it has lasted for a second,
-                   * and taken back at once; then for 5 s it is not told again */
+    bool grave;        /* the cluster is not healthy while it lasts */
+    bool transferring; /* starts and restarts have it: it is told when it has lasted for a second,
+                        * and taken back at once; then for 5 s it is not told again */
 };
 
 /* What a node knows of its own troubles; zeroed to begin with. */

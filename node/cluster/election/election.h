@@ -1,7 +1,7 @@
 /* election.h - who decides a vnode: terms, roles, recovery, take-over, passing on.
  *
  *   vnodes.c        roles and terms: replica, recovering, deciding   (start here)
- *   vnodes_pass.c   deciding goes to another replica, in order
+ *   leadership_transfer.c   deciding goes to another replica, in order
  *   vnodes_view.c   replica sets follow the ring configuration
  *   vnodes_tick.c   what time and the evidence of silence do to a vnode
  *
@@ -43,9 +43,9 @@ void vnodes_lack(struct shard *shard, uint16_t peer, const struct peer_vnode *en
                  struct effects *effects);
 void vnodes_pull(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                  struct effects *effects);
-void vnodes_pass(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
-                 struct effects *effects);
-/* A RESERVED came: what the decider that passes the vnode on knows of a charge. */
+void vnodes_transfer(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
+                     struct effects *effects);
+/* A RESERVED came: what the leader that passes the vnode on knows of a charge. */
 void vnodes_reserved(struct shard *shard, const struct peer_record *record);
 void vnodes_opened(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 /* Tells the peer of every vnode decided here; returns how many records that took. */
@@ -53,10 +53,11 @@ uint32_t vnodes_announce(struct shard *shard, uint16_t peer, struct effects *eff
 /* A MARK completed the pulled state. */
 void vnodes_pulled(struct shard *shard, uint32_t vnode, struct effects *effects);
 enum {
-    VNODES_PASS_GIVE_UP_MS = 1000,
+    VNODES_TRANSFER_GIVE_UP_MS = 1000,
     VNODES_PULL_AGAIN_MS = 100, /* a state of which nothing comes is asked for again */
     VNODES_PULLS_SHORT_MAX = 3, /* R6 of stream_in.c */
-    VNODES_PASSING_MAX = 512, /* of the plane of quorum, at a time: meanwhile nobody decides them */
+    VNODES_TRANSFERS_MAX =
+        512, /* of the plane of quorum, at a time: meanwhile nobody decides them */
 };
 
 /* ---- vnodes.c -------------------------------------------------------------------------------- */
@@ -70,15 +71,16 @@ void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects);
 void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects *effects);
 /* Decides from now on (V1); links in `equal` hold the same state. */
 void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effects);
-/* V11: whether a replica that reported is bound by a decider that is not heard here. */
+/* V11: whether a replica that reported is bound by a leader that is not heard here. */
 bool vnodes_held_back(const struct shard *shard, uint32_t number);
 
-/* ---- vnodes_pass.c --------------------------------------------------------------------------- */
+/* ---- leadership_transfer.c
+ * --------------------------------------------------------------------------- */
 
-/* Passes the vnode to a preferred replica that holds everything. True if a PASS was sent. */
-bool vnodes_try_pass(struct shard *shard, uint32_t number, struct effects *effects);
-/* Repeats a PASS that was not answered, or recovers. */
-void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *effects);
+/* Passes the vnode to a preferred replica that holds everything. True if a TRANSFER was sent. */
+bool vnodes_try_transfer(struct shard *shard, uint32_t number, struct effects *effects);
+/* Repeats a TRANSFER that was not answered, or recovers. */
+void vnodes_transfer_again(struct shard *shard, uint32_t number, struct effects *effects);
 
 /* ---- vnodes_tick.c --------------------------------------------------------------------------- */
 

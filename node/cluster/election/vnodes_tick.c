@@ -1,6 +1,6 @@
 /* vnodes_tick.c - what time does to a vnode, and the silence or return of a peer.
  *
- * A tick repeats what was not answered, takes over from deciders that fell silent, passes vnodes to
+ * A tick repeats what was not answered, takes over from leaders that fell silent, passes vnodes to
  * replicas that are preferred, and notes what has arrived where the configuration wants it. It
  * looks at stirred vnodes alone (V8), so that an idle shard does next to nothing.
  */
@@ -9,12 +9,12 @@
 #include "node/cluster/partition/vnodes.h"
 
 enum {
-    VNODES_PASSES_PER_TICK = 256,
+    VNODES_TRANSFERS_PER_TICK = 256,
     VNODES_DROPS_PER_TICK = 1024,
     VNODES_ASK_AGAIN_MS = 100,
 };
 
-static void watch_decider(struct shard *shard, uint32_t number, struct effects *effects)
+static void watch_leader(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     const bool own = vnode->term.writer == shard->options.node_id;
@@ -22,7 +22,7 @@ static void watch_decider(struct shard *shard, uint32_t number, struct effects *
     /* V6; else only the first may. */
     if (own || (gone && vnodes_first_alive(shard, number))) {
         vnodes_recover(shard, number, false, effects);
-    } else if (!gone && vnodes_lacks(shard, number) && !diverge_busy(vnode) &&
+    } else if (!gone && vnodes_lacks(shard, number) && !reconcile_busy(vnode) &&
                shard->now_ns >= shard->full_until_ns &&
                shard->now_ns - vnode->asked_ns > VNODES_ASK_AGAIN_MS * MS) {
         vnode->asked_ns = shard->now_ns;
@@ -36,7 +36,7 @@ static bool has_arrived(const struct shard *shard, uint32_t number)
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnodes_quorum(shard, number))
         return quorum_arrived(shard, number);
-    if (vnode->role != ROLE_DECIDING)
+    if (vnode->role != ROLE_LEADING)
         return vnode->rank != 0;
     if (vnode->rank != 0 && !vnodes_given_up(shard, vnode->ids[0]))
         return false;
@@ -53,27 +53,27 @@ static bool has_arrived(const struct shard *shard, uint32_t number)
 static bool pull_stuck(const struct shard *shard, const struct vnode *vnode)
 {
     const int64_t since_ns = vnode->in_ns > vnode->since_ns ? vnode->in_ns : vnode->since_ns;
-    return vnode->pulling && shard->now_ns - since_ns > VNODES_PASS_GIVE_UP_MS * MS;
+    return vnode->pulling && shard->now_ns - since_ns > VNODES_TRANSFER_GIVE_UP_MS * MS;
 }
 
-/* A replica watches its decider; one that is not wanted any more leaves when it may. */
+/* A replica watches its leader; one that is not wanted any more leaves when it may. */
 static void tick_replica(struct shard *shard, uint32_t number, struct effects *effects)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     const bool quorum = vnodes_quorum(shard, number);
     if (!quorum)
-        diverge_tick(shard, number);
+        reconcile_tick(shard, number);
     if (vnode->rank == UINT8_MAX) {
-        if (quorum ? !vnodes_kept(shard, number) : !diverge_keeps(shard, number, effects))
+        if (quorum ? !vnodes_kept(shard, number) : !reconcile_keeps(shard, number, effects))
             vnodes_drop(shard, number);
     } else if (quorum) {
         quorum_replica_tick(shard, number, effects);
     } else {
-        watch_decider(shard, number, effects);
+        watch_leader(shard, number, effects);
     }
 }
 
-/* How long to wait for answers. The replicas of a dead decider find it silent within a few
+/* How long to wait for answers. The replicas of a dead leader find it silent within a few
  * milliseconds of each other; but one that has lost its way to a living one asks for long. */
 static int64_t ask_again_ns(const struct shard *shard, uint32_t number)
 {
@@ -100,28 +100,29 @@ static void tick_recovering(struct shard *shard, uint32_t number, struct effects
 }
 
 /* Whether it began to pass the vnode to a replica that is preferred. */
-static bool tick_deciding(struct shard *shard, uint32_t number, bool may_pass,
-                          struct effects *effects)
+static bool tick_leading(struct shard *shard, uint32_t number, bool may_transfer,
+                         struct effects *effects)
 {
     stream_ask_again(shard, number, effects);
     if (vnodes_quorum(shard, number))
         quorum_tick(shard, number, effects); /* it may give way */
     else
         merge_watch(shard, number);
-    return may_pass && shard->vnodes[number].role == ROLE_DECIDING &&
-           vnodes_try_pass(shard, number, effects);
+    return may_transfer && shard->vnodes[number].role == ROLE_LEADING &&
+           vnodes_try_transfer(shard, number, effects);
 }
 
-static void tick_passing(struct shard *shard, uint32_t number, struct effects *effects)
+static void tick_transferring(struct shard *shard, uint32_t number, struct effects *effects)
 {
     if (vnodes_quorum(shard, number))
         quorum_tick(shard, number, effects); /* it may give way */
-    if (shard->vnodes[number].role == ROLE_PASSING)
-        vnodes_pass_again(shard, number, effects);
+    if (shard->vnodes[number].role == ROLE_TRANSFERRING)
+        vnodes_transfer_again(shard, number, effects);
 }
 
 /* Whether it began to pass the vnode. */
-static bool tick_one(struct shard *shard, uint32_t number, bool may_pass, struct effects *effects)
+static bool tick_one(struct shard *shard, uint32_t number, bool may_transfer,
+                     struct effects *effects)
 {
     switch ((enum peer_role)shard->vnodes[number].role) {
     case ROLE_REPLICA:
@@ -130,10 +131,10 @@ static bool tick_one(struct shard *shard, uint32_t number, bool may_pass, struct
     case ROLE_RECOVERING:
         tick_recovering(shard, number, effects);
         break;
-    case ROLE_DECIDING:
-        return tick_deciding(shard, number, may_pass, effects);
-    case ROLE_PASSING:
-        tick_passing(shard, number, effects);
+    case ROLE_LEADING:
+        return tick_leading(shard, number, may_transfer, effects);
+    case ROLE_TRANSFERRING:
+        tick_transferring(shard, number, effects);
         break;
     case ROLE_ABSENT:
         if (vnodes_may_return(shard, number))
@@ -189,11 +190,11 @@ bool vnodes_calm(const struct shard *shard, uint32_t number)
         return vnode->rank != UINT8_MAX && vnode->whole && !vnode->leftover &&
                term_compare(&vnode->state, &vnode->term) == 0 && vnode->hint != PEER_NONE &&
                vnode->term.writer != shard->options.node_id && !peers_gone(shard, vnode->hint);
-    case ROLE_DECIDING:
-        return vnode->merge.guard.count == 0 && links_calm(shard, vnode) &&
+    case ROLE_LEADING:
+        return vnode->merge.lineage.count == 0 && links_calm(shard, vnode) &&
                vnodes_successor(shard, number) < 0;
     case ROLE_RECOVERING:
-    case ROLE_PASSING:
+    case ROLE_TRANSFERRING:
         return false;
     case ROLE_ABSENT:
         return vnode->rank == UINT8_MAX;
@@ -214,7 +215,7 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
         struct vnode *vnode = &shard->vnodes[number];
         dropped = forget(shard, number, dropped, effects);
         if (!shard->resigned) /* V10 */
-            passes += tick_one(shard, number, passes < VNODES_PASSES_PER_TICK, effects);
+            passes += tick_one(shard, number, passes < VNODES_TRANSFERS_PER_TICK, effects);
         if (!vnode->arrived && has_arrived(shard, number)) {
             vnode->arrived = true;
             shard->unarrived--;
@@ -242,7 +243,7 @@ void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effect
         if (vnode->role == ROLE_REPLICA && vnode->hint == at && vnodes_quorum(shard, number))
             quorum_replica_tick(shard, number, effects);
         else if (vnode->role == ROLE_REPLICA && vnode->hint == at)
-            watch_decider(shard, number, effects);
+            watch_leader(shard, number, effects);
         else if (vnode->role == ROLE_RECOVERING) {
             if (vnodes_quorum(shard, number))
                 quorum_of(shard, number)->asks = 0; /* others may have become free */
@@ -276,12 +277,12 @@ void vnodes_peer_restarted(struct shard *shard, uint16_t at, struct effects *eff
             vnode->in_from = PEER_NONE; /* the names of its copies begin anew */
         forget_report(shard, at, number, effects);
         vnodes_stir(shard, number);
-        if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
+        if (vnode->role != ROLE_LEADING && vnode->role != ROLE_TRANSFERRING)
             continue;
         for (uint32_t i = 0; i < vnode->link_count; i++)
             if (vnode->links[i].peer == at) {
                 stream_restart_link(shard, number, i);
-                bound_forget(&vnode->links[i]);
+                exposure_forget(&vnode->links[i]);
             }
     }
     stream_restart(shard, at, CHANNEL_LIVE);

@@ -80,7 +80,7 @@ void vnodes_drop(struct shard *shard, uint32_t number)
         merge_forget(shard, number);
     vnodes_set_role(shard, vnode, ROLE_ABSENT);
     memset(&vnode->state, 0, sizeof vnode->state);
-    diverge_stop(shard, number);
+    reconcile_stop(shard, number);
     vnode->merge.deposed = false;
     vnode->marked = false;
     vnode->puller = PEER_NONE;
@@ -115,13 +115,13 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
     const bool same = same_ids(vnode, ids, count);
     const uint8_t changed = set_replicas(shard, number, ids, count);
     if (vnode->merge.begun && vnode->links[0].sync == 0)
-        diverge_again(shard, number); /* the place that it is sent from belongs to a newcomer */
+        reconcile_again(shard, number); /* the place that it is sent from belongs to a newcomer */
     if (vnode->puller != PEER_NONE && vnode->links[0].sync == 0)
         stream_restart_link(shard, number, 0); /* so does that of a state that is pulled */
     if (!vnodes_mine(shard, number) || (same && changed == 0))
         return; /* a replica that is no member is dropped by its tick */
     const bool member = vnode->rank != UINT8_MAX;
-    if (vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING) {
+    if (vnode->role == ROLE_LEADING || vnode->role == ROLE_TRANSFERRING) {
         table_set_targets(shard->table, number, vnodes_link_mask(shard, vnode));
         for (uint32_t i = 0; i < vnode->link_count; i++)
             if ((changed & 1u << i) != 0)

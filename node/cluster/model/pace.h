@@ -10,7 +10,7 @@
 #define SHARD_REROUTE_NS         (5 * MS)   /* a part without a route looks for one */
 #define SHARD_RESYNC_NS          (250 * MS) /* an unacknowledged stream is begun anew */
 #define SHARD_RECOVER_NS         (150 * MS) /* a replica that nobody knows yet is waited for */
-#define SHARD_PASS_RETRY_NS      (50 * MS)
+#define SHARD_TRANSFER_RETRY_NS  (50 * MS)
 #define SHARD_FORWARD_NS         (1000 * MS)  /* how long a peer's forward may wait here */
 #define SHARD_DEADLINE_NS        (10000 * MS) /* no client's message waits longer */
 #define SHARD_UNDO_NS            (5000 * MS)  /* how long an undo is tried */

@@ -38,8 +38,8 @@ struct answer_context {
 
 /* One field of a map: its name, then its value. A hex value is written as 16 digits. */
 void put_field_str(struct mp_writer *writer, const char *name, const char *value);
-/* What over-admission is possible now (control_bound.c). */
-void control_put_bound(const struct control_report *report, struct mp_writer *writer);
+/* What over-admission is possible now (control_exposure.c). */
+void control_put_exposure(const struct control_report *report, struct mp_writer *writer);
 struct conditions;
 /* What this node should be looked at for though nothing is wrong yet, or any more, and what others
  * tell of themselves. */

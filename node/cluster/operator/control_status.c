@@ -78,7 +78,7 @@ static void put_shard_quorum(const struct shard_stats *stats, struct mp_writer *
     put_field_uint(writer, "quorum_terms", stats->quorum.terms);
     put_field_uint(writer, "quorum_uncommitted", stats->quorum.uncommitted);
     put_field_uint(writer, "quorum_vnodes", stats->quorum.vnodes);
-    put_field_uint(writer, "quorum_vnodes_deciding", stats->quorum.vnodes_deciding);
+    put_field_uint(writer, "quorum_vnodes_deciding", stats->quorum.vnodes_leading);
     put_field_uint(writer, "quorum_vnodes_undecided", stats->quorum.vnodes_undecided);
 }
 
@@ -135,7 +135,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"forged_frames", stats->forged_frames},
         {"clock_refused", stats->clock_refused},
         {"frames_dropped", stats->frames_dropped},
-        {"stand_ins", stats->stand_ins},
+        {"stand_ins", stats->fallbacks},
         {"explains_dropped", stats->explains_dropped},
         {"undone", stats->undone},
         {"undo_lost", stats->undo_lost},
@@ -149,7 +149,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"turned_away", stats->turned_away},
         {"uncounted", stats->uncounted},
         {"slots_room", stats->room},
-        {"vnodes_deciding", stats->vnodes_deciding},
+        {"vnodes_deciding", stats->vnodes_leading},
         {"vnodes_replica", stats->vnodes_replica},
         {"vnodes_recovering", stats->vnodes_recovering},
         {"vnodes_cut_off", stats->vnodes_cut_off},
@@ -313,7 +313,7 @@ void answer_status(struct answer_context *context)
     put_members_count(control, writer);
     control_put_clock(control, writer);
     control_put_register(control, context->now_ns, writer);
-    control_put_bound(report, writer);
+    control_put_exposure(report, writer);
     put_handoff(report, writer);
     mp_put_str(writer, "storage");
     mp_put_map(writer, 7);

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/prefetch.h"
-#include "node/cluster/model/guard.h"
+#include "node/cluster/model/lineage.h"
 #include "node/cluster/model/term.h"
 #include "node/cluster/model/view.h"
 #include "node/limit/table/table.h"
@@ -30,7 +30,7 @@ enum {
     MERGE_REFUSED_MAX = 8, /* and of which something was not taken */
 };
 
-/* How many of the tokens granted in this term some marks tell of; bound.c. */
+/* How many of the tokens granted in this term some marks tell of; exposure.c. */
 struct link_granted {
     uint64_t mark;   /* the newest mark */
     uint64_t sample; /* the sample */
@@ -58,18 +58,18 @@ struct merge_refused {
 
 /* Of one vnode. */
 struct merge_vnode {
-    uint16_t heir;  /* to whom a branch goes that is handed over, PEER_NONE: there is none */
-    bool begun;     /* that is being sent */
-    bool deposed;   /* decided until another term was seen: may have a branch though no replica */
-    bool side_lost; /* of the copy that arrives, some of what is remembered found no room */
-    struct guard guard;
-    int64_t guard_ns; /* of the newest cut */
-    int64_t heir_ns;
+    uint16_t successor; /* to whom a branch goes that is handed over, PEER_NONE: there is none */
+    bool begun;         /* that is being sent */
+    bool deposed; /* decided until another term was seen: may have a branch though no replica */
+    bool merge_base_lost; /* of the copy that arrives, some of what is remembered found no room */
+    struct lineage lineage;
+    int64_t lineage_ns; /* of the newest cut */
+    int64_t successor_ns;
     /* taking one over */
     struct merge_end ends[MERGE_ENDS_MAX];
     struct merge_refused refused[MERGE_REFUSED_MAX];
     uint8_t refused_next; /* the one that is written over */
-    uint32_t refusals;    /* sendings in a row that met a full side table */
+    uint32_t refusals;    /* sendings in a row that met a full store of merge bases */
 };
 
 /* ---- links and vnodes --------------------------------------------------------------------------
@@ -84,7 +84,7 @@ enum link_phase {
     LINK_ASKED,    /* put off: the copy's MARK is out, HELD is waited for */
 };
 
-/* What the decider knows of one other replica. */
+/* What the leader knows of one other replica. */
 struct replica_link {
     uint64_t node;       /* 0: a vacant place, left by a replica that is none any more */
     uint16_t peer;       /* PEER_NONE: vacant, or not known yet */
@@ -113,7 +113,7 @@ struct replica_link {
 
 struct vnode {
     /* What each decision and each record of a stream reads or writes lies side by side, up to the
-     * cuts of the guard, and in lines of its own the links: vnodes are many, and visited in no
+     * forks of the lineage, and in lines of its own the links: vnodes are many, and visited in no
      * order. */
     struct term term;  /* the newest known */
     struct term state; /* the term that wrote what is held here */
@@ -121,34 +121,35 @@ struct vnode {
     struct term in_term;
     uint32_t in_sync;
     uint16_t in_from; /* peer index, PEER_NONE = none yet */
-    uint16_t hint;    /* peer index of the decider, PEER_NONE if that is this node or unknown */
-    uint16_t puller;  /* whom this non-decider streams its state to, PEER_NONE = nobody */
+    uint16_t hint;    /* peer index of the leader, PEER_NONE if that is this node or unknown */
+    uint16_t puller;  /* whom this non-leader streams its state to, PEER_NONE = nobody */
     bool in_late;     /* what the frame at hand brings is of an older one */
     bool whole;       /* nothing of it was refused */
     bool in_copy;     /* a complete copy is arriving */
-    bool leftover;    /* the last one may have left slots that its decider lacks */
+    bool leftover;    /* the last one may have left slots that its leader lacks */
     bool beyond;      /* parts of a newer state than the claim were taken */
     uint8_t role;     /* enum peer_role */
     uint8_t link_count;
     uint8_t marks_due; /* links that changed since their last mark, a bit each */
     bool mark_listed;  /* is in shard.marks */
-    bool sampled;      /* is in shard.bound.samples */
-    uint64_t granted;  /* tokens, in this term; bound.c */
+    bool sampled;      /* is in shard.exposure.samples */
+    uint64_t granted;  /* tokens, in this term; exposure.c */
     int64_t oldest_ns; /* of the grants that no mark tells of yet, 0 = none */
     struct merge_vnode merge;
-    uint8_t rank;     /* own place in the replica set */
-    uint8_t reported; /* RECOVERING: links that have told what they hold */
-    uint8_t equal;    /* RECOVERING: links that hold exactly the best state */
-    uint8_t on_line;  /* RECOVERING: links that hold it or less of the same term */
-    uint8_t bound;    /* RECOVERING: links that follow the newest term's writer, and hear it */
-    uint8_t yielded;  /* links that do not want to be waited for */
+    uint8_t rank;                /* own place in the replica set */
+    uint8_t reported;            /* RECOVERING: links that have told what they hold */
+    uint8_t equal;               /* RECOVERING: links that hold exactly the best state */
+    uint8_t same_lineage;        /* RECOVERING: links that hold it or less of the same term */
+    uint8_t follows_live_leader; /* RECOVERING: links that follow the newest term's writer, and hear
+                                    it */
+    uint8_t yielded;             /* links that do not want to be waited for */
     bool
         best_beyond; /* RECOVERING: who holds the best state holds parts of a newer one beside it */
-    bool best_apart; /* RECOVERING: the best state is on another line than this node's */
-    bool yields;     /* RECOVERING: nor does this node: the best state is on another line */
-    bool claim_fell; /* what is stored claims more than is held; writeback.c */
-    bool claim_out;  /* the claim as it is now is with the storage writer */
-    bool fresh;      /* RECOVERING since the start, not because of a silent decider */
+    bool best_diverged; /* RECOVERING: the best state is on another line than this node's */
+    bool yields;        /* RECOVERING: nor does this node: the best state is on another line */
+    bool claim_fell;    /* what is stored claims more than is held; writeback.c */
+    bool claim_out;     /* the claim as it is now is with the storage writer */
+    bool fresh;         /* RECOVERING since the start, not because of a silent leader */
     bool pulling;
     uint8_t pulls_short; /* complete copies that held less than the state that is pulled */
     bool drop_due;       /* what is stored of it is to be forgotten */
@@ -158,10 +159,10 @@ struct vnode {
     bool marked;         /* what was held at a mark is still to be claimed; marked_state */
     uint8_t id_count;
     uint16_t best;        /* RECOVERING: who holds the best state, PEER_NONE = this node */
-    uint16_t passing_to;  /* PASSING: the peer that shall decide */
+    uint16_t transfer_to; /* TRANSFERRING: the peer that shall decide */
     uint16_t refresh_bar; /* permille of its filter from which a refresh pays; refresh.c */
     int64_t in_ns;        /* RECOVERING: when something of the copy came that arrives */
-    uint32_t reserved;    /* RESERVED that came since the last PASS */
+    uint32_t reserved;    /* RESERVED that came since the last TRANSFER */
     uint64_t ids[VIEW_REPLICAS_MAX]; /* the whole replica set, V2 of view.h */
     struct term best_state;
     uint64_t best_seq;
@@ -182,7 +183,7 @@ struct vnode {
 };
 
 /* What vnodes_prefetch_copy asks memory for. */
-enum { VNODE_COPY_LEN = offsetof(struct vnode, merge.guard.cuts) };
+enum { VNODE_COPY_LEN = offsetof(struct vnode, merge.lineage.cuts) };
 
 static_assert(VNODE_COPY_LEN <= 2 * PREFETCH_LINE, "what records of a stream touch is two lines");
 static_assert(sizeof(struct replica_link) == 2 * PREFETCH_LINE, "a link is two lines");

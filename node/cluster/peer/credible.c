@@ -68,7 +68,7 @@ bool credible_record(const struct shard *shard, uint32_t vnode, const struct pee
     case PEER_QUERY:
     case PEER_REPORT:
     case PEER_PULL:
-    case PEER_PASS:
+    case PEER_TRANSFER:
     case PEER_OPENED:
     case PEER_DIVERGED_END:
     case PEER_MERGED:

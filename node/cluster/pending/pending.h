@@ -31,16 +31,16 @@ enum pending_status {
 struct pending_check {
     uint8_t status;
     bool from_peer;
-    bool undo;       /* gives back what a denied request was granted here */
-    bool stood_in;   /* was sent to a stand-in last; stand_in.c */
-    bool remote;     /* another region asks */
-    bool fell_back;  /* is decided here by a share, for its home is out of reach (A4 of
-                        remote_regions.c) */
-    uint8_t loading; /* LOADING: the limit whose slot is fetched */
-    uint16_t peer;   /* WAITING: whom it was sent to */
+    bool undo;        /* gives back what a denied request was granted here */
+    bool at_fallback; /* was sent to a fallback leader last; fallback.c */
+    bool remote;      /* another region asks */
+    bool fell_back;   /* is decided here by a share, for its home is out of reach (A4 of
+                         remote_regions.c) */
+    uint8_t loading;  /* LOADING: the limit whose slot is fetched */
+    uint16_t peer;    /* WAITING: whom it was sent to */
     uint16_t item;
     uint16_t cache;      /* whose it is, + 1, or LEASE_CACHE_RETURN; 0: none's */
-    uint16_t stands;     /* how often it has changed between its decider and a stand-in */
+    uint16_t stands;     /* how often it has changed between its leader and a fallback leader */
     uint32_t generation; /* tells a late answer from the one waited for */
     uint32_t active_at;
     uint32_t request;     /* of a client's message */

@@ -38,23 +38,23 @@ uint32_t merge_event(const struct shard *shard, uint32_t number)
 static struct bytes_view read_base(struct shard *shard, uint32_t blob)
 {
     return (struct bytes_view){shard->merge.base,
-                               side_read(&shard->merge.side, blob, shard->merge.base)};
+                               merge_base_read(&shard->merge.bases, blob, shard->merge.base)};
 }
 
 /* The base of our slot for cut `cut`: the earliest that was kept at or after it. */
 static enum merge_previous our_base(struct shard *shard, uint32_t number, uint32_t entry, int cut,
                                     struct bytes_view *found)
 {
-    const struct guard *guard = &shard->vnodes[number].merge.guard;
-    for (; entry != SIDE_NONE && cut >= 0; cut--) {
+    const struct lineage *lineage = &shard->vnodes[number].merge.lineage;
+    for (; entry != MERGE_BASE_NONE && cut >= 0; cut--) {
         const uint32_t blob =
-            side_blob(&shard->merge.side, entry, SIDE_BASE, &guard->cuts[cut].term);
-        if (blob == SIDE_NONE)
+            merge_base_blob(&shard->merge.bases, entry, MERGE_BASE_STATE, &lineage->cuts[cut].term);
+        if (blob == MERGE_BASE_NONE)
             continue;
         *found = read_base(shard, blob);
         return MERGE_KNOWN;
     }
-    return guard->overflowed ? MERGE_LOST : MERGE_IS_PRESENT;
+    return lineage->overflowed ? MERGE_LOST : MERGE_IS_PRESENT;
 }
 
 /* The same of the branch's slot, for cut `last` of its own. */
@@ -62,11 +62,12 @@ static enum merge_previous their_base(const struct merge_frame *frame, int last,
                                       struct bytes_view *found)
 {
     struct bytes_reader blobs = frame->side.blobs;
-    struct side_blob blob;
+    struct merge_base_blob blob;
     const uint8_t *bytes;
     int best = -1;
-    while (frame->side_set && peer_side_next(&blobs, &blob, &bytes)) {
-        const int cut = blob.kind == SIDE_BASE ? guard_find(&frame->apart.guard, &blob.term) : -1;
+    while (frame->merge_base_set && peer_merge_base_next(&blobs, &blob, &bytes)) {
+        const int cut =
+            blob.kind == MERGE_BASE_STATE ? lineage_find(&frame->apart.lineage, &blob.term) : -1;
         if (cut <= best || cut > last)
             continue;
         best = cut;
@@ -74,7 +75,7 @@ static enum merge_previous their_base(const struct merge_frame *frame, int last,
     }
     if (best >= 0)
         return MERGE_KNOWN;
-    return frame->apart.guard.overflowed ? MERGE_LOST : MERGE_IS_ALL;
+    return frame->apart.lineage.overflowed ? MERGE_LOST : MERGE_IS_ALL;
 }
 
 /* Where the histories part, as the chain tells. */
@@ -82,21 +83,22 @@ static enum merge_previous find_fork(struct shard *shard, uint32_t number, uint3
                                      struct bytes_view *found)
 {
     const struct merge_frame *frame = &shard->merge.frame;
-    const struct guard *ours = &shard->vnodes[number].merge.guard;
-    const struct guard *theirs = &frame->apart.guard;
+    const struct lineage *ours = &shard->vnodes[number].merge.lineage;
+    const struct lineage *theirs = &frame->apart.lineage;
     for (int i = -1; i < theirs->count; i++) { /* -1: the branch's own term */
         const struct term *term = i < 0 ? &frame->apart.state : &theirs->cuts[i].term;
         const uint64_t seq = i < 0 ? frame->apart.seq : theirs->cuts[i].seq;
-        const uint32_t merged = entry == SIDE_NONE
-                                    ? SIDE_NONE
-                                    : side_blob(&shard->merge.side, entry, SIDE_CONTRIBUTION, term);
-        if (merged != SIDE_NONE) {
-            if (i >= 0 && seq < side_describe(&shard->merge.side, merged).seq)
+        const uint32_t merged =
+            entry == MERGE_BASE_NONE
+                ? MERGE_BASE_NONE
+                : merge_base_blob(&shard->merge.bases, entry, MERGE_BASE_CONTRIBUTION, term);
+        if (merged != MERGE_BASE_NONE) {
+            if (i >= 0 && seq < merge_base_describe(&shard->merge.bases, merged).seq)
                 return their_base(frame, i, found);
             *found = read_base(shard, merged);
             return MERGE_KNOWN;
         }
-        const int cut = guard_find(ours, term);
+        const int cut = lineage_find(ours, term);
         if (cut >= 0 && seq > ours->cuts[cut].seq)
             return our_base(shard, number, entry, cut, found);
         if (cut >= 0)
@@ -110,9 +112,10 @@ static enum merge_previous find_fork(struct shard *shard, uint32_t number, uint3
 static bool is_their_base(const struct merge_frame *frame, const struct term *term,
                           const struct bytes_view *bytes)
 {
-    const int cut = guard_find(&frame->apart.guard, term);
+    const int cut = lineage_find(&frame->apart.lineage, term);
     struct bytes_view base = {NULL, 0};
-    return their_base(frame, cut < 0 ? frame->apart.guard.count - 1 : cut, &base) == MERGE_KNOWN &&
+    return their_base(frame, cut < 0 ? frame->apart.lineage.count - 1 : cut, &base) ==
+               MERGE_KNOWN &&
            base.len == bytes->len && memcmp(base.data, bytes->data, base.len) == 0;
 }
 
@@ -121,22 +124,23 @@ static void leave_out_third(struct shard *shard, uint32_t number, uint32_t entry
                             struct bytes_view *found)
 {
     const struct merge_frame *frame = &shard->merge.frame;
-    const struct side_table *side = &shard->merge.side;
+    const struct merge_base *bases = &shard->merge.bases;
     struct bytes_reader blobs = frame->side.blobs;
-    struct side_blob theirs;
+    struct merge_base_blob theirs;
     const uint8_t *bytes;
-    while (frame->side_set && peer_side_next(&blobs, &theirs, &bytes)) {
-        if (theirs.kind != SIDE_CONTRIBUTION || !is_their_base(frame, &theirs.term, found))
+    while (frame->merge_base_set && peer_merge_base_next(&blobs, &theirs, &bytes)) {
+        if (theirs.kind != MERGE_BASE_CONTRIBUTION || !is_their_base(frame, &theirs.term, found))
             continue;
-        const uint32_t at = entry == SIDE_NONE
-                                ? SIDE_NONE
-                                : side_blob(side, entry, SIDE_CONTRIBUTION, &theirs.term);
-        if (at != SIDE_NONE && side_describe(side, at).event == theirs.event)
+        const uint32_t at =
+            entry == MERGE_BASE_NONE
+                ? MERGE_BASE_NONE
+                : merge_base_blob(bases, entry, MERGE_BASE_CONTRIBUTION, &theirs.term);
+        if (at != MERGE_BASE_NONE && merge_base_describe(bases, at).event == theirs.event)
             continue; /* merged once, before the lines parted */
-        if (at != SIDE_NONE && side_describe(side, at).seq < theirs.seq)
+        if (at != MERGE_BASE_NONE && merge_base_describe(bases, at).seq < theirs.seq)
             *found = read_base(shard, at);
-        else if (at != SIDE_NONE ||
-                 guard_includes(&shard->vnodes[number].merge.guard, &theirs.term, theirs.seq))
+        else if (at != MERGE_BASE_NONE ||
+                 lineage_includes(&shard->vnodes[number].merge.lineage, &theirs.term, theirs.seq))
             *found = (struct bytes_view){bytes, theirs.len};
         else
             continue;
@@ -156,15 +160,15 @@ enum merge_previous merge_find_previous(struct shard *shard, uint32_t number, ui
 /* ---- after the merge ------------------------------------------------------------------------- */
 
 /* Notes that all of `blob->term` up to `blob->seq` is in our state, if that is news. */
-static void note(struct shard *shard, uint32_t number, uint32_t entry, const struct side_blob *blob,
-                 const uint8_t *bytes)
+static void note(struct shard *shard, uint32_t number, uint32_t entry,
+                 const struct merge_base_blob *blob, const uint8_t *bytes)
 {
-    struct side_table *side = &shard->merge.side;
-    const uint32_t ours = side_blob(side, entry, SIDE_CONTRIBUTION, &blob->term);
-    if (guard_includes(&shard->vnodes[number].merge.guard, &blob->term, blob->seq) ||
-        (ours != SIDE_NONE && side_describe(side, ours).seq >= blob->seq))
+    struct merge_base *bases = &shard->merge.bases;
+    const uint32_t ours = merge_base_blob(bases, entry, MERGE_BASE_CONTRIBUTION, &blob->term);
+    if (lineage_includes(&shard->vnodes[number].merge.lineage, &blob->term, blob->seq) ||
+        (ours != MERGE_BASE_NONE && merge_base_describe(bases, ours).seq >= blob->seq))
         return;
-    if (side_put(side, entry, blob, bytes) != 0)
+    if (merge_base_put(bases, entry, blob, bytes) != 0)
         shard->stats.merge_fallbacks++; /* it may count twice */
 }
 
@@ -172,21 +176,21 @@ void merge_absorb(struct shard *shard, uint32_t number, uint32_t entry, struct b
 {
     const struct merge_frame *frame = &shard->merge.frame;
     struct bytes_reader blobs = frame->side.blobs;
-    struct side_blob theirs;
+    struct merge_base_blob theirs;
     const uint8_t *bytes;
-    while (frame->side_set && peer_side_next(&blobs, &theirs, &bytes))
-        if (theirs.kind == SIDE_CONTRIBUTION)
+    while (frame->merge_base_set && peer_merge_base_next(&blobs, &theirs, &bytes))
+        if (theirs.kind == MERGE_BASE_CONTRIBUTION)
             note(shard, number, entry, &theirs, bytes);
-    for (int i = 0; i < frame->apart.guard.count; i++) {
-        const struct guard_cut *cut = &frame->apart.guard.cuts[i];
+    for (int i = 0; i < frame->apart.lineage.count; i++) {
+        const struct lineage_fork *cut = &frame->apart.lineage.cuts[i];
         struct bytes_view base = state; /* it did not change since, if no base is kept */
         if (their_base(frame, i, &base) == MERGE_LOST)
             continue;
-        const struct side_blob blob = {.kind = SIDE_CONTRIBUTION,
-                                       .term = cut->term,
-                                       .seq = cut->seq,
-                                       .event = merge_event(shard, number),
-                                       .len = (uint32_t)base.len};
+        const struct merge_base_blob blob = {.kind = MERGE_BASE_CONTRIBUTION,
+                                             .term = cut->term,
+                                             .seq = cut->seq,
+                                             .event = merge_event(shard, number),
+                                             .len = (uint32_t)base.len};
         note(shard, number, entry, &blob, base.data);
     }
 }

@@ -78,7 +78,7 @@ static int link_of(const struct shard *shard, uint16_t at, uint32_t number)
 }
 
 /* All slots were seen: what changed meanwhile follows. */
-static void end_pass(struct shard *shard, uint16_t at)
+static void end_transfer(struct shard *shard, uint16_t at)
 {
     struct pass *pass = &shard->peers[at]->pass;
     for (uint32_t number = 0; number < shard->vnode_end; number++) {
@@ -103,7 +103,8 @@ static bool may_go_on(const struct shard *shard, uint16_t at, const struct effec
 }
 
 /* Goes on with the pass of one peer; true if it came to its end. */
-static bool step_pass(struct shard *shard, uint16_t at, uint32_t *steps, struct effects *effects)
+static bool step_transfer(struct shard *shard, uint16_t at, uint32_t *steps,
+                          struct effects *effects)
 {
     struct pass *pass = &shard->peers[at]->pass;
     if (!pass->running) {
@@ -124,7 +125,7 @@ static bool step_pass(struct shard *shard, uint16_t at, uint32_t *steps, struct 
     }
     if (pass->at < end)
         return false;
-    end_pass(shard, at);
+    end_transfer(shard, at);
     return true;
 }
 
@@ -138,7 +139,7 @@ bool handoff_send(struct shard *shard, struct effects *effects)
         const uint16_t at = (uint16_t)((handoff->first + i) % shard->peer_count);
         if (shard->peers[at]->pass.vnodes == 0)
             continue;
-        ended = step_pass(shard, at, &steps, effects) || ended;
+        ended = step_transfer(shard, at, &steps, effects) || ended;
         handoff->busy = handoff->busy || channel_has_room(shard, at, CHANNEL_BULK, effects);
     }
     handoff->first =
@@ -152,9 +153,9 @@ bool handoff_send(struct shard *shard, struct effects *effects)
 static bool to_give(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    if (vnode->role == ROLE_PASSING)
+    if (vnode->role == ROLE_TRANSFERRING)
         return true;
-    if (vnode->role != ROLE_DECIDING)
+    if (vnode->role != ROLE_LEADING)
         return false;
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (!vnode->links[i].confirmed && stream_hears(shard, number, i))

@@ -4,7 +4,7 @@
  * ring of changes (node/limit/table/table.h), never a queue of records. A slot is sent whole, as it
  * is when it is sent, so a slow replica costs nothing and skips what was overwritten meanwhile.
  *
- *   decider                                       replica
+ *   leader                                       replica
  *     TERM v sync | SLOT | SLOT ...        ---->    import
  *     MARK v sync seq                      ---->    (state term, seq) = (term, seq)
  *     CHANGE v sync seq                             the three in one, where a frame has one slot
@@ -67,7 +67,7 @@ static unsigned target_of(uint32_t link)
 
 static bool deciding(const struct vnode *vnode)
 {
-    return vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
+    return vnode->role == ROLE_LEADING || vnode->role == ROLE_TRANSFERRING;
 }
 
 static uint16_t receiver_of(const struct vnode *vnode, uint32_t link)
@@ -76,8 +76,8 @@ static uint16_t receiver_of(const struct vnode *vnode, uint32_t link)
         return link < vnode->link_count ? vnode->links[link].peer : PEER_NONE;
     if (link != 0)
         return PEER_NONE;
-    /* A branch goes to its heir, or a state to one who recovers. */
-    return vnode->merge.begun ? vnode->merge.heir : vnode->puller;
+    /* A branch goes to its successor, or a state to one who recovers. */
+    return vnode->merge.begun ? vnode->merge.successor : vnode->puller;
 }
 
 static bool is_branch(const struct vnode *vnode)
@@ -164,7 +164,7 @@ static void put_term(struct shard *shard, uint32_t number, uint32_t link,
     const struct peer_written written = written_of(vnode, number, link);
     peer_put_term(outbox, number, &written.term, written.sync, written.copy, written.begins);
     vnode->links[link].begun = true;
-    merge_put_guard(shard, number, outbox);
+    merge_put_lineage(shard, number, outbox);
 }
 
 /* Says whose the records that follow are, unless the frame has it: TERM holds for all records of
@@ -175,7 +175,7 @@ static void put_whose(struct shard *shard, struct channel *channel, uint32_t num
     if (branch && (channel->branch != number || channel->branch_frame != channel->frame)) {
         channel->branch = number;
         channel->branch_frame = channel->frame;
-        diverge_put_apart(shard, number, &channel->outbox);
+        reconcile_put_apart(shard, number, &channel->outbox);
     } else if (!branch && shard->vnodes[number].links[link].term_frame != channel->frame) {
         shard->vnodes[number].links[link].term_frame = channel->frame;
         put_term(shard, number, link, &channel->outbox);
@@ -275,9 +275,9 @@ void stream_put_state(struct shard *shard, uint32_t number, uint32_t link, struc
 {
     if (!put_change(shard, number, link, id, state, len, effects)) {
         const size_t room =
-            len + merge_side_room(shard, number, id) + firsts_room(shard, number, link);
+            len + merge_base_room(shard, number, id) + firsts_room(shard, number, link);
         struct bytes_writer *outbox = begin_record(shard, number, link, room, effects);
-        merge_put_side(shard, number, id, outbox);
+        merge_put_base(shard, number, id, outbox);
         if (is_branch(&shard->vnodes[number]))
             peer_put_diverged(outbox, number, id, state, (uint32_t)len);
         else
@@ -362,7 +362,7 @@ static bool drained(const struct shard *shard, uint32_t number, uint32_t link)
 static void take_sample(const struct shard *shard, struct replica_link *link, uint16_t at)
 {
     const uint64_t acked = shard->peers[at]->channels[kind_of(link)].out_acked;
-    bound_keep(shard, link);
+    exposure_keep(shard, link);
     if (link->mark_frame != 0 && link->mark_frame <= acked)
         link->held_seq = link->mark_seq;
     else if (link->sample_frame != 0 && link->sample_frame <= acked)
@@ -404,7 +404,7 @@ static void put_mark_record(struct shard *shard, uint32_t number, uint32_t link,
     if (vnodes_quorum(shard, number))
         mark_quorum(shard, &entry);
     else if (!is_branch(vnode))
-        merge_put_guard(shard, number, outbox);
+        merge_put_lineage(shard, number, outbox);
     firsts_put(shard, number, link, outbox); /* R8: of what left no slot */
     peer_put_vnode(outbox, is_branch(vnode) ? PEER_DIVERGED_END : PEER_MARK, &entry);
 }
@@ -428,7 +428,7 @@ static void put_mark(struct shard *shard, uint32_t number, uint32_t link, struct
     if (state->phase == LINK_CATCHING && deciding(vnode))
         state->phase = LINK_ASKED; /* C1 */
     if (deciding(vnode) && !again)
-        bound_marked(shard, number, link);
+        exposure_marked(shard, number, link);
 }
 
 /* Lets what was put off for want of room go on, where there is room again. */
@@ -609,7 +609,7 @@ bool stream_drain(struct shard *shard, uint32_t number, uint32_t link, struct ef
 static void rename_link(struct shard *shard, uint32_t number, uint32_t link, enum link_phase phase)
 {
     struct replica_link *state = &shard->vnodes[number].links[link];
-    bound_keep(shard, state);
+    exposure_keep(shard, state);
     state->phase = (uint8_t)phase;
     state->confirmed = false;
     state->term_frame = 0;
@@ -653,7 +653,7 @@ void stream_mark_again(struct shard *shard, uint32_t number, uint32_t link)
 void stream_unconfirm(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct replica_link *state = &shard->vnodes[number].links[link];
-    bound_keep(shard, state);
+    exposure_keep(shard, state);
     state->confirmed = false;
     if (state->phase == LINK_LIVE || state->phase == LINK_ASKED)
         state->phase = LINK_CATCHING; /* C2: what was unacknowledged was restarted already */
@@ -679,7 +679,7 @@ void stream_restart(struct shard *shard, uint16_t at, enum channel_kind kind)
             struct replica_link *state = &vnode->links[link];
             if (receiver_of(vnode, link) != at || kind_of(state) != kind)
                 continue;
-            bound_keep(shard, state);
+            exposure_keep(shard, state);
             if (state->sent_frame > channel->out_acked)
                 stream_restart_link(shard, number, link);
             else
@@ -717,7 +717,7 @@ void stream_held(struct shard *shard, uint16_t at, const struct peer_vnode *entr
         quorum_link_held(shard, entry->vnode, (uint32_t)link, entry, effects);
     if (link < 0 || !deciding(vnode) || vnode->links[link].sync != entry->sync)
         return;
-    bound_confirmed(&vnode->links[link], entry->seq);
+    exposure_confirmed(&vnode->links[link], entry->seq);
     shard->lessor.due = true;
     struct replica_link *state = &vnode->links[link];
     if (state->phase == LINK_ASKED && entry->seq >= state->mark_seq) { /* C1 */
@@ -742,7 +742,7 @@ void stream_lacks(struct shard *shard, uint16_t at, const struct peer_vnode *ent
     if (link >= 0 && (entry->sync == vnode->links[link].sync ||
                       (entry->sync == 0 && vnode->links[link].confirmed))) {
         stream_restart_link(shard, entry->vnode, (uint32_t)link);
-        bound_forget(&vnode->links[link]);
+        exposure_forget(&vnode->links[link]);
     }
 }
 
@@ -788,7 +788,7 @@ void stream_acked(struct shard *shard, uint16_t at, const struct peer_record *re
     if (channel_acked(channel, record->stream.stream, record->stream.seq, shard->now_ns)) {
         send_soon(shard, channel);
         shard->lessor.due = true;
-        bound_acked(shard);
+        exposure_acked(shard);
     }
     if (record->stream.resync)
         stream_restart(shard, at, kind);

@@ -216,7 +216,7 @@ bool cross_region_fall_back(struct shard *shard, uint32_t index, struct effects 
         check->rule->on_failure != POLICY_FAILURE_LOCAL || forward->operation != OPERATION_CHECK ||
         shard->now_ns >= check->deadline_ns)
         return false;
-    stand_in_scale(forward, check->rule->local_share);
+    fallback_scale(forward, check->rule->local_share);
     for (uint32_t i = 0; i < forward->limit_count; i++)
         forward->ids[i] = remote_local_id(forward->ids[i]);
     forward->home = 0;
@@ -224,7 +224,7 @@ bool cross_region_fall_back(struct shard *shard, uint32_t index, struct effects 
     forward->retry.part |= RETRY_LOCAL;
     check->fell_back = true;
     check->sends = 0;
-    check->stood_in = false;
+    check->at_fallback = false;
     check->generation = ++shard->generation;
     shard->stats.global_local++;
     route_pending_dispatch(shard, index, effects);

@@ -12,12 +12,12 @@
  * does the answer to who asks for a lease of tokens, in the other plane: HOLDING (lessor.c).
  *
  * A check keeps everything needed to send it again: forwards are repeated, with the retry flag,
- * until they are answered or the caller's deadline passes. The decider's retry memory sees to it
+ * until they are answered or the caller's deadline passes. The leader's retry memory sees to it
  * that a repeated one is charged once.
  *
- * P1  A ticket names a check, its generation and how often it changed between its decider and a
- *     stand-in, so an answer that comes too late meets nothing. Each process counts generations
- *     from another number: what it is not asked it is not told.
+ * P1  A ticket names a check, its generation and how often it changed between its leader and a
+ *     fallback leader, so an answer that comes too late meets nothing. Each process counts
+ *     generations from another number: what it is not asked it is not told.
  *
  *         ticket   | generation 32 | stands 16 | place 16 |
  *
@@ -32,7 +32,7 @@
  *     check that waits for anything else asks the disk anew.
  * P6  What the disk gave is in memory, and if it leaves again before the check is decided, the disk
  *     is asked again: a key is new only if the disk did not have it.
- * P7  An undo is sent again until its decider acknowledges it, whatever it says before, for
+ * P7  An undo is sent again until its leader acknowledges it, whatever it says before, for
  *     SHARD_UNDO_NS; then it is given up, and counted. It may come twice: reserve.h sees to that.
  */
 #include <string.h>
@@ -82,18 +82,18 @@ void route_pending_send(struct shard *shard, uint32_t index, uint16_t at, struct
     shard->stats.forwarded++;
 }
 
-/* From here on the check is its decider's, not a stand-in's: N3 of stand_in.c. */
-static void leave_stand_in(struct pending_check *check)
+/* From here on the check is its leader's, not a fallback leader's: N3 of fallback.c. */
+static void leave_fallback(struct pending_check *check)
 {
-    if (check->stood_in)
+    if (check->at_fallback)
         check->stands++;
-    check->stood_in = false;
+    check->at_fallback = false;
 }
 
 static void send(struct shard *shard, uint32_t index, uint16_t at, struct effects *effects)
 {
     struct pending_check *check = pending_at(shard, index);
-    leave_stand_in(check);
+    leave_fallback(check);
     shard->stats.undo_resent += check->undo && check->sends > 0;
     route_pending_send(shard, index, at, &check->forward, effects);
     if (check->sends < 2)
@@ -127,7 +127,7 @@ void route_pending_dispatch(struct shard *shard, uint32_t index, struct effects 
     switch (vnodes_route(shard, vnode, &at)) {
     case ROUTE_HERE:
         if (check->forward.home != 0) {
-            leave_stand_in(check);
+            leave_fallback(check);
             cross_region_decide(shard, index, effects);
         } else if (shard->batch.delivering) {
             pending_rest(shard, check);
@@ -135,7 +135,7 @@ void route_pending_dispatch(struct shard *shard, uint32_t index, struct effects 
         } else {
             /* A copy that was sent elsewhere may have been decided there. */
             shard->stats.resent += check->sends > 0 && !check->from_peer;
-            leave_stand_in(check);
+            leave_fallback(check);
             decide_part(shard, index, effects);
         }
         break;
@@ -155,14 +155,14 @@ void route_pending_dispatch(struct shard *shard, uint32_t index, struct effects 
         }
         break;
     case ROUTE_WAIT:
-        if (stand_in_allowed(check) && stand_in_needed(shard, vnode))
-            stand_in_dispatch(shard, index, effects);
+        if (fallback_allowed(check) && fallback_needed(shard, vnode))
+            fallback_dispatch(shard, index, effects);
         else
             pending_rest(shard, check);
         break;
     case ROUTE_NONE:
-        if (stand_in_allowed(check))
-            stand_in_dispatch(shard, index, effects);
+        if (fallback_allowed(check))
+            fallback_dispatch(shard, index, effects);
         else if (check->undo)
             pending_rest(shard, check);
         else
@@ -174,8 +174,8 @@ void route_pending_dispatch(struct shard *shard, uint32_t index, struct effects 
 void route_pending_forwarded(struct shard *shard, uint16_t from, const struct forward *forward,
                              struct effects *effects)
 {
-    if ((forward->flags & FORWARD_STAND_IN) != 0) {
-        stand_in_forwarded(shard, from, forward, effects);
+    if ((forward->flags & FORWARD_FALLBACK) != 0) {
+        fallback_forwarded(shard, from, forward, effects);
         return;
     }
     uint16_t at = PEER_NONE;
@@ -264,12 +264,12 @@ void route_pending_answered(struct shard *shard, uint16_t at, uint64_t ticket,
     if (index == POOL_NONE)
         return;
     struct pending_check *check = pending_at(shard, index);
-    const bool refused = answer->status == ANSWER_UNAVAILABLE && check->stood_in;
+    const bool refused = answer->status == ANSWER_UNAVAILABLE && check->at_fallback;
     if (refused)
-        pending_rest(shard, check); /* N4 of stand_in.c */
+        pending_rest(shard, check); /* N4 of fallback.c */
     else if (answer->status == ANSWER_UNAVAILABLE && check->forward.home == 0 &&
-             stand_in_allowed(check))
-        stand_in_dispatch(shard, index, effects);
+             fallback_allowed(check))
+        fallback_dispatch(shard, index, effects);
     else
         route_pending_answer(shard, index, answer, shard->peers[at]->node, effects);
 }
@@ -287,7 +287,7 @@ void route_pending_moved(struct shard *shard, uint64_t ticket)
         check->forward.flags &= (uint8_t)~FORWARD_RETRY;
         check->sends = 0;
     }
-    if (vnodes_decider(shard, vnode) != shard->peers[check->peer]->node) {
+    if (vnodes_leader(shard, vnode) != shard->peers[check->peer]->node) {
         check->retry_ns = shard->now_ns; /* it told something new */
         shard->reroute_due = true;
     }
@@ -299,7 +299,7 @@ void route_pending_undo(struct shard *shard, uint32_t index, uint64_t keep, stru
     ASSERT((check->forward.flags & FORWARD_SEVERAL) != 0);
     check->forward.attempt = pending_attempt(shard, index);
     check->undo = true;
-    check->stood_in = false;
+    check->at_fallback = false;
     check->request = POOL_NONE;
     check->sibling = POOL_NONE;
     check->deadline_ns = shard->now_ns + SHARD_UNDO_NS;

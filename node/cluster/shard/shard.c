@@ -96,13 +96,13 @@ static int take_memory(struct shard *shard)
     if (error == 0)
         error = merge_init(shard);
     if (error == 0)
-        error = stand_in_init(shard);
+        error = fallback_init(shard);
     if (error == 0)
         error = pools_init(shard);
     if (error == 0)
         error = lessee_init(shard);
     if (error == 0)
-        error = shares_init(shard);
+        error = allocation_init(shard);
     if (error == 0)
         error = remote_init(shard);
     return error;
@@ -116,7 +116,7 @@ static void init_vnodes(struct shard *shard)
         shard->vnodes[number].hint = PEER_NONE;
         shard->vnodes[number].best = PEER_NONE;
         shard->vnodes[number].puller = PEER_NONE;
-        shard->vnodes[number].merge.heir = PEER_NONE;
+        shard->vnodes[number].merge.successor = PEER_NONE;
         shard->vnodes[number].in_from = PEER_NONE;
         shard->vnodes[number].rank = UINT8_MAX;
         if (number < vnodes && vnodes_mine(shard, number)) {
@@ -184,10 +184,10 @@ void shard_free(struct shard **pointer)
     unfinished_fini(shard);
     firsts_fini(shard);
     merge_fini(shard);
-    stand_in_fini(shard);
+    fallback_fini(shard);
     pools_fini(shard);
     lessee_fini(shard);
-    shares_fini(shard);
+    allocation_fini(shard);
     remote_fini(shard);
     pool_fini(&shard->pending);
     pool_fini(&shard->requests);
@@ -317,8 +317,8 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
     case PEER_PULL:
         vnodes_pull(shard, at, entry, effects);
         break;
-    case PEER_PASS:
-        vnodes_pass(shard, at, entry, effects);
+    case PEER_TRANSFER:
+        vnodes_transfer(shard, at, entry, effects);
         break;
     case PEER_OPENED:
         vnodes_opened(shard, at, entry);
@@ -332,10 +332,10 @@ static void take_vnode(struct shard *shard, uint16_t at, const struct peer_recor
         break;
     case PEER_DIVERGED_END:
         if (in->accept)
-            diverge_in_end(shard, at, entry, effects);
+            reconcile_in_end(shard, at, entry, effects);
         break;
     case PEER_MERGED:
-        diverge_merged(shard, at, entry, effects);
+        reconcile_merged(shard, at, entry, effects);
         break;
     default:
         break;
@@ -358,9 +358,9 @@ static uint32_t vnode_of(const struct peer_record *record)
     case PEER_SLOT:
     case PEER_DIVERGED:
         return record->slot.vnode;
-    case PEER_GUARD:
-        return record->guard.vnode;
-    case PEER_SIDE:
+    case PEER_LINEAGE:
+        return record->lineage.vnode;
+    case PEER_MERGE_BASE:
         return record->side.vnode;
     case PEER_APART:
         return record->apart.vnode;
@@ -390,7 +390,7 @@ static uint32_t vnode_of(const struct peer_record *record)
 /* Whether the record is of what only the plane of `one` knows: splits that are merged, CHANGE. */
 static bool of_one(const struct peer_record *record)
 {
-    return (record->type >= PEER_GUARD && record->type <= PEER_MERGED) ||
+    return (record->type >= PEER_LINEAGE && record->type <= PEER_MERGED) ||
            record->type == PEER_CHANGE;
 }
 
@@ -443,15 +443,15 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
     case PEER_FIRSTS:
         stream_in_firsts(shard, at, in->accept, &record->firsts);
         break;
-    case PEER_GUARD:
-        diverge_in_guard(shard, at, record);
+    case PEER_LINEAGE:
+        reconcile_in_lineage(shard, at, record);
         break;
-    case PEER_SIDE:
-        merge_in_side(shard, record);
+    case PEER_MERGE_BASE:
+        merge_in_base(shard, record);
         break;
     case PEER_APART:
         if (in->accept)
-            diverge_in_apart(shard, at, record);
+            reconcile_in_apart(shard, at, record);
         break;
     case PEER_DIVERGED:
         if (in->accept)
@@ -717,8 +717,8 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         vnodes_tick(shard, effects);
         stream_tick(shard);
         handoff_tick(shard);
-        bound_tick(shard);
-        stand_in_tick(shard);
+        exposure_tick(shard);
+        fallback_tick(shard);
         if (skew_stands(shard))
             (void)table_step(shard->table, shard->now_ns);
         journal_tick(shard);
@@ -736,7 +736,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         copy_tick(shard, effects);
     }
     lessee_tick(shard, effects);
-    shares_tick(shard);
+    allocation_tick(shard);
     remote_tick(shard, effects);
     shard_settle(shard, effects);
     pools_tick(shard, effects);
@@ -787,12 +787,12 @@ static bool owes_undos(const struct shard *shard)
 }
 
 /* Whether something is decided here that a living replica could decide. */
-static bool has_to_pass(const struct shard *shard)
+static bool has_to_transfer(const struct shard *shard)
 {
     for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
          number = vnodes_next(shard, number)) {
         const struct vnode *vnode = &shard->vnodes[number];
-        if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
+        if (vnode->role != ROLE_LEADING && vnode->role != ROLE_TRANSFERRING)
             continue;
         for (uint32_t i = 0; i < vnode->link_count; i++) {
             const uint16_t at = vnode->links[i].peer;
@@ -812,7 +812,7 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
         lessee_close(shard, effects);
     }
     shard_tick(shard, now_ns, effects);
-    shard->resigned = shard->resigned || (!has_to_pass(shard) && shard->unfinished.count == 0);
+    shard->resigned = shard->resigned || (!has_to_transfer(shard) && shard->unfinished.count == 0);
     return shard->resigned && !owes_undos(shard);
 }
 
@@ -827,7 +827,7 @@ static uint64_t unconfirmed_changes(const struct shard *shard)
     for (uint32_t number = vnodes_first(shard); number < shard->options.vnodes;
          number = vnodes_next(shard, number)) {
         const struct vnode *vnode = &shard->vnodes[number];
-        if (vnode->role != ROLE_DECIDING || vnode->link_count == 0)
+        if (vnode->role != ROLE_LEADING || vnode->link_count == 0)
             continue;
         const uint64_t seq = table_vnode_seq(shard->table, number);
         uint64_t lag = UINT64_MAX;
@@ -855,8 +855,8 @@ static void stats_of_quorum(const struct shard *shard, struct shard_stats *out)
     }
     out->quorum.lag_ns = (uint64_t)(shard->now_ns - oldest_ns);
     out->quorum.uncommitted = shard->quorum.uncommitted;
-    out->quorum.vnodes_deciding = roles[ROLE_DECIDING] + roles[ROLE_PASSING];
-    out->quorum.vnodes = out->quorum.vnodes_deciding + roles[ROLE_REPLICA] + roles[ROLE_RECOVERING];
+    out->quorum.vnodes_leading = roles[ROLE_LEADING] + roles[ROLE_TRANSFERRING];
+    out->quorum.vnodes = out->quorum.vnodes_leading + roles[ROLE_REPLICA] + roles[ROLE_RECOVERING];
 }
 
 void shard_stats(const struct shard *shard, struct shard_stats *out)
@@ -881,11 +881,11 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->retry_lost = shard->firsts.lost;
     out->checks_pending = shard->active_count;
     out->unconfirmed = unconfirmed_changes(shard);
-    bound_stats(shard, out);
-    out->guarded = shard->merge.side.entries;
+    exposure_stats(shard, out);
+    out->guarded = shard->merge.bases.entries;
     stats_of_quorum(shard, out);
     pools_stats(shard, out);
-    out->vnodes_deciding = shard->roles[ROLE_DECIDING] + shard->roles[ROLE_PASSING];
+    out->vnodes_leading = shard->roles[ROLE_LEADING] + shard->roles[ROLE_TRANSFERRING];
     out->vnodes_replica = shard->roles[ROLE_REPLICA];
     out->vnodes_recovering = shard->roles[ROLE_RECOVERING];
     handoff_stats(shard, out);
@@ -917,7 +917,7 @@ void shard_check_invariants(const struct shard *shard)
     uint32_t moving = 0;
     for (uint32_t number = 0; number < shard->vnode_end; number++) {
         const struct vnode *vnode = &shard->vnodes[number];
-        const bool decides = vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
+        const bool decides = vnode->role == ROLE_LEADING || vnode->role == ROLE_TRANSFERRING;
         if (decides) { /* S2 */
             ASSERT(vnode->term.writer == shard->options.node_id);
             ASSERT(vnodes_mine(shard, number));

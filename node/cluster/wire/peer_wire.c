@@ -51,7 +51,7 @@ enum {
     CHANGE_LEN = CHANGE_ID + 16,
     CHANGE_STATE = CHANGE_LEN + 4
 };
-enum { GUARD_OVERFLOWED = 1, GUARD_BLIND = 2 };
+enum { LINEAGE_OVERFLOWED = 1, LINEAGE_BLIND = 2 };
 enum { VNODE_ASKS = 1, VNODE_BEYOND = 2 };
 enum {
     ANSWER_ALLOWED = 1,
@@ -303,22 +303,22 @@ void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash1
     put_state(writer, PEER_DIVERGED, vnode, id, state, len);
 }
 
-static void put_cuts(struct bytes_writer *writer, const struct guard *guard)
+static void put_cuts(struct bytes_writer *writer, const struct lineage *lineage)
 {
-    bytes_put_u8(writer, (uint8_t)((guard->overflowed ? GUARD_OVERFLOWED : 0) |
-                                   (guard->blind ? GUARD_BLIND : 0)));
-    bytes_put_u8(writer, guard->count);
-    for (uint32_t i = 0; i < guard->count; i++) {
-        term_put(writer, &guard->cuts[i].term);
-        bytes_put_u64(writer, guard->cuts[i].seq);
+    bytes_put_u8(writer, (uint8_t)((lineage->overflowed ? LINEAGE_OVERFLOWED : 0) |
+                                   (lineage->blind ? LINEAGE_BLIND : 0)));
+    bytes_put_u8(writer, lineage->count);
+    for (uint32_t i = 0; i < lineage->count; i++) {
+        term_put(writer, &lineage->cuts[i].term);
+        bytes_put_u64(writer, lineage->cuts[i].seq);
     }
 }
 
-void peer_put_guard(struct bytes_writer *writer, uint32_t vnode, const struct guard *guard)
+void peer_put_lineage(struct bytes_writer *writer, uint32_t vnode, const struct lineage *lineage)
 {
-    bytes_put_u8(writer, PEER_GUARD);
+    bytes_put_u8(writer, PEER_LINEAGE);
     bytes_put_u32(writer, vnode);
-    put_cuts(writer, guard);
+    put_cuts(writer, lineage);
 }
 
 void peer_put_apart(struct bytes_writer *writer, const struct peer_apart *apart)
@@ -329,18 +329,20 @@ void peer_put_apart(struct bytes_writer *writer, const struct peer_apart *apart)
     term_put(writer, &apart->state);
     bytes_put_u64(writer, apart->seq);
     bytes_put_u32(writer, apart->sync);
-    put_cuts(writer, &apart->guard);
+    put_cuts(writer, &apart->lineage);
 }
 
-void peer_put_side(struct bytes_writer *writer, uint32_t vnode, struct hash128 id, uint8_t count)
+void peer_put_merge_base(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
+                         uint8_t count)
 {
-    bytes_put_u8(writer, PEER_SIDE);
+    bytes_put_u8(writer, PEER_MERGE_BASE);
     bytes_put_u32(writer, vnode);
     bytes_put_hash128(writer, id);
     bytes_put_u8(writer, count);
 }
 
-void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, const uint8_t *bytes)
+void peer_put_blob(struct bytes_writer *writer, const struct merge_base_blob *blob,
+                   const uint8_t *bytes)
 {
     bytes_put_u8(writer, (uint8_t)blob->kind);
     term_put(writer, &blob->term);
@@ -536,7 +538,7 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
     forward->rules = (forward->flags & FORWARD_LOADED) != 0 ? bytes_get_u64(reader) : 0;
     forward->class = classed ? bytes_get_u16(reader) : 0;
     forward->flags &= (uint8_t)~FORWARD_LOADED;
-    const bool stands = (forward->flags & FORWARD_STAND_IN) != 0; /* who stands in grants none */
+    const bool stands = (forward->flags & FORWARD_FALLBACK) != 0; /* who stands in grants none */
     if (holds && (undo || stands || !names_hold(forward)))
         return false;
     return !undo || forward->operation == OPERATION_REFUND;
@@ -552,7 +554,7 @@ static bool get_any_forward(struct bytes_reader *reader, uint32_t vnodes,
     if (record->type == PEER_FORWARD)
         return get_forward(reader, vnodes, forward);
     return forward->home != 0 && forward->wait_ms <= PEER_WAIT_MAX_MS &&
-           get_forward(reader, vnodes, forward) && (forward->flags & FORWARD_STAND_IN) == 0;
+           get_forward(reader, vnodes, forward) && (forward->flags & FORWARD_FALLBACK) == 0;
 }
 
 static bool get_remote_ping(struct bytes_reader *reader, struct peer_record *record)
@@ -675,18 +677,18 @@ static bool get_change(struct bytes_reader *reader, uint32_t vnodes, struct peer
     return change->term.vnode < vnodes && sane(&change->term.term);
 }
 
-static bool get_cuts(struct bytes_reader *reader, struct guard *guard)
+static bool get_cuts(struct bytes_reader *reader, struct lineage *lineage)
 {
     const uint8_t flags = bytes_get_u8(reader);
-    guard->overflowed = (flags & GUARD_OVERFLOWED) != 0;
-    guard->blind = (flags & GUARD_BLIND) != 0;
-    guard->count = bytes_get_u8(reader);
-    if (reader->failed || guard->count > GUARD_CUTS_MAX)
+    lineage->overflowed = (flags & LINEAGE_OVERFLOWED) != 0;
+    lineage->blind = (flags & LINEAGE_BLIND) != 0;
+    lineage->count = bytes_get_u8(reader);
+    if (reader->failed || lineage->count > LINEAGE_FORKS_MAX)
         return false;
-    for (uint32_t i = 0; i < guard->count; i++) {
-        guard->cuts[i].term = term_get(reader);
-        guard->cuts[i].seq = bytes_get_u64(reader);
-        if (!sane(&guard->cuts[i].term))
+    for (uint32_t i = 0; i < lineage->count; i++) {
+        lineage->cuts[i].term = term_get(reader);
+        lineage->cuts[i].seq = bytes_get_u64(reader);
+        if (!sane(&lineage->cuts[i].term))
             return false;
     }
     return true;
@@ -700,35 +702,37 @@ static bool get_apart(struct bytes_reader *reader, uint32_t vnodes, struct peer_
     apart->seq = bytes_get_u64(reader);
     apart->sync = bytes_get_u32(reader);
     return apart->vnode < vnodes && sane(&apart->to) && sane(&apart->state) &&
-           get_cuts(reader, &apart->guard);
+           get_cuts(reader, &apart->lineage);
 }
 
-bool peer_side_next(struct bytes_reader *blobs, struct side_blob *blob, const uint8_t **bytes)
+bool peer_merge_base_next(struct bytes_reader *blobs, struct merge_base_blob *blob,
+                          const uint8_t **bytes)
 {
     if (bytes_left(blobs) == 0)
         return false;
     const uint8_t kind = bytes_get_u8(blobs);
-    blob->kind = (enum side_kind)kind;
+    blob->kind = (enum merge_base_kind)kind;
     blob->term = term_get(blobs);
     blob->seq = bytes_get_u64(blobs);
     blob->event = bytes_get_u32(blobs);
     blob->len = bytes_get_u32(blobs);
     *bytes = bytes_take(blobs, blob->len);
-    return !blobs->failed && kind < SIDE_KIND_END && sane(&blob->term);
+    return !blobs->failed && kind < MERGE_BASE_KIND_END && sane(&blob->term);
 }
 
-static bool get_side(struct bytes_reader *reader, uint32_t vnodes, struct peer_side *side)
+static bool get_merge_base(struct bytes_reader *reader, uint32_t vnodes,
+                           struct peer_merge_base *side)
 {
     side->vnode = bytes_get_u32(reader);
     side->id = bytes_get_hash128(reader);
     side->count = bytes_get_u8(reader);
-    if (reader->failed || side->vnode >= vnodes || side->count > SIDE_BLOBS_MAX)
+    if (reader->failed || side->vnode >= vnodes || side->count > MERGE_BASE_BLOBS_MAX)
         return false;
     const size_t first = reader->at;
     for (uint32_t i = 0; i < side->count; i++) {
-        struct side_blob blob;
+        struct merge_base_blob blob;
         const uint8_t *bytes;
-        if (!peer_side_next(reader, &blob, &bytes))
+        if (!peer_merge_base_next(reader, &blob, &bytes))
             return false;
     }
     bytes_reader_init(&side->blobs, reader->data + first, reader->at - first);
@@ -902,11 +906,11 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         return get_slot(reader, vnodes, record);
     case PEER_CHANGE:
         return get_change(reader, vnodes, &record->change);
-    case PEER_GUARD:
-        record->guard.vnode = bytes_get_u32(reader);
-        return record->guard.vnode < vnodes && get_cuts(reader, &record->guard.guard);
-    case PEER_SIDE:
-        return get_side(reader, vnodes, &record->side);
+    case PEER_LINEAGE:
+        record->lineage.vnode = bytes_get_u32(reader);
+        return record->lineage.vnode < vnodes && get_cuts(reader, &record->lineage.lineage);
+    case PEER_MERGE_BASE:
+        return get_merge_base(reader, vnodes, &record->side);
     case PEER_APART:
         return get_apart(reader, vnodes, &record->apart);
     case PEER_POOL_REPORT:
@@ -922,7 +926,7 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     case PEER_QUERY:
     case PEER_REPORT:
     case PEER_PULL:
-    case PEER_PASS:
+    case PEER_TRANSFER:
     case PEER_OPENED:
     case PEER_HELD:
     case PEER_LACK:

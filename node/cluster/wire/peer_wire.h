@@ -12,7 +12,7 @@
  *
  *   PING      i64 sent_ns | i64 echo_ns | u64 opened | u32 announced | u32 patience_ms |
  *             u64 process | u8 flags        keep-alive; echo of the last one; both >= 0
- *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
+ *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the leader
  *             | u16 attempt, if it undoes one | u64 used, if it is about a lease of tokens
  *             | u64 version of the rules, if flag 2 is set: for peers whose PING says they read it
  *             | u16 class, if its operation has the bit 0x40: READS_CLASSES
@@ -35,12 +35,10 @@
  *   ACK       u64 stream | u64 seq | u8 flags     1: begin the stream anew, 2: the bulk channel's
  *   STALE     vnode entry: you wrote in an old term; this is the newest I know
  *   QUERY     vnode entry: which state do you hold?       REPORT    vnode entry: this one
- *   PULL      vnode entry: stream me that state           PASS      vnode entry: decide from now on
- *   OPENED    vnode entry: I decide in this term
- *   APART     u32 vnode | term to | term state | u64 seq | u32 sync | guard
- *                                           what follows is a branch, for the decider of term `to`
- *   DIVERGED  as SLOT: a state of that branch
- *   DIVERGED_END  vnode entry: all of the branch was sent in this sync
+ *   PULL      vnode entry: stream me that state           TRANSFER      vnode entry: decide from
+ * now on OPENED    vnode entry: I decide in this term APART     u32 vnode | term to | term state |
+ * u64 seq | u32 sync | guard what follows is a branch, for the leader of term `to` DIVERGED  as
+ * SLOT: a state of that branch DIVERGED_END  vnode entry: all of the branch was sent in this sync
  *   MERGED    vnode entry: all of that sync is merged and held, or (asks) send it again
  *
  *   EXPLAIN   u64 ticket | u8 count | count x (u8 allowed | u64 limit | u64 used | u64 remaining |
@@ -54,11 +52,11 @@
  *   RESERVED  u32 vnode | term | term line | u64 tag | u32 age_ms | u8 limit_index | u8 claims |
  *             u8 count | count x u16 name | u64 granted | u64 seq | u16 fold | u8 count |
  *             count x (u64 place | i64 at_ns | u32 part | u8 flags)
- *                                           ahead of a PASS: a charge that may have to be undone
- *                                           (reserve.h); for peers whose PING says they read it
+ *                                           ahead of a TRANSFER: a charge that may have to be
+ * undone (reserve.h); for peers whose PING says they read it
  *
  *   FORWARD_GLOBAL  u64 home | u32 wait_ms | as FORWARD: of a rule that another region counts, for
- *                                           the decider in the sender's region (remote_regions.h)
+ *                                           the leader in the sender's region (remote_regions.h)
  *
  * Between regions, in frames that hold nothing else (but EXPLAIN, ahead of an REMOTE_ANSWER):
  *
@@ -89,8 +87,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/limit.h"
-#include "node/cluster/model/guard.h"
-#include "node/cluster/model/side_blob.h"
+#include "node/cluster/model/lineage.h"
+#include "node/cluster/model/merge_base_blob.h"
 #include "node/cluster/model/term.h"
 #include "node/limit/engine/elastic.h"
 
@@ -119,12 +117,12 @@ enum peer_record_type {
     PEER_QUERY,
     PEER_REPORT,
     PEER_PULL,
-    PEER_PASS,
+    PEER_TRANSFER,
     PEER_OPENED,
     PEER_HELD,
     PEER_LACK,
-    PEER_GUARD,
-    PEER_SIDE,
+    PEER_LINEAGE,
+    PEER_MERGE_BASE,
     PEER_APART,
     PEER_DIVERGED,
     PEER_DIVERGED_END,
@@ -182,10 +180,10 @@ enum {
 /* The first three are the engine's own (enum limit_flag of node/limit/engine/engine.h). */
 enum forward_flags {
     FORWARD_AT_MOST = 1, /* take what there is, up to cost */
-    FORWARD_LOADED = 2,  /* the decider asked its disk; in a record: a version of rules follows */
+    FORWARD_LOADED = 2,  /* the leader asked its disk; in a record: a version of rules follows */
     FORWARD_COUNT_DENIED = 4, /* a denied request consumes as well */
     FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
-    FORWARD_STAND_IN = 16,    /* decide in place of those who cannot be reached; stand_in.c */
+    FORWARD_FALLBACK = 16,    /* decide in place of those who cannot be reached; fallback.c */
     FORWARD_SEVERAL = 32,     /* one of several parts of a request: it may have to be undone */
     FORWARD_HOLD = 64,        /* lease, release or renewal of tokens; lessor.h */
     FORWARD_EXPLAIN = 128,    /* tell the state of every limit as well; explain.h */
@@ -249,13 +247,13 @@ enum peer_role {
     ROLE_ABSENT,
     ROLE_REPLICA,
     ROLE_RECOVERING,
-    ROLE_DECIDING,
-    ROLE_PASSING,
+    ROLE_LEADING,
+    ROLE_TRANSFERRING,
     ROLE_END
 };
 
-/* The common body of MARK, HELD, LACK, STALE, QUERY, REPORT, PULL, PASS, OPENED, DIVERGED_END and
- * MERGED. */
+/* The common body of MARK, HELD, LACK, STALE, QUERY, REPORT, PULL, TRANSFER, OPENED, DIVERGED_END
+ * and MERGED. */
 struct peer_vnode {
     uint32_t vnode;
     uint8_t role;      /* enum peer_role; REPORT only */
@@ -263,7 +261,7 @@ struct peer_vnode {
     struct term state; /* the term that wrote the state held */
     uint64_t seq;      /* how far that state goes */
     uint32_t sync;     /* MARK, HELD, LACK, DIVERGED_END, MERGED: the sending that it belongs to;
-                        * PASS: how many RESERVED of the vnode went ahead of it */
+                        * TRANSFER: how many RESERVED of the vnode went ahead of it */
     bool beyond;       /* REPORT: parts of a newer state are held as well */
     bool asks;         /* MARK: answer with HELD; MERGED: again; QUERY: do not wait for me */
     uint8_t flags;     /* enum peer_vnode_flag */
@@ -272,14 +270,14 @@ struct peer_vnode {
 /* What the records of the plane of quorum say beside (quorum.c, quorum_ballot.c); BOUND in both. */
 enum peer_vnode_flag {
     ENTRY_BALLOT = 4,  /* QUERY: promise `term`, which the sender wants to open; REPORT: it does */
-    ENTRY_INVITED = 8, /* QUERY: the decider itself wants it so */
-    ENTRY_BOUND = 16,  /* REPORT: a decider lives, as far as the sender knows */
+    ENTRY_INVITED = 8, /* QUERY: the leader itself wants it so */
+    ENTRY_BOUND = 16,  /* REPORT: a leader lives, as far as the sender knows */
     /* MARK: a majority of the newest replicas holds the vnode. Its `term` has the epoch of the
      * configuration for which that is true; `state` is the term of what was sent. */
     ENTRY_SETTLED = 32,
     ENTRY_PROMISED = 64, /* REPORT: `term` is promised, and the promise is durable */
     ENTRY_OPEN = 128,    /* `term` was opened: its writer has told the sender, or is the sender */
-    /* In the other plane; PASS: leases of tokens may be out that the sender does not know. */
+    /* In the other plane; TRANSFER: leases of tokens may be out that the sender does not know. */
     ENTRY_LEARNS = 4,
 };
 
@@ -310,7 +308,7 @@ struct peer_mark {
     bool nothing; /* none was made */
 };
 
-/* What a decider remembers of a part that it granted, and may have to give back. */
+/* What a leader remembers of a part that it granted, and may have to give back. */
 struct peer_reservation {
     uint64_t tag; /* names the part, in the memory of every node (retry.c) */
     uint32_t age_ms;
@@ -356,15 +354,15 @@ struct peer_firsts {
 /* A branch that is handed over: whose it is, and how it descends. */
 struct peer_apart {
     uint32_t vnode;
-    struct term to;    /* for the decider of this term */
+    struct term to;    /* for the leader of this term */
     struct term state; /* the term that the branch was decided in */
     uint64_t seq;      /* how far it goes */
     uint32_t sync;     /* names this sending of it */
-    struct guard guard;
+    struct lineage lineage;
 };
 
-/* What is remembered of a slot; side_table.h. The blobs are read by peer_side_next. */
-struct peer_side {
+/* What is remembered of a slot; merge_base.h. The blobs are read by peer_merge_base_next. */
+struct peer_merge_base {
     uint32_t vnode;
     struct hash128 id;
     uint8_t count;
@@ -373,13 +371,13 @@ struct peer_side {
 
 /* Whose report it is that a region tells a pool's home. */
 struct peer_pool_origin {
-    uint64_t home; /* by policy_region_id; 0: none, it is a decider's */
+    uint64_t home; /* by policy_region_id; 0: none, it is a leader's */
     uint64_t node;
     uint16_t shard;
     int64_t sent_ns; /* by its own clock */
 };
 
-/* What a decider tells a pool's owner. The shares are read by peer_share_next, class by class. */
+/* What a leader tells a pool's owner. The shares are read by peer_share_next, class by class. */
 struct peer_pool_report {
     struct peer_pool_origin origin;
     uint32_t pool;
@@ -398,7 +396,7 @@ struct peer_pool_level {
     uint64_t guaranteed;
     uint64_t borrowed;
     uint32_t load_ppm; /* PEER_LOAD_UNKNOWN: none */
-    int64_t echo_ns;   /* when the region sent what this answers; 0: it is for a decider */
+    int64_t echo_ns;   /* when the region sent what this answers; 0: it is for a leader */
 };
 
 /* In which term what follows of a vnode was written. */
@@ -454,10 +452,10 @@ struct peer_record {
         struct peer_written term;
         struct {
             uint32_t vnode;
-            struct guard guard;
-        } guard;
+            struct lineage lineage;
+        } lineage;
         struct peer_apart apart;
-        struct peer_side side;
+        struct peer_merge_base side;
         struct peer_firsts firsts;
         struct peer_pool_report pool_report;
         struct peer_pool_level pool_level;
@@ -500,11 +498,13 @@ void peer_put_ack(struct bytes_writer *writer, uint64_t stream, uint64_t seq, bo
                   bool bulk);
 void peer_put_term(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
                    uint32_t sync, bool copy, bool begins);
-void peer_put_guard(struct bytes_writer *writer, uint32_t vnode, const struct guard *guard);
+void peer_put_lineage(struct bytes_writer *writer, uint32_t vnode, const struct lineage *lineage);
 void peer_put_apart(struct bytes_writer *writer, const struct peer_apart *apart);
 /* A SIDE record is begun, and its blobs follow one by one: `count` of them. */
-void peer_put_side(struct bytes_writer *writer, uint32_t vnode, struct hash128 id, uint8_t count);
-void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, const uint8_t *bytes);
+void peer_put_merge_base(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
+                         uint8_t count);
+void peer_put_blob(struct bytes_writer *writer, const struct merge_base_blob *blob,
+                   const uint8_t *bytes);
 /* A FIRSTS record is begun, and its answers follow one by one. Returns where it lies, for
  * peer_end_firsts, which notes how long it is by then. */
 size_t peer_put_firsts(struct bytes_writer *writer, uint32_t vnode);
@@ -513,7 +513,8 @@ void peer_put_first(struct bytes_writer *writer, const struct peer_first *first)
 /* The next answer of a FIRSTS record that peer_next gave; false at the end. */
 bool peer_first_next(struct bytes_reader *bytes, struct peer_first *first);
 /* The next blob of a SIDE record that peer_next gave; false at the end. */
-bool peer_side_next(struct bytes_reader *blobs, struct side_blob *blob, const uint8_t **bytes);
+bool peer_merge_base_next(struct bytes_reader *blobs, struct merge_base_blob *blob,
+                          const uint8_t **bytes);
 void peer_put_slot(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                    const uint8_t *state, uint32_t len);
 /* Returns where in `writer` it lies, for peer_mark_change. */

@@ -31,9 +31,9 @@
  *     never claims more than is on disk, however busy the node. While slots that a complete copy
  *     left over are still on disk, its header waits: a restart would believe both. A round of which
  *     a batch failed ends without headers.
- * W3  Where the claim of a vnode fell (B2 of diverge.c), every batch until the next header has one
- *     that claims nothing: no slot of what follows is written under the old claim. What was marked
- *     of it is void. The storage writer is told, for it may write a batch in pieces (D2 of
+ * W3  Where the claim of a vnode fell (B2 of reconcile.c), every batch until the next header has
+ *     one that claims nothing: no slot of what follows is written under the old claim. What was
+ *     marked of it is void. The storage writer is told, for it may write a batch in pieces (D2 of
  *     node/runtime/disk/disk.h).
  * W4  Nothing is dropped on disk while a batch is being copied: its slots of the vnode would be
  *     written after that. (What is with the storage writer is written before: D3 of
@@ -362,7 +362,7 @@ void shard_restore_vnode(struct shard *shard, uint32_t number, const struct term
         journal_restored(shard, number, state, seq);
     } else {
         shard->vnodes[number].term = *state;
-        shard->vnodes[number].merge.guard.blind = true;
+        shard->vnodes[number].merge.lineage.blind = true;
         shard->vnodes[number].beyond = true; /* W2 */
     }
     shard->vnodes[number].state = *state;

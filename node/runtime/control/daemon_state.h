@@ -171,8 +171,7 @@ struct daemon {
     struct effects effects;
     struct daemon_rules rules;
     struct daemon_records records;
-    uint32_t
-        views_owed; /* bits of shards to be given the newest view; there was no memory for it */
+    uint32_t views_owed; /* bits of shards to be given the newest view: there was no memory */
     struct usage usage;
     struct daemon_disk kept_on_disk;
     struct disk *disk;

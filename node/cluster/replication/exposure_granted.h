@@ -1,6 +1,6 @@
-/* bound_granted.h - the one step of bound.c that each check takes. */
-#ifndef NODE_CLUSTER_REPLICATION_BOUND_GRANTED_H
-#define NODE_CLUSTER_REPLICATION_BOUND_GRANTED_H
+/* exposure_granted.h - the one step of exposure.c that each check takes. */
+#ifndef NODE_CLUSTER_REPLICATION_EXPOSURE_GRANTED_H
+#define NODE_CLUSTER_REPLICATION_EXPOSURE_GRANTED_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include "node/cluster/shard_state.h"
 
 /* Tokens were granted. */
-static inline void bound_granted(struct shard *shard, uint32_t number, uint64_t tokens)
+static inline void exposure_granted(struct shard *shard, uint32_t number, uint64_t tokens)
 {
     struct vnode *vnode = &shard->vnodes[number];
     vnode->granted += tokens;

@@ -1,21 +1,21 @@
-/* vnodes_pass.c - deciding goes from one replica to another, in order.
+/* leadership_transfer.c - deciding goes from one replica to another, in order.
  *
- *    decider A                                          replica B (synced)
+ *    leader A                                          replica B (synced)
  *    DECIDING
- *    PASSING: seals the state     MARK seq, PASS seq
+ *    TRANSFERRING: seals the state     MARK seq, TRANSFER seq
  *             decides nothing  ------------------->     holds exactly (term, seq)?
  *                                                       DECIDING in a new term
  *    REPLICA of B              <-------------------     OPENED
  *    forwards what comes late
  *
- * What A remembers of charges that may have to be undone goes ahead of the PASS, which says how
+ * What A remembers of charges that may have to be undone goes ahead of the TRANSFER, which says how
  * many there were (RESERVED; V6 of reserve.h). B notes it as long as it is a replica in A's term:
  * from A's seal on nothing of it changes, and once B decides, a late copy would bring back what B
- * has undone. If some were lost on the way, B waits for the PASS to be repeated.
+ * has undone. If some were lost on the way, B waits for the TRANSFER to be repeated.
  *
- * A PASS that is not answered is repeated with what B may have lost; when B falls silent or does
- * not take it for VNODES_PASS_GIVE_UP_MS, A recovers: it asks all replicas, and only if none
- * decides and none holds more, opens a term of its own. V3 of vnodes.c is the invariant.
+ * A TRANSFER that is not answered is repeated with what B may have lost; when B falls silent or
+ * does not take it for VNODES_TRANSFER_GIVE_UP_MS, A recovers: it asks all replicas, and only if
+ * none decides and none holds more, opens a term of its own. V3 of vnodes.c is the invariant.
  */
 #include "node/cluster/election/election.h"
 #include "node/cluster/partition/majority.h"
@@ -30,7 +30,7 @@ static uint32_t put_reservations(struct shard *shard, uint32_t number, uint16_t 
     const uint32_t resets = engine_resets(shard->table, number);
     uint32_t place = reserve_first(&shard->reserves, number);
     uint32_t count = 0;
-    while (shard->peers[at]->reserves && count < RESERVE_PASS_MAX &&
+    while (shard->peers[at]->reserves && count < RESERVE_TRANSFER_MAX &&
            reserve_next(&shard->reserves, &place, resets, shard->now_ns, &what)) {
         peer_put_reserved(peers_outbox(shard, at, PEER_RESERVED_MAX, effects), number, &vnode->term,
                           &vnode->line, &what);
@@ -39,7 +39,8 @@ static uint32_t put_reservations(struct shard *shard, uint32_t number, uint16_t 
     return count;
 }
 
-static void put_pass(struct shard *shard, uint32_t number, uint32_t link, struct effects *effects)
+static void put_transfer(struct shard *shard, uint32_t number, uint32_t link,
+                         struct effects *effects)
 {
     struct peer_vnode entry = vnodes_entry(shard, number);
     const uint16_t at = shard->vnodes[number].links[link].peer;
@@ -48,7 +49,7 @@ static void put_pass(struct shard *shard, uint32_t number, uint32_t link, struct
         return; /* enough is sent in this step: the pass is repeated */
     entry.sync = put_reservations(shard, number, at, effects);
     entry.flags |= lessor_learns(shard, number) ? ENTRY_LEARNS : 0;
-    peers_put_vnode(shard, at, PEER_PASS, &entry, effects);
+    peers_put_vnode(shard, at, PEER_TRANSFER, &entry, effects);
 }
 
 void vnodes_reserved(struct shard *shard, const struct peer_record *record)
@@ -65,34 +66,34 @@ void vnodes_reserved(struct shard *shard, const struct peer_record *record)
                  engine_resets(shard->table, number), shard->now_ns);
 }
 
-/* Q8 of quorum.c: the PASS follows when all that was decided is committed. */
+/* Q8 of quorum.c: the TRANSFER follows when all that was decided is committed. */
 static bool seal_quorum(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct vnode *vnode = &shard->vnodes[number];
     if (!quorum_current(shard, number) || quorum_of(shard, number)->sealed ||
         quorum_of(shard, number)->outbid)
         return false; /* another ballot is due first */
-    if (shard->quorum.roles[ROLE_PASSING] >= VNODES_PASSING_MAX ||
+    if (shard->quorum.roles[ROLE_TRANSFERRING] >= VNODES_TRANSFERS_MAX ||
         peers_lag(shard, vnode->links[link].peer))
         return false;
-    vnodes_set_role(shard, vnode, ROLE_PASSING);
-    vnode->passing_to = vnode->links[link].peer;
+    vnodes_set_role(shard, vnode, ROLE_TRANSFERRING);
+    vnode->transfer_to = vnode->links[link].peer;
     vnode->asked_ns = 0;
     return true;
 }
 
-static void pass_quorum(struct shard *shard, uint32_t number, uint32_t link,
-                        struct effects *effects)
+static void transfer_quorum(struct shard *shard, uint32_t number, uint32_t link,
+                            struct effects *effects)
 {
     if (!quorum_committed(shard, number))
         return;
     if (shard->vnodes[number].links[link].durable_seq == table_vnode_seq(shard->table, number))
-        put_pass(shard, number, link, effects);
+        put_transfer(shard, number, link, effects);
     else
         stream_mark_again(shard, number, link);
 }
 
-bool vnodes_try_pass(struct shard *shard, uint32_t number, struct effects *effects)
+bool vnodes_try_transfer(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     const int link = vnodes_successor(shard, number);
@@ -100,18 +101,18 @@ bool vnodes_try_pass(struct shard *shard, uint32_t number, struct effects *effec
         return false;
     if (vnodes_quorum(shard, number))
         return seal_quorum(shard, number, (uint32_t)link);
-    vnodes_set_role(shard, vnode, ROLE_PASSING); /* V3: nothing is decided from here on */
-    vnode->passing_to = vnode->links[link].peer;
+    vnodes_set_role(shard, vnode, ROLE_TRANSFERRING); /* V3: nothing is decided from here on */
+    vnode->transfer_to = vnode->links[link].peer;
     if (stream_drain(shard, number, (uint32_t)link, effects)) {
-        put_pass(shard, number, (uint32_t)link, effects);
+        put_transfer(shard, number, (uint32_t)link, effects);
         return true;
     }
-    vnodes_set_role(shard, vnode, ROLE_DECIDING); /* nothing was promised yet */
+    vnodes_set_role(shard, vnode, ROLE_LEADING); /* nothing was promised yet */
     return false;
 }
 
-void vnodes_pass(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
-                 struct effects *effects)
+void vnodes_transfer(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                     struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     vnodes_hear(shard, at, entry);
@@ -122,7 +123,7 @@ void vnodes_pass(struct shard *shard, uint16_t at, const struct peer_vnode *entr
                        term_compare(&vnode->state, &entry->term) == 0 &&
                        table_vnode_seq(shard->table, entry->vnode) == entry->seq;
     if (vnodes_quorum(shard, entry->vnode)) {
-        if (!whole || !quorum_passed(shard, entry->vnode, effects))
+        if (!whole || !quorum_transferred(shard, entry->vnode, effects))
             quorum_put_report(shard, at, entry->vnode, effects);
         return;
     }
@@ -138,29 +139,29 @@ void vnodes_pass(struct shard *shard, uint16_t at, const struct peer_vnode *entr
         return;
     }
     merge_put_report(shard, at, entry->vnode,
-                     vnode->role == ROLE_DECIDING ? PEER_OPENED : PEER_REPORT, effects);
+                     vnode->role == ROLE_LEADING ? PEER_OPENED : PEER_REPORT, effects);
 }
 
-void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *effects)
+void vnodes_transfer_again(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    if (peers_silent(shard, vnode->passing_to) ||
-        shard->now_ns - vnode->since_ns > VNODES_PASS_GIVE_UP_MS * MS) {
+    if (peers_silent(shard, vnode->transfer_to) ||
+        shard->now_ns - vnode->since_ns > VNODES_TRANSFER_GIVE_UP_MS * MS) {
         vnodes_recover(shard, number, false, effects);
         return;
     }
-    if (shard->now_ns - vnode->asked_ns < SHARD_PASS_RETRY_NS)
+    if (shard->now_ns - vnode->asked_ns < SHARD_TRANSFER_RETRY_NS)
         return;
     vnode->asked_ns = shard->now_ns;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
-        if (vnode->links[i].peer != vnode->passing_to)
+        if (vnode->links[i].peer != vnode->transfer_to)
             continue;
         if (vnodes_quorum(shard, number)) {
-            pass_quorum(shard, number, i, effects);
+            transfer_quorum(shard, number, i, effects);
             continue;
         }
         /* What was lost is copied again first: the sealed state does not change meanwhile. */
         if (vnode->links[i].confirmed && stream_drain(shard, number, i, effects))
-            put_pass(shard, number, i, effects);
+            put_transfer(shard, number, i, effects);
     }
 }

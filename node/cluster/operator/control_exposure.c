@@ -1,6 +1,6 @@
-/* control_bound.c - status: how far this node could over-admit at this moment, and why.
+/* control_exposure.c - status: how far this node could over-admit at this moment, and why.
  *
- * One map per consistency level. Shards keep the figures (bound.c); here they are summed up and
+ * One map per consistency level. Shards keep the figures (exposure.c); here they are summed up and
  * said in a sentence:
  *
  *     one      tokens            granted here, and acknowledged by no replica in reach
@@ -24,7 +24,7 @@
 enum { WHY_LEN = 480, WARNINGS_MAX = 4 };
 #define LATELY_NS INT64_C(60000000000)
 
-struct bound_sum {
+struct exposure_sum {
     uint64_t tokens;
     uint64_t cut_off;
     uint64_t degraded;
@@ -34,9 +34,9 @@ struct bound_sum {
     struct lag lag;
 };
 
-static struct bound_sum sum_up(const struct control_report *report)
+static struct exposure_sum sum_up(const struct control_report *report)
 {
-    struct bound_sum sum = {.tokens = 0};
+    struct exposure_sum sum = {.tokens = 0};
     for (uint32_t i = 0; i < report->shard_count; i++) {
         const struct shard_stats *stats = &report->shards[i];
         sum.tokens += stats->over_tokens;
@@ -72,7 +72,7 @@ static void put_level(struct mp_writer *writer, const char *name, uint64_t token
     put_field_str(writer, "why", why);
 }
 
-static void put_one(const struct bound_sum *sum, struct mp_writer *writer)
+static void put_one(const struct exposure_sum *sum, struct mp_writer *writer)
 {
     char why[WHY_LEN] = "";
     if (sum->cut_off > 0)
@@ -98,7 +98,7 @@ static void put_one(const struct bound_sum *sum, struct mp_writer *writer)
     put_field_uint(writer, "forgotten", sum->forgotten);
 }
 
-static void put_quorum(const struct bound_sum *sum, struct mp_writer *writer)
+static void put_quorum(const struct exposure_sum *sum, struct mp_writer *writer)
 {
     char why[WHY_LEN] = "";
     if (sum->undecided > 0)
@@ -107,9 +107,9 @@ static void put_quorum(const struct bound_sum *sum, struct mp_writer *writer)
     put_level(writer, "quorum", 0, sum->undecided, 0, why, 0);
 }
 
-void control_put_bound(const struct control_report *report, struct mp_writer *writer)
+void control_put_exposure(const struct control_report *report, struct mp_writer *writer)
 {
-    const struct bound_sum sum = sum_up(report);
+    const struct exposure_sum sum = sum_up(report);
     mp_put_str(writer, "over_admission");
     mp_put_map(writer, 2);
     put_one(&sum, writer);
@@ -135,7 +135,7 @@ void control_put_warnings(const struct answer_context *context, const struct con
 {
     uint32_t others = 0;
     const struct control_report *report = context->report;
-    const struct bound_sum sum = sum_up(report);
+    const struct exposure_sum sum = sum_up(report);
     char said[WARNINGS_MAX][WHY_LEN];
     uint32_t count = 0;
     uint64_t turned_away = 0;

@@ -1,9 +1,9 @@
-/* diverge.c - the branch's part in merging after a split: the deposed side hands over its counts.
+/* reconcile.c - the branch's part in merging after a split: the deposed side hands over its counts.
  *
- * merge.c tells the whole. A replica that follows a decider whose line its own state is not on has
- * a branch. It takes nothing of the decider's copy before the branch is merged:
+ * merge.c tells the whole. A replica that follows a leader whose line its own state is not on has
+ * a branch. It takes nothing of the leader's copy before the branch is merged:
  *
- *      REPLICA ---- GUARD of the decider: I am apart ----> heir set, copies refused
+ *      REPLICA ---- GUARD of the leader: I am apart ----> successor set, copies refused
  *         ^                                                     | a moment later: a higher term
  *         |                                                     | may come from elsewhere
  *         |  MERGED: my state is none;                          v
@@ -13,8 +13,8 @@
  *     MERGED. A crash before that finds the branch on disk, and it is handed over again.
  * B2  After MERGED nothing is claimed: the slots soon are a mixture of the branch and the copy,
  *     which must not be taken for a branch again. That is written before any slot of the copy.
- * B3  A branch goes to one heir at a time, in sendings with names; a new decider or a break in the
- *     stream begins a new one. Half a sending harms nothing (M4).
+ * B3  A branch goes to one successor at a time, in sendings with names; a new leader or a break in
+ *     the stream begins a new one. Half a sending harms nothing (M4).
  * B4  A node that is no replica any more keeps a vnode it was deposed from until it was heard.
  *
  * The states go the way on which a state is handed to one who recovers (stream.c, position 0).
@@ -25,62 +25,63 @@
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
-#define DIVERGE_SETTLE_NS (20 * MS)  /* so that of several new deciders the last one is the heir */
-#define DIVERGE_AGAIN_NS  (20 * MS)  /* DIVERGED_END is repeated until MERGED comes */
-#define DIVERGE_ASK_NS    (100 * MS) /* a non-member asks whether it has a branch */
-#define DIVERGE_TWIN_NS   (100 * MS) /* who did not repeat it for so long may be gone */
-#define DIVERGE_KEEP_NS   (600000 * MS)
+#define RECONCILE_SETTLE_NS                                                                        \
+    (20 * MS) /* so that of several new leaders the last one is the successor */
+#define RECONCILE_AGAIN_NS (20 * MS)  /* DIVERGED_END is repeated until MERGED comes */
+#define RECONCILE_ASK_NS   (100 * MS) /* a non-member asks whether it has a branch */
+#define RECONCILE_TWIN_NS  (100 * MS) /* who did not repeat it for so long may be gone */
+#define RECONCILE_KEEP_NS  (600000 * MS)
 
 /* ---- to whom --------------------------------------------------------------------------------- */
 
-bool diverge_busy(const struct vnode *vnode)
+bool reconcile_busy(const struct vnode *vnode)
 {
-    return vnode->merge.heir != PEER_NONE;
+    return vnode->merge.successor != PEER_NONE;
 }
 
-void diverge_stop(struct shard *shard, uint32_t number)
+void reconcile_stop(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
     if (vnode->merge.begun && vnode->role == ROLE_REPLICA)
         table_set_targets(
             shard->table, number,
             (uint8_t)(table_targets(shard->table, number) & TABLE_TARGET_BIT(TABLE_DISK)));
-    vnode->merge.heir = PEER_NONE;
+    vnode->merge.successor = PEER_NONE;
     vnode->merge.begun = false;
 }
 
-void diverge_again(struct shard *shard, uint32_t number)
+void reconcile_again(struct shard *shard, uint32_t number)
 {
     struct merge_vnode *merge = &shard->vnodes[number].merge;
     merge->begun = false;
-    merge->heir_ns = shard->now_ns;
+    merge->successor_ns = shard->now_ns;
 }
 
-void diverge_in_guard(struct shard *shard, uint16_t at, const struct peer_record *record)
+void reconcile_in_lineage(struct shard *shard, uint16_t at, const struct peer_record *record)
 {
-    const uint32_t number = record->guard.vnode;
+    const uint32_t number = record->lineage.vnode;
     struct vnode *vnode = &shard->vnodes[number];
     struct merge_frame *frame = &shard->merge.frame;
-    frame->guard_set = true;
-    frame->guard_vnode = number;
-    frame->guard = record->guard.guard;
+    frame->lineage_set = true;
+    frame->lineage_vnode = number;
+    frame->lineage = record->lineage.lineage;
     if (!vnodes_mine(shard, number) || vnode->role != ROLE_REPLICA || vnode->hint != at ||
-        vnode->in_late || vnode->term.writer != shard->peers[at]->node || diverge_busy(vnode) ||
+        vnode->in_late || vnode->term.writer != shard->peers[at]->node || reconcile_busy(vnode) ||
         term_compare(&vnode->state, &vnode->term) == 0 ||
-        !guard_apart(&frame->guard, &vnode->state, table_vnode_seq(shard->table, number)))
+        !lineage_apart(&frame->lineage, &vnode->state, table_vnode_seq(shard->table, number)))
         return;
-    vnode->merge.heir = at;
+    vnode->merge.successor = at;
     vnode->merge.begun = false;
-    vnode->merge.heir_ns = shard->now_ns;
+    vnode->merge.successor_ns = shard->now_ns;
     vnode->whole = false;
     vnodes_stir(shard, number);
 }
 
-const struct guard *diverge_guard_of(const struct shard *shard, uint32_t number)
+const struct lineage *reconcile_lineage_of(const struct shard *shard, uint32_t number)
 {
-    static const struct guard none;
+    static const struct lineage none;
     const struct merge_frame *frame = &shard->merge.frame;
-    return frame->guard_set && frame->guard_vnode == number ? &frame->guard : &none;
+    return frame->lineage_set && frame->lineage_vnode == number ? &frame->lineage : &none;
 }
 
 /* ---- the sending ----------------------------------------------------------------------------- */
@@ -97,20 +98,20 @@ static void begin(struct shard *shard, uint32_t number)
     stream_restart_link(shard, number, 0);
 }
 
-void diverge_tick(struct shard *shard, uint32_t number)
+void reconcile_tick(struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    if (!diverge_busy(vnode))
+    if (!reconcile_busy(vnode))
         return;
     const struct replica_link *link = &vnode->links[0];
-    if (!vnode->merge.begun && shard->now_ns - vnode->merge.heir_ns >= DIVERGE_SETTLE_NS)
+    if (!vnode->merge.begun && shard->now_ns - vnode->merge.successor_ns >= RECONCILE_SETTLE_NS)
         begin(shard, number);
     else if (vnode->merge.begun && (vnode->marks_due & 1u) == 0 &&
-             shard->now_ns - link->mark_ns >= DIVERGE_AGAIN_NS)
+             shard->now_ns - link->mark_ns >= RECONCILE_AGAIN_NS)
         stream_mark_again(shard, number, 0);
 }
 
-void diverge_put_apart(const struct shard *shard, uint32_t number, struct bytes_writer *outbox)
+void reconcile_put_apart(const struct shard *shard, uint32_t number, struct bytes_writer *outbox)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     const struct peer_apart apart = {
@@ -119,24 +120,24 @@ void diverge_put_apart(const struct shard *shard, uint32_t number, struct bytes_
         .state = vnode->state,
         .seq = table_vnode_seq(shard->table, number),
         .sync = vnode->links[0].sync,
-        .guard = vnode->merge.guard,
+        .lineage = vnode->merge.lineage,
     };
     peer_put_apart(outbox, &apart);
 }
 
-void diverge_merged(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
-                    struct effects *effects)
+void reconcile_merged(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                      struct effects *effects)
 {
     const uint32_t number = entry->vnode;
     struct vnode *vnode = &shard->vnodes[number];
-    if (vnode->role != ROLE_REPLICA || vnode->merge.heir != at || !vnode->merge.begun ||
+    if (vnode->role != ROLE_REPLICA || vnode->merge.successor != at || !vnode->merge.begun ||
         vnode->links[0].sync != entry->sync)
         return;
     if (entry->asks) {
-        diverge_again(shard, number);
+        reconcile_again(shard, number);
         return;
     }
-    diverge_stop(shard, number);
+    reconcile_stop(shard, number);
     vnode->merge.deposed = false;
     memset(&vnode->state, 0, sizeof vnode->state); /* B2 */
     table_set_vnode_seq(shard->table, number, 0);
@@ -151,31 +152,31 @@ void diverge_merged(struct shard *shard, uint16_t at, const struct peer_vnode *e
 
 /* ---- non-members ----------------------------------------------------------------------------- */
 
-void diverge_deposed(struct shard *shard, uint32_t number)
+void reconcile_deposed(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    const bool passed =
-        vnode->role == ROLE_PASSING && shard->peers[vnode->passing_to]->node == vnode->term.writer;
-    if ((vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING) && !passed)
+    const bool passed = vnode->role == ROLE_TRANSFERRING &&
+                        shard->peers[vnode->transfer_to]->node == vnode->term.writer;
+    if ((vnode->role == ROLE_LEADING || vnode->role == ROLE_TRANSFERRING) && !passed)
         vnode->merge.deposed = true;
 }
 
-void diverge_told(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
+void reconcile_told(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
-    const bool decides = entry->role == ROLE_DECIDING || entry->role == ROLE_PASSING;
-    if (vnode->role == ROLE_REPLICA && vnode->hint == at && decides && !diverge_busy(vnode) &&
+    const bool decides = entry->role == ROLE_LEADING || entry->role == ROLE_TRANSFERRING;
+    if (vnode->role == ROLE_REPLICA && vnode->hint == at && decides && !reconcile_busy(vnode) &&
         term_compare(&entry->term, &vnode->term) == 0)
         vnode->merge.deposed = false;
 }
 
-bool diverge_keeps(struct shard *shard, uint32_t number, struct effects *effects)
+bool reconcile_keeps(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
-    if (!vnode->merge.deposed || shard->now_ns - vnode->since_ns > DIVERGE_KEEP_NS)
+    if (!vnode->merge.deposed || shard->now_ns - vnode->since_ns > RECONCILE_KEEP_NS)
         return false;
-    if (diverge_busy(vnode) || vnode->hint == PEER_NONE ||
-        shard->now_ns - vnode->asked_ns < DIVERGE_ASK_NS)
+    if (reconcile_busy(vnode) || vnode->hint == PEER_NONE ||
+        shard->now_ns - vnode->asked_ns < RECONCILE_ASK_NS)
         return true;
     const struct peer_vnode entry = vnodes_entry(shard, number);
     vnode->asked_ns = shard->now_ns;
@@ -183,7 +184,8 @@ bool diverge_keeps(struct shard *shard, uint32_t number, struct effects *effects
     return true;
 }
 
-/* ---- as the heir ----------------------------------------------------------------------------- */
+/* ---- as the successor
+ * ----------------------------------------------------------------------------- */
 
 static bool was_refused(const struct merge_vnode *merge, uint16_t at, uint32_t sync)
 {
@@ -193,7 +195,7 @@ static bool was_refused(const struct merge_vnode *merge, uint16_t at, uint32_t s
     return false;
 }
 
-bool diverge_refuse(struct shard *shard, uint32_t number)
+bool reconcile_refuse(struct shard *shard, uint32_t number)
 {
     const struct merge_frame *frame = &shard->merge.frame;
     struct merge_vnode *merge = &shard->vnodes[number].merge;
@@ -211,25 +213,25 @@ bool diverge_refuse(struct shard *shard, uint32_t number)
     return true;
 }
 
-void diverge_in_apart(struct shard *shard, uint16_t at, const struct peer_record *record)
+void reconcile_in_apart(struct shard *shard, uint16_t at, const struct peer_record *record)
 {
     const struct peer_apart *apart = &record->apart;
     const struct vnode *vnode = &shard->vnodes[apart->vnode];
     struct merge_frame *frame = &shard->merge.frame;
     frame->apart = *apart;
     frame->from = at;
-    frame->taking = vnodes_mine(shard, apart->vnode) && vnode->role == ROLE_DECIDING &&
+    frame->taking = vnodes_mine(shard, apart->vnode) && vnode->role == ROLE_LEADING &&
                     term_compare(&apart->to, &vnode->term) == 0;
     if (!frame->taking)
-        (void)diverge_refuse(shard, apart->vnode);
+        (void)reconcile_refuse(shard, apart->vnode);
     else
-        frame->nothing = !guard_apart(&vnode->merge.guard, &apart->state, apart->seq);
+        frame->nothing = !lineage_apart(&vnode->merge.lineage, &apart->state, apart->seq);
 }
 
 /* Whether the branch still waits for MERGED, as far as is known. */
 static bool waits(const struct shard *shard, const struct merge_end *end)
 {
-    return end->sync != 0 && !end->told && shard->now_ns - end->again_ns < DIVERGE_TWIN_NS &&
+    return end->sync != 0 && !end->told && shard->now_ns - end->again_ns < RECONCILE_TWIN_NS &&
            !peers_silent(shard, end->from);
 }
 
@@ -285,15 +287,15 @@ static void put_merged(struct shard *shard, uint16_t at, const struct peer_vnode
     peers_put_vnode(shard, at, PEER_MERGED, &reply, effects);
 }
 
-void diverge_in_end(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
-                    struct effects *effects)
+void reconcile_in_end(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
+                      struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     struct merge_vnode *merge = &vnode->merge;
-    if (!vnodes_mine(shard, entry->vnode) || vnode->role != ROLE_DECIDING ||
+    if (!vnodes_mine(shard, entry->vnode) || vnode->role != ROLE_LEADING ||
         term_compare(&entry->term, &vnode->term) != 0)
         return;
-    if (shard->merge.wait_count > 0 || shard->merge.side.waiting > 0)
+    if (shard->merge.wait_count > 0 || shard->merge.bases.waiting > 0)
         return; /* it is asked again, and another sending finds in memory what this one did not */
     if (was_refused(merge, at, entry->sync)) {
         put_merged(shard, at, entry, true, effects);

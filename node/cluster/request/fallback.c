@@ -1,28 +1,32 @@
-/* stand_in.c - `on_failure: local`: who decides when neither the decider nor a replica answers.
+/* fallback.c - `on_failure: local`: who decides when neither the leader nor a replica answers.
  *
  * A rule may prefer a guess to an error. When all who could decide a vnode are silent, by this
  * node's own evidence, the first member that lives in the vnode's whole rendezvous order decides
  * with a share of the limit. The order is the same everywhere, so that on each side of a split
- * there is one stand-in for a key, not one per node.
+ * there is one fallback leader for a key, not one per node.
  *
  *     order of vnode v:   n4     n1     n7     n2     n5    ...
- *                       (replica, silent)  (silent)  ^ lives: the stand-in
+ *                       (replica, silent)  (silent)  ^ lives: the fallback leader
  *
- *     part --limits scaled, FORWARD_STAND_IN--> stand-in's own table --answer, degraded--> part
+ *     part --limits scaled, FORWARD_FALLBACK--> fallback leader's own table --answer, degraded-->
+ * part
  *
- * What a stand-in counts is in a table of its own: never replicated, never on disk, not merged when
- * the decider is back, forgotten when it expires. As soon as some decider or replica is heard,
- * checks go there again.
+ * What a fallback leader counts is in a table of its own: never replicated, never on disk, not
+ * merged when the leader is back, forgotten when it expires. As soon as some leader or replica is
+ * heard, checks go there again.
  *
- * N1  A check goes to a stand-in only if its rule says so and nobody who may decide is heard.
- * N2  A stand-in decides what it is sent and sends nothing on: a forward cannot go in circles.
- * N3  A check that changes between stand-in and decider gets a new ticket, and stays the same
- *     attempt (retry.h): it is answered by whom it was sent to last, and what its decider has
+ * N1  A check goes to a fallback leader only if its rule says so and nobody who may decide is
+ *     heard.
+ * N2  A fallback leader decides what it is sent and sends nothing on: a forward cannot go in
+ *     circles.
+ * N3  A check that changes between fallback leader and leader gets a new ticket, and stays the same
+ *     attempt (retry.h): it is answered by whom it was sent to last, and what its leader has
  *     charged for it by then is undone if it is denied, or may have been.
  * N4  Who is asked to stand in and hears somebody who may decide refuses, and the check is tried
  *     again: it waits until that one is heard where it waits, too. Else, when a split begins or
  *     heals link by link, a key would get a share from one node after another.
- * N5  What a stand-in granted is not given back when another part of the item is denied; it drains.
+ * N5  What a fallback leader granted is not given back when another part of the item is denied; it
+ *     drains.
  * N6  Of a rule with consistency `any` each node stands in for itself: it never asks another one
  *     for what it may decide, so there is one share per node.
  */
@@ -36,33 +40,33 @@
 #include "node/cluster/shard_state.h"
 #include "node/limit/engine/engine.h"
 
-enum { STAND_IN_VNODE = 0, PERCENT = 100 };
+enum { FALLBACK_VNODE = 0, PERCENT = 100 };
 
-int stand_in_init(struct shard *shard)
+int fallback_init(struct shard *shard)
 {
-    return table_new(&shard->stand_ins, shard->allocator, TABLE_MEMORY_MIN, 1);
+    return table_new(&shard->fallbacks, shard->allocator, TABLE_MEMORY_MIN, 1);
 }
 
-void stand_in_fini(struct shard *shard)
+void fallback_fini(struct shard *shard)
 {
-    table_free(&shard->stand_ins);
+    table_free(&shard->fallbacks);
 }
 
-void stand_in_tick(struct shard *shard)
+void fallback_tick(struct shard *shard)
 {
-    (void)table_step(shard->stand_ins, shard->now_ns);
+    (void)table_step(shard->fallbacks, shard->now_ns);
 }
 
 /* ---- when, and to whom ----------------------------------------------------------------------- */
 
-bool stand_in_allowed(const struct pending_check *check)
+bool fallback_allowed(const struct pending_check *check)
 {
     return check->request != POOL_NONE && !check->undo && check->rule != NULL &&
            (check->forward.flags & FORWARD_HOLD) == 0 && /* it has no replicas to know a lease */
            check->rule->on_failure == POLICY_FAILURE_LOCAL;
 }
 
-bool stand_in_needed(const struct shard *shard, uint32_t number)
+bool fallback_needed(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     for (uint32_t i = 0; i < vnode->id_count; i++)
@@ -97,7 +101,7 @@ static uint64_t share_of(uint64_t count, unsigned percent)
     return share > 0 || count == 0 ? share : 1;
 }
 
-void stand_in_scale(struct forward *forward, unsigned percent)
+void fallback_scale(struct forward *forward, unsigned percent)
 {
     for (uint32_t i = 0; i < forward->limit_count; i++) {
         forward->limits[i].count = share_of(forward->limits[i].count, percent);
@@ -108,9 +112,9 @@ void stand_in_scale(struct forward *forward, unsigned percent)
 static struct forward scaled(const struct pending_check *check)
 {
     struct forward forward = check->forward;
-    stand_in_scale(&forward, check->rule->local_share);
+    fallback_scale(&forward, check->rule->local_share);
     forward.home = 0;
-    forward.flags |= FORWARD_STAND_IN;
+    forward.flags |= FORWARD_FALLBACK;
     return forward;
 }
 
@@ -147,7 +151,7 @@ static void settle_denied(struct shard *shard, const struct forward *forward)
     for (uint32_t i = 0; i < forward->limit_count; i++)
         if (forward->operation == OPERATION_CHECK &&
             forward->limits[i].algorithm != ALGORITHM_CONCURRENCY)
-            engine_one(shard->stand_ins, forward->ids[i], STAND_IN_VNODE, &forward->limits[i], 0,
+            engine_one(shard->fallbacks, forward->ids[i], FALLBACK_VNODE, &forward->limits[i], 0,
                        OPERATION_CHECK, flags, shard->now_ns, &ignored);
 }
 
@@ -167,7 +171,7 @@ static bool decide_rows_of(struct shard *shard, const struct forward *forward,
         if (!look && !allowed)
             settle_denied(shard, forward);
         for (uint32_t i = 0; i < forward->limit_count; i++) {
-            engine_one_leased(shard->stand_ins, forward->ids[i], STAND_IN_VNODE,
+            engine_one_leased(shard->fallbacks, forward->ids[i], FALLBACK_VNODE,
                               &forward->limits[i], forward->cost, decide_lease(shard, forward),
                               peek ? OPERATION_PEEK : (enum operation)forward->operation, flags,
                               shard->now_ns, &rows[i]);
@@ -212,7 +216,7 @@ static void decide(struct shard *shard, const struct forward *forward, struct an
     if (takes && !recalled)
         retry_remember(&shard->retries, &forward->retry, 0, answer->allowed, answer->limit_index,
                        answer->granted, shard->now_ns); /* N5: nobody gives it back */
-    shard->stats.stand_ins++;
+    shard->stats.fallbacks++;
 }
 
 /* What is told of the rows to who wants them explained. Returns their number. */
@@ -229,13 +233,13 @@ static uint32_t states_of(const struct limit_decision *rows, uint32_t count,
     return count;
 }
 
-void stand_in_forwarded(struct shard *shard, uint16_t from, const struct forward *forward,
+void fallback_forwarded(struct shard *shard, uint16_t from, const struct forward *forward,
                         struct effects *effects)
 {
     struct limit_decision rows[PEER_LIMITS_MAX];
     struct peer_state states[PEER_LIMITS_MAX];
     struct answer answer = {.status = ANSWER_UNAVAILABLE};
-    if (vnodes_quorum(shard, forward->vnode) || stand_in_needed(shard, forward->vnode))
+    if (vnodes_quorum(shard, forward->vnode) || fallback_needed(shard, forward->vnode))
         decide(shard, forward, &answer, rows); /* N4: a majority is not in sight of one node */
     if (answer.status == ANSWER_DECIDED && (forward->flags & FORWARD_EXPLAIN) != 0)
         peer_put_explain(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket,
@@ -243,13 +247,13 @@ void stand_in_forwarded(struct shard *shard, uint16_t from, const struct forward
     peer_put_answer(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket, &answer);
 }
 
-void stand_in_dispatch(struct shard *shard, uint32_t index, struct effects *effects)
+void fallback_dispatch(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct pending_check *check = pending_at(shard, index);
-    ASSERT(stand_in_allowed(check)); /* N1 */
-    if (!check->stood_in)
+    ASSERT(fallback_allowed(check)); /* N1 */
+    if (!check->at_fallback)
         check->stands++; /* N3 */
-    check->stood_in = true;
+    check->at_fallback = true;
     struct forward forward = scaled(check);
     const uint16_t at = choose(shard, check);
     if (at != PEER_NONE) {

@@ -1,4 +1,4 @@
-/* test_stand_in.c - on_failure: local, when all who could decide a key are gone. */
+/* test_fallback.c - on_failure: local, when all who could decide a key are gone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ static struct scene scene_without_replicas(struct lab *lab, const char *rule)
 }
 
 /* Asked through all nodes that are left, in turn, a key gets its share once: they agree on one
- * stand-in. Nobody waits for it, and its answers are degraded. */
+ * fallback leader. Nobody waits for it, and its answers are degraded. */
 static void one_stand_in_gives_a_share_of_the_limit(void **state)
 {
     struct lab *lab = *state;
@@ -102,16 +102,17 @@ static void one_stand_in_gives_a_share_of_the_limit(void **state)
     }
     assert_int_equal(allowed, 5);
     uint64_t decided = 0;
-    uint32_t stand_ins = 0;
+    uint32_t fallbacks = 0;
     for (uint32_t i = 0; i < scene.left_count; i++) {
-        decided += lab_stats(lab, scene.left[i]).stand_ins;
-        stand_ins += lab_stats(lab, scene.left[i]).stand_ins > 0;
+        decided += lab_stats(lab, scene.left[i]).fallbacks;
+        fallbacks += lab_stats(lab, scene.left[i]).fallbacks > 0;
     }
     assert_int_equal(decided, 12);
-    assert_int_equal(stand_ins, 1);
+    assert_int_equal(fallbacks, 1);
 }
 
-/* What a stand-in counts is its own: not replicated, not written, and gone when it expires. */
+/* What a fallback leader counts is its own: not replicated, not written, and gone when it expires.
+ */
 static void a_stand_in_keeps_its_counts_to_itself(void **state)
 {
     struct lab *lab = *state;
@@ -127,7 +128,7 @@ static void a_stand_in_keeps_its_counts_to_itself(void **state)
     for (uint32_t i = 0; i < scene.left_count; i++) {
         const struct shard *shard = lab->shards[scene.left[i]].shard;
         slots -= lab_stats(lab, scene.left[i]).slots;
-        table_stats(shard->stand_ins, &stats);
+        table_stats(shard->fallbacks, &stats);
         held += stats.used;
         assert_false(shard_write_due(shard, lab->now_ns));
     }
@@ -140,7 +141,7 @@ static void a_stand_in_keeps_its_counts_to_itself(void **state)
     }
     held = 0;
     for (uint32_t i = 0; i < scene.left_count; i++) {
-        table_stats(lab->shards[scene.left[i]].shard->stand_ins, &stats);
+        table_stats(lab->shards[scene.left[i]].shard->fallbacks, &stats);
         held += stats.used;
     }
     assert_int_equal(held, 0);
@@ -159,7 +160,8 @@ static void the_decider_decides_again_when_it_is_back(void **state)
     const struct wire_decision got = ask(lab, scene.left[0], "lent", scene.user, 1000);
     assert_true(got.allowed);
     assert_int_equal(got.limit, 10);
-    assert_int_equal(got.used, 1); /* it lost its state; a stand-in's counts are not merged */
+    assert_int_equal(got.used,
+                     1); /* it lost its state; a fallback leader's counts are not merged */
 }
 
 /* While a replica lives nobody stands in: the check waits until it has taken over. */
@@ -182,7 +184,7 @@ static void a_take_over_needs_no_stand_in(void **state)
     }
     for (uint32_t at = 0; at < NODES; at++)
         if (lab->shards[at].shard != NULL)
-            assert_int_equal(lab_stats(lab, at).stand_ins, 0);
+            assert_int_equal(lab_stats(lab, at).fallbacks, 0);
 }
 
 /* Other rules wait for the deadline as ever, and so do limits without a rule. */
@@ -202,11 +204,11 @@ static void only_rules_that_say_local_have_stand_ins(void **state)
     lab_ask(lab, &limit, key, OPERATION_CHECK, 1);
     assert_int_equal(lab_answer(lab, lab_send(lab, scene.left[0], 300), 0).outcome, OUTCOME_ERROR);
     for (uint32_t i = 0; i < scene.left_count; i++)
-        assert_int_equal(lab_stats(lab, scene.left[i]).stand_ins, 0);
+        assert_int_equal(lab_stats(lab, scene.left[i]).fallbacks, 0);
 }
 
-/* Several limits are charged all or none by a stand-in as well: after the 4 of an hour the day has
- * 2 left, and an hour later gives them. */
+/* Several limits are charged all or none by a fallback leader as well: after the 4 of an hour the
+ * day has 2 left, and an hour later gives them. */
 static void a_stand_in_charges_all_limits_or_none(void **state)
 {
     struct lab *lab = *state;
@@ -262,7 +264,7 @@ static void a_share_is_never_nothing(void **state)
     assert_false(ask(lab, scene.left[1], "tiny", scene.user, 1000).allowed);
 }
 
-/* A message that is asked again gets the first answer from the stand-in too. */
+/* A message that is asked again gets the first answer from the fallback leader too. */
 static void a_repeated_check_is_charged_once_by_a_stand_in(void **state)
 {
     struct lab *lab = *state;
@@ -280,7 +282,7 @@ static void a_repeated_check_is_charged_once_by_a_stand_in(void **state)
     }
 }
 
-/* Without a majority a quorum rule has a stand-in too, though a replica is left. */
+/* Without a majority a quorum rule has a fallback leader too, though a replica is left. */
 static void a_quorum_rule_has_a_stand_in_without_a_majority(void **state)
 {
     struct lab *lab = *state;
@@ -337,7 +339,7 @@ static void who_hears_a_replica_stands_in_for_nobody(void **state)
                 assert_int_equal(got.limit, 10);
             waited += got.outcome == OUTCOME_ERROR;
         }
-        assert_int_equal(lab_stats(lab, left[1 - i]).stand_ins, 0);
+        assert_int_equal(lab_stats(lab, left[1 - i]).fallbacks, 0);
         lab_stop(lab, left[i]); /* and forgets what it counted */
         lab_start(lab, left[i]);
         lab_run(lab, 500 * LAB_MS);
@@ -346,7 +348,7 @@ static void who_hears_a_replica_stands_in_for_nobody(void **state)
 }
 
 /* The first in the vnode's order that is no replica of it, and the other one that is none. */
-static void find_stand_in(const struct lab *lab, uint32_t vnode, uint32_t replicas, uint32_t *first,
+static void find_fallback(const struct lab *lab, uint32_t vnode, uint32_t replicas, uint32_t *first,
                           uint32_t *other)
 {
     struct shard *shard = lab->shards[0].shard;
@@ -369,49 +371,49 @@ static void find_stand_in(const struct lab *lab, uint32_t vnode, uint32_t replic
     }
 }
 
-/* N3: a check that waited for its decider when that one fell silent is the stand-in's. What the
- * decider says of it after all is not taken for the stand-in's word. */
+/* N3: a check that waited for its leader when that one fell silent is the fallback leader's. What
+ * the leader says of it after all is not taken for the fallback leader's word. */
 static void a_late_answer_of_the_decider_is_not_the_stand_ins(void **state)
 {
     struct lab *lab = *state;
     char user[LAB_KEY_LEN];
-    uint32_t stand_in;
+    uint32_t fallback;
     uint32_t asker;
     struct peer_record first;
     struct peer_record second;
     lab_attribute(lab, "lent", "user", 0, user);
     const uint32_t vnode = ask(lab, 3, "lent", user, 1000).vnode;
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    find_stand_in(lab, vnode, REPLICAS, &stand_in, &asker);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    find_fallback(lab, vnode, REPLICAS, &fallback, &asker);
     lab->drop_type = PEER_ANSWER;
     lab_forget(lab);
     const char *const attributes[] = {"kind=lent", user, NULL};
     lab_ask_attributes(lab, 1, attributes);
     const uint64_t seq = lab_send(lab, asker, 5000);
     lab_run(lab, LAB_MS);
-    assert_int_equal(lab_said(lab, asker, decider, PEER_FORWARD, &first), 1);
+    assert_int_equal(lab_said(lab, asker, leader, PEER_FORWARD, &first), 1);
     for (uint32_t rank = 0; rank < REPLICAS; rank++)
         lab_stop(lab, lab_replica(lab, vnode, rank));
-    for (uint32_t ms = 0; lab_said(lab, asker, stand_in, PEER_FORWARD, NULL) == 0; ms++) {
+    for (uint32_t ms = 0; lab_said(lab, asker, fallback, PEER_FORWARD, NULL) == 0; ms++) {
         assert_true(ms < 500);
         lab_run(lab, LAB_MS);
     }
     lab->drop_type = 0;
-    (void)lab_said(lab, asker, stand_in, PEER_FORWARD, &second);
+    (void)lab_said(lab, asker, fallback, PEER_FORWARD, &second);
     const struct answer late = {.allowed = true, .limit = 10, .used = 9, .granted = 1};
     const struct answer word = {.allowed = true, .degraded = true, .limit = 5, .used = 1};
     peer_put_answer(&lab->records, first.forward.ticket, &late);
-    lab_speak(lab, decider, asker);
+    lab_speak(lab, leader, asker);
     assert_false(lab_answered(lab, seq));
     peer_put_answer(&lab->records, second.forward.ticket, &word);
-    lab_speak(lab, stand_in, asker);
+    lab_speak(lab, fallback, asker);
     assert_true(lab_answered(lab, seq));
     assert_int_equal(lab_answer(lab, seq, 0).limit, 5);
 }
 
-/* N3: a check whose decider charged it, and then fell silent before that was heard, is one attempt
- * still: whether a stand-in answers it or the decider after all, what was charged is undone when
- * another rule denies. */
+/* N3: a check whose leader charged it, and then fell silent before that was heard, is one attempt
+ * still: whether a fallback leader answers it or the leader after all, what was charged is undone
+ * when another rule denies. */
 static void what_a_decider_charged_is_undone_though_another_stood_in(void **state)
 {
     static const char two_rules[] =
@@ -419,7 +421,7 @@ static void what_a_decider_charged_is_undone_though_another_stood_in(void **stat
         "- {name: by-user, key: [user], limits: [{rate: 1/h, algorithm: fixed_window}]}\n"
         "- {name: by-host, key: [host], on_failure: local,\n"
         "   limits: [{rate: 20/h, algorithm: fixed_window}]}\n";
-    uint32_t stood_in = 0;
+    uint32_t at_fallback = 0;
     (void)state;
     for (uint32_t asker = 0; asker <= 2; asker += 2) {
         struct lab *lab = lab_new(3, 1, 1);
@@ -441,12 +443,12 @@ static void what_a_decider_charged_is_undone_though_another_stood_in(void **stat
         assert_false(lab_answer(lab, seq, 0).allowed);
         assert_int_equal(lab_stats(lab, asker).undone, 1);
         assert_int_equal(lab_stats(lab, 1).undo_unknown, 0);
-        stood_in += lab_stats(lab, asker).stand_ins > 0;
+        at_fallback += lab_stats(lab, asker).fallbacks > 0;
         lab_ask_attributes(lab, 0, &both[1]);
         assert_int_equal(lab_answer(lab, lab_send(lab, 1, 1000), 0).used, 1);
         lab_free(lab);
     }
-    assert_int_equal(stood_in, 1); /* the other one refuses, for it hears the decider */
+    assert_int_equal(at_fallback, 1); /* the other one refuses, for it hears the leader */
 }
 
 static bool is_answered(struct lab *lab, void *seq)
@@ -454,8 +456,8 @@ static bool is_answered(struct lab *lab, void *seq)
     return lab_answered(lab, *(const uint64_t *)seq);
 }
 
-/* N3: nor is it kept when the node that waits for a stand-in becomes decider itself: what it
- * charges then is a decider's charge. */
+/* N3: nor is it kept when the node that waits for a fallback leader becomes leader itself: what it
+ * charges then is a leader's charge. */
 static void what_is_charged_here_after_a_stand_in_was_asked_is_undone(void **state)
 {
     static const char two_rules[] =
@@ -475,7 +477,7 @@ static void what_is_charged_here_after_a_stand_in_was_asked_is_undone(void **sta
     const uint32_t vnode = lab_answer(lab, lab_send(lab, 0, 1000), 0).vnode;
     uint32_t asker;
     uint32_t other;
-    find_stand_in(lab, vnode, 1, &other, &asker);
+    find_fallback(lab, vnode, 1, &other, &asker);
     lab_stop(lab, 1);
     lab_run(lab, 300 * LAB_MS);
     lab_attribute(lab, "by-user", "user", asker, user);
@@ -500,7 +502,7 @@ static void what_is_charged_here_after_a_stand_in_was_asked_is_undone(void **sta
     }
     lab_until(lab, is_answered, &seq, 10000 * LAB_MS);
     assert_false(lab_answer(lab, seq, 0).allowed);
-    assert_int_equal(lab_role(lab, asker, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, asker, vnode), SHARD_LEADING);
     lab_ask_attributes(lab, 0, of_host);
     assert_int_equal(lab_answer(lab, lab_send(lab, asker, 1000), 0).used, 0);
     lab_free(lab);
@@ -516,14 +518,14 @@ static void a_decider_that_is_no_replica_needs_no_stand_in(void **state)
     struct vnode *vnode = &shard->vnodes[scene.vnode];
     const uint64_t other = lab->shards[scene.left[1]].node;
     vnode->hint = PEER_NONE;
-    assert_true(stand_in_needed(shard, scene.vnode));
+    assert_true(fallback_needed(shard, scene.vnode));
     vnode->hint = peers_for(shard, lab->shards[lab_replica(lab, scene.vnode, 0)].node, scene.vnode);
-    assert_true(stand_in_needed(shard, scene.vnode));
+    assert_true(fallback_needed(shard, scene.vnode));
     vnode->hint = peers_for(shard, other, scene.vnode);
-    assert_false(stand_in_needed(shard, scene.vnode));
+    assert_false(fallback_needed(shard, scene.vnode));
     lab_stop(lab, scene.left[1]);
     lab_run(lab, 300 * LAB_MS);
-    assert_true(stand_in_needed(shard, scene.vnode));
+    assert_true(fallback_needed(shard, scene.vnode));
 }
 
 int main(void)

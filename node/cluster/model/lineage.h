@@ -1,4 +1,4 @@
-/* guard.h - which histories a vnode's state descends from, while others may exist.
+/* lineage.h - which histories a vnode's state descends from, while others may exist.
  *
  * The state of a vnode is a line of terms. Where a term begins the line is *cut*: what it goes on
  * from is (term, sequence), and anything that was done in the old term beyond that sequence, or in
@@ -21,37 +21,37 @@
  *
  * Pure.
  */
-#ifndef NODE_CLUSTER_MODEL_GUARD_H
-#define NODE_CLUSTER_MODEL_GUARD_H
+#ifndef NODE_CLUSTER_MODEL_LINEAGE_H
+#define NODE_CLUSTER_MODEL_LINEAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "node/cluster/model/term.h"
 
-enum { GUARD_CUTS_MAX = 6 };
+enum { LINEAGE_FORKS_MAX = 6 };
 
-struct guard_cut {
+struct lineage_fork {
     struct term term;
     uint64_t seq;
 };
 
-struct guard {
+struct lineage {
     uint8_t count;   /* 0: nothing is guarded */
     bool overflowed; /* what was changed since a cut is not known of every slot */
     bool blind;      /* there may have been older cuts */
-    struct guard_cut cuts[GUARD_CUTS_MAX];
+    struct lineage_fork cuts[LINEAGE_FORKS_MAX];
 };
 
 /* Notes that a new term goes on from (term, seq). A full list loses its second oldest cut: who
  * comes back from there is taken for a branch of the oldest, which counts too much, never too
  * little. */
-void guard_add(struct guard *guard, const struct term *term, uint64_t seq);
+void lineage_add(struct lineage *lineage, const struct term *term, uint64_t seq);
 /* The place of the cut of `term`, or -1. */
-int guard_find(const struct guard *guard, const struct term *term);
+int lineage_find(const struct lineage *lineage, const struct term *term);
 /* G1: whether a state is not on the line that `guard` describes, which goes on in another term. */
-bool guard_apart(const struct guard *guard, const struct term *state, uint64_t seq);
+bool lineage_apart(const struct lineage *lineage, const struct term *state, uint64_t seq);
 /* Whether all that was done up to (term, seq) is on our line. */
-bool guard_includes(const struct guard *guard, const struct term *term, uint64_t seq);
+bool lineage_includes(const struct lineage *lineage, const struct term *term, uint64_t seq);
 
 #endif

@@ -1,4 +1,4 @@
-/* bound.c - how far this shard could over-admit at this moment, and how soon replicas know.
+/* exposure.c - how far this shard could over-admit at this moment, and how soon replicas know.
  *
  * If this process died now, its successor would go on from what some replica in reach has
  * acknowledged. So the bound of a vnode is what was granted and is in no such mark:
@@ -11,7 +11,7 @@
  * replica that confirmed its copy, that replica holds so much. What it held it keeps when a stream
  * begins anew, for slots are only overwritten by later ones; a new process of the replica does not.
  *
- * A decider without any replica in reach (B4) may have been succeeded already on the other side of
+ * A leader without any replica in reach (B4) may have been succeeded already on the other side of
  * a split: each side then grants up to one limit a key. Such vnodes are counted as cut off.
  *
  * The lag is measured on samples: the oldest grant that a MARK tells of, until the first replica
@@ -31,13 +31,13 @@
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
-#define BOUND_AGE_NS (60000 * MS) /* figures are of the last minutes */
+#define EXPOSURE_AGE_NS (60000 * MS) /* figures are of the last minutes */
 
-enum { BOUND_STRIDE_MAX = 1024 };
+enum { EXPOSURE_STRIDE_MAX = 1024 };
 
 static bool deciding(const struct vnode *vnode)
 {
-    return vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
+    return vnode->role == ROLE_LEADING || vnode->role == ROLE_TRANSFERRING;
 }
 
 /* A link that is confirmed is in the live channel (C1 of stream.c). */
@@ -48,7 +48,7 @@ static const struct channel *live_channel(const struct shard *shard, uint16_t at
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-void bound_opened(struct shard *shard, uint32_t number)
+void exposure_opened(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
     vnode->granted = 0;
@@ -71,22 +71,22 @@ static uint64_t held_by(const struct shard *shard, const struct replica_link *li
     return link->granted.held;
 }
 
-void bound_keep(const struct shard *shard, struct replica_link *link)
+void exposure_keep(const struct shard *shard, struct replica_link *link)
 {
     link->granted.held = held_by(shard, link);
     link->granted.based = link->granted.based || link->confirmed;
 }
 
-void bound_stepped_down(struct shard *shard, uint32_t number)
+void exposure_stepped_down(struct shard *shard, uint32_t number)
 {
     for (uint32_t i = 0; i < SHARD_REPLICAS_OTHER; i++) {
         struct replica_link *link = &shard->vnodes[number].links[i];
-        bound_keep(shard, link);
+        exposure_keep(shard, link);
         link->granted.mark = link->granted.sample = link->granted.held; /* B3 */
     }
 }
 
-void bound_confirmed(struct replica_link *link, uint64_t seq)
+void exposure_confirmed(struct replica_link *link, uint64_t seq)
 {
     if (seq == link->mark_seq && link->granted.held < link->granted.mark)
         link->granted.held = link->granted.mark;
@@ -94,52 +94,53 @@ void bound_confirmed(struct replica_link *link, uint64_t seq)
         link->granted.held = link->granted.sample;
 }
 
-void bound_forget(struct replica_link *link)
+void exposure_forget(struct replica_link *link)
 {
     link->granted = (struct link_granted){0};
 }
 
 /* ---- lag ------------------------------------------------------------------------------------- */
 
-static struct bound_sample *sample_of(struct shard *shard, uint32_t number)
+static struct exposure_sample *sample_of(struct shard *shard, uint32_t number)
 {
-    for (uint32_t i = 0; i < shard->bound.count; i++)
-        if (shard->bound.samples[i].vnode == number)
-            return &shard->bound.samples[i];
+    for (uint32_t i = 0; i < shard->exposure.count; i++)
+        if (shard->exposure.samples[i].vnode == number)
+            return &shard->exposure.samples[i];
     return NULL;
 }
 
 /* Every stride-th mark with grants is looked at, so that a burst of marks is sampled all over. */
-static struct bound_sample *sample_new(struct shard *shard, uint32_t number, int64_t from_ns)
+static struct exposure_sample *sample_new(struct shard *shard, uint32_t number, int64_t from_ns)
 {
-    struct bound *bound = &shard->bound;
+    struct exposure *bound = &shard->exposure;
     if (++bound->passed < bound->stride)
         return NULL;
     bound->passed = 0;
-    if (bound->count == BOUND_SAMPLES_MAX) {
-        bound->stride = bound->stride < BOUND_STRIDE_MAX ? bound->stride * 2 : BOUND_STRIDE_MAX;
+    if (bound->count == EXPOSURE_SAMPLES_MAX) {
+        bound->stride =
+            bound->stride < EXPOSURE_STRIDE_MAX ? bound->stride * 2 : EXPOSURE_STRIDE_MAX;
         return NULL;
     }
-    struct bound_sample *sample = &bound->samples[bound->count++];
-    *sample = (struct bound_sample){.vnode = number, .from_ns = from_ns};
+    struct exposure_sample *sample = &bound->samples[bound->count++];
+    *sample = (struct exposure_sample){.vnode = number, .from_ns = from_ns};
     shard->vnodes[number].sampled = true;
     return sample;
 }
 
 static void sample_drop(struct shard *shard, uint32_t index)
 {
-    struct bound *bound = &shard->bound;
+    struct exposure *bound = &shard->exposure;
     shard->vnodes[bound->samples[index].vnode].sampled = false;
     bound->samples[index] = bound->samples[--bound->count];
 }
 
-void bound_marked(struct shard *shard, uint32_t number, uint32_t link)
+void exposure_marked(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct vnode *vnode = &shard->vnodes[number];
     vnode->links[link].granted.mark = vnode->granted;
     if (vnode->links[link].phase != LINK_LIVE || number >= shard->options.vnodes)
         return; /* nor is anything answered before it is acknowledged on the plane of quorum */
-    struct bound_sample *sample = NULL;
+    struct exposure_sample *sample = NULL;
     if (vnode->sampled)
         sample = sample_of(shard, number);
     else if (vnode->oldest_ns != 0)
@@ -153,7 +154,7 @@ void bound_marked(struct shard *shard, uint32_t number, uint32_t link)
 }
 
 /* Whether a replica has acknowledged what the sample is of. */
-static bool sample_known(const struct shard *shard, const struct bound_sample *sample)
+static bool sample_known(const struct shard *shard, const struct exposure_sample *sample)
 {
     const struct vnode *vnode = &shard->vnodes[sample->vnode];
     for (uint32_t i = 0; i < vnode->link_count; i++) {
@@ -167,9 +168,9 @@ static bool sample_known(const struct shard *shard, const struct bound_sample *s
     return false;
 }
 
-void bound_acked(struct shard *shard)
+void exposure_acked(struct shard *shard)
 {
-    struct bound *bound = &shard->bound;
+    struct exposure *bound = &shard->exposure;
     for (uint32_t i = bound->count; i-- > 0;) {
         if (!sample_known(shard, &bound->samples[i]))
             continue;
@@ -179,7 +180,7 @@ void bound_acked(struct shard *shard)
 }
 
 /* Whether some replica may still acknowledge the sample: not after its stream began anew. */
-static bool sample_lives(const struct shard *shard, const struct bound_sample *sample)
+static bool sample_lives(const struct shard *shard, const struct exposure_sample *sample)
 {
     const struct vnode *vnode = &shard->vnodes[sample->vnode];
     if (!deciding(vnode)) /* B2 */
@@ -194,15 +195,15 @@ static bool sample_lives(const struct shard *shard, const struct bound_sample *s
     return false;
 }
 
-void bound_tick(struct shard *shard)
+void exposure_tick(struct shard *shard)
 {
-    struct bound *bound = &shard->bound;
+    struct exposure *bound = &shard->exposure;
     for (uint32_t i = bound->count; i-- > 0;)
         if (!sample_lives(shard, &bound->samples[i]))
             sample_drop(shard, i);
-    if (bound->count < BOUND_SAMPLES_MAX / 4 && bound->stride > 1)
+    if (bound->count < EXPOSURE_SAMPLES_MAX / 4 && bound->stride > 1)
         bound->stride /= 2;
-    if (shard->now_ns - bound->aged_ns >= BOUND_AGE_NS) {
+    if (shard->now_ns - bound->aged_ns >= EXPOSURE_AGE_NS) {
         bound->aged_ns = shard->now_ns;
         lag_age(&bound->lag);
     }
@@ -211,7 +212,7 @@ void bound_tick(struct shard *shard)
 /* ---- what it comes to ------------------------------------------------------------------------ */
 
 /* Whether what is held here is still of a term in which this node decided: then what it granted may
- * be known to nobody else, even if it was deposed and has yet to hand it over (diverge.c). */
+ * be known to nobody else, even if it was deposed and has yet to hand it over (reconcile.c). */
 static bool granted_here(const struct shard *shard, const struct vnode *vnode)
 {
     return deciding(vnode) ||
@@ -249,9 +250,9 @@ static void add_vnode(const struct shard *shard, uint32_t number, struct shard_s
     out->vnodes_unconfirmed += vnodes_degraded(shard, number);
 }
 
-void bound_stats(const struct shard *shard, struct shard_stats *out)
+void exposure_stats(const struct shard *shard, struct shard_stats *out)
 {
-    out->lag = shard->bound.lag;
+    out->lag = shard->exposure.lag;
     for (uint32_t number = shard->options.shard; number < shard->options.vnodes;
          number += shard->options.shards)
         if (granted_here(shard, &shard->vnodes[number]))

@@ -1,4 +1,4 @@
-/* test_control_bound.c - what status says of the over-admission that is possible now. */
+/* test_control_exposure.c - what status says of the over-admission that is possible now. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static struct mp_cursor say(struct said *said, const struct shard_stats *shards,
     struct mp_writer writer;
     mp_writer_init(&writer, said->bytes, sizeof said->bytes);
     mp_put_map(&writer, 2);
-    control_put_bound(&report, &writer);
+    control_put_exposure(&report, &writer);
     assert_false(writer.failed);
     const int tokens = mp_parse(said->bytes, writer.len, said->tokens, 128);
     assert_true(tokens > 0);
