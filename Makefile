@@ -17,7 +17,9 @@
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
+# The version, and its day: man pages tell both.
 VERSION   := 0.1.0
+DAY       := 2026-11-26
 SO_NUMBER := 0
 
 VARIANT ?= release
@@ -90,7 +92,7 @@ quick_ld = $(eval quick_ld := $$(shell command -v ld.gold >/dev/null && echo -fu
 # --- sources -----------------------------------------------------------------------------
 
 include base/module.mk ring/module.mk gossip/module.mk storage/module.mk
-include client/module.mk node/module.mk tests/module.mk
+include client/module.mk node/module.mk deploy/manual/module.mk tests/module.mk
 
 out := $(BUILD)/$(VARIANT)
 objects = $(patsubst %.c,$(out)/obj/%.o,$(1))
@@ -109,7 +111,7 @@ read_stamps  := $(patsubst %.c,$(out)/read/%,$(read_sources))
 core_objects := $(call objects,$(core_sources))
 test_objects := $(call objects,$(sources.unit) $(sources.support) $(sources.sim) \
                                $(sources.bench) $(sources.load) $(sources.fuzz) \
-                               $(sources.judge))
+                               $(sources.judge) $(sources.manual) $(main.manual))
 main_objects := $(call objects,$(filter-out $(read_sources),$(main.node) $(main.cli)))
 all_pic      := $(call pic_objects,$(lib_sources))
 
@@ -127,16 +129,20 @@ load_program   := $(out)/tests/bench/load
 fuzz_programs  := $(patsubst %.c,$(out)/%,$(sources.fuzz))
 sim_program    := $(if $(main.sim),$(out)/tests/sim)
 judge          := $(out)/tests/judge
-links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(products)))
+manual     := $(if $(main.manual),$(out)/manual)
+docs       := $(if $(manual),$(if $(filter fuzz,$(VARIANT)),,$(out)/docs))
+links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(products) $(docs)))
 
 # --- targets -----------------------------------------------------------------------------
 
 run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 
-.PHONY: all deps demo demo-regions test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
+.PHONY: all docs deps demo demo-regions test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
 .PHONY: conformance cluster soak mutants measure judge load programs unit-programs core fuzz-programs bench-programs toolchain FORCE
 
-all: $(products) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
+all: $(products) $(docs) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
+
+docs: $(docs) $(links) ## Makes man pages, reference pages and completion of the programs' tables (build/docs).
 
 deps: ## Installs the Debian packages that are missing, by apt, asking for root once.
 	@deploy/deps test
@@ -295,6 +301,13 @@ $(out)/tidegate: $(call objects,$(main.cli) $(sources.cli) $(sources.offline)) \
                  $(out)/libtidegate.a $(call objects,$(floor_sources)) $(out)/core.list
 	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o %.a,$^) -o $@ $(call pkg_libs,cli)
 
+# The manual is made by a program that is linked with the tables of the programs it tells of.
+$(manual): $(call objects,$(main.manual) $(sources.manual)) $(core)
+	$(call say,LD,$@)$(CC) $(all_ldflags) $^ -o $@ $(call pkg_libs,node)
+
+$(docs): $(manual)
+	$(call say,DOCS,$@)rm -rf $@ && $(manual) $@ $(VERSION) $(DAY)
+
 # An example is built as its reader would build it: one source, the header, the library.
 $(examples): $(out)/examples/%: client/examples/%.c client/include/tidegate.h \
              $(out)/libtidegate.a $(out)/flags
@@ -329,7 +342,7 @@ $(judge): $(call objects,$(sources.judge)) $(core)
 	$(call say,LD,$@)$(CC) $(all_ldflags) $^ -o $@ $(call pkg_libs,tests)
 
 $(links): $(BUILD)/%: $(out)/%
-	@ln -sf $(VARIANT)/$* $@
+	@ln -sfn $(VARIANT)/$* $@
 
 FORCE:
 

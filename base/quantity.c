@@ -98,6 +98,11 @@ static_assert(sizeof("duration \"\": unknown unit \"\"; " UNITS_EXPECTED) + QUOT
                   QUANTITY_ERROR_LEN,
               "the sentence on an unknown unit fits");
 
+const char *quantity_unit(size_t index)
+{
+    return index < TIME_UNITS ? time_units[index].name : NULL;
+}
+
 /* What is being parsed: the kind and the whole text start every sentence. */
 struct subject {
     const char *kind;

@@ -29,6 +29,9 @@ enum { QUANTITY_ERROR_LEN = 160, QUANTITY_TEXT_LEN = 48 };
 MUST_USE int quantity_parse_duration(const char *text, uint64_t *ns, char *error);
 /* The same where 0 is a duration like others: how long something waits, at most not at all. */
 MUST_USE int quantity_parse_wait(const char *text, uint64_t *ns, char *error);
+/* The units of time that texts may have, for documents: the one at `index`, NULL behind the last.
+ */
+const char *quantity_unit(size_t index);
 MUST_USE int quantity_parse_size(const char *text, uint64_t *bytes, char *error);
 MUST_USE int quantity_parse_rate(const char *text, struct quantity_rate *rate, char *error);
 /* Of a text that quantity_parse_rate takes: how many of which unit its window is, as 2 and 1 h of

@@ -2,13 +2,13 @@
 sources.protocol := $(wildcard client/protocol/*.c)
 sources.lib      := $(wildcard client/lib/*.c)
 sources.replay   := $(wildcard client/replay/*.c)
-sources.cli      := $(filter-out client/cli/main.c,$(wildcard client/cli/*.c))
+sources.cli      := $(wildcard client/cli/*/*.c)
 main.cli         := $(wildcard client/cli/main.c)
 main.examples    := $(wildcard client/examples/*.c)
 
 # The library's own needs. The command line adds what it prints and reads files with.
 packages.lib  = libzmq $(msgpack) libsodium
-packages.cli  = $(packages.lib) jansson yaml-0.1 glib-2.0 zlib
+packages.cli  = $(packages.lib) yaml-0.1 glib-2.0 zlib
 
 # What of the daemon runs inside the command line: rules are judged and limits decided offline.
 sources.offline = $(sources.replay) $(sources.policy) $(wildcard node/limit/*/*.c)

@@ -4,4 +4,4 @@ sources.node := $(wildcard node/*/*.c node/*/*/*.c)
 sources.policy := $(wildcard node/policy/*/*.c) $(wildcard node/zones/*.c)
 main.node    := $(wildcard node/main.c)
 
-packages.node = libzmq libczmq lmdb $(msgpack) libsodium yaml-0.1 libuv jansson libsystemd glib-2.0 zlib
+packages.node = libzmq libczmq lmdb $(msgpack) libsodium yaml-0.1 libuv libsystemd glib-2.0 zlib

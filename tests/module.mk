@@ -8,7 +8,9 @@ sources.fuzz    := $(wildcard tests/fuzz/fuzz_*.c)
 
 # What no target of tests/fuzz reaches: threads and sockets, the client library, what people read. A target that does
 # does not link until its file is left out here.
-fuzzed_of_cli    := arguments commands document grid inspect pool_flags pools replay_arguments table text
+fuzzed_of_cli    := $(addprefix arguments/,arguments command_table commands flag_table operands pool_flags \
+                                           replay_arguments values) \
+                    $(addprefix output/,document grid table text)
 sources.unfuzzed := $(sources.lib) $(filter-out node/runtime/config/%,$(wildcard node/runtime/*/*.c)) \
                     $(filter-out $(fuzzed_of_cli:%=client/cli/%.c),$(sources.cli))
 
@@ -19,4 +21,4 @@ main.sim    := $(if $(sources.sim),$(shell grep -ls '^int main' $(sources.sim)))
 # Reads what clients of real nodes saw and says whether it is linearizable.
 sources.judge := tests/cluster/judge.c tests/sim/linear.c
 
-packages.tests = $(packages.node) zlib cmocka
+packages.tests = $(packages.node) cmocka jansson

@@ -1,15 +1,17 @@
 /* main.c - `tidegate`: reads the command line, opens the cluster, runs one command.
  *
- * It decides nothing: arguments.c understands, ask.c, inspect.c, judge.c, rules.c, block.c and
- * change.c do. A command that needs no node (help, version, rules of a file, replay) is answered
+ * It decides nothing: the room `arguments` understands, `commands`, `status` and `replay` do. A
+ * command that needs no node (help, version, rules of a file, replay) is answered
  * without opening anything.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "client/cli/cli.h"
-#include "client/cli/help.h"
+#include "client/cli/arguments/help.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/replay/replay_report.h"
+#include "client/cli/session/cli.h"
 
 static const char endpoint_default[] = "tcp://127.0.0.1:7600";
 

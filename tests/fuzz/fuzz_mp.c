@@ -6,8 +6,8 @@
 #include <yaml.h>
 
 #include "base/mp.h"
-#include "client/cli/document.h"
-#include "client/cli/table.h"
+#include "client/cli/output/document.h"
+#include "client/cli/output/table.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/support_tokens.h"
 

@@ -5,8 +5,8 @@
  */
 #include "base/limit.h"
 #include "base/quantity.h"
-#include "client/cli/arguments.h"
-#include "client/cli/text.h"
+#include "client/cli/arguments/arguments.h"
+#include "client/cli/output/text.h"
 #include "node/policy/model/attribute_kind.h"
 #include "node/policy/model/policy.h"
 #include "node/runtime/config/config.h"

@@ -55,6 +55,8 @@ LAYERS = {
     "node/gateway": ["base", "client/protocol", "node/limit", "node/policy"],
     "node/runtime": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit",
                      "node/policy", "node/cluster", "node/gateway", "node/zones"],
+    # Documents are made of the tables of both programs.
+    "deploy/manual": ["base", "client/cli", "node/policy", "node/runtime"],
     "node": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit", "node/policy",
              "node/cluster", "node/gateway", "node/runtime", "node/zones"],
 }
@@ -62,6 +64,7 @@ LAYERS = {
 # Folders that are cut in rooms, from the floor up: a room may include, and call, those before it and
 # nothing behind it. Who may include the folder may include each of its rooms.
 HOUSES = {
+    "client/cli": ("output", "arguments", "session", "status", "replay", "commands"),
     "node/limit": ("algorithms", "table", "engine"),
     "node/policy": ("model", "readers", "index", "people", "compile"),
     "node/cluster": ("clock", "model", "wire", "dedup", "consensus", "configstore", "usage", "peer",

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/vocabulary.h"
-#include "client/cli/arguments.h"
-#include "client/cli/help.h"
+#include "client/cli/arguments/arguments.h"
+#include "client/cli/arguments/help.h"
 
 enum { WORDS_MAX = 400 };
 

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "client/cli/cli.h"
+#include "client/cli/commands/commands.h"
 
 static const tg_decision_t allowed = {
     .allowed = 1,

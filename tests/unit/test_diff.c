@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "client/cli/diff.h"
+#include "client/cli/output/diff.h"
 
 enum { LINES = 30, ROUNDS = 3000, TEXT_LEN = LINES * 4 };
 

@@ -13,8 +13,8 @@
 #include <yaml.h>
 
 #include "base/random.h"
-#include "client/cli/document.h"
-#include "client/cli/table.h"
+#include "client/cli/output/document.h"
+#include "client/cli/output/table.h"
 
 enum { BYTES_MAX = 8192, TOKENS_MAX = 4096 };
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "client/cli/log_source.h"
+#include "client/cli/replay/log_source.h"
 #include "client/replay/log_line.h"
 #include "tests/unit/support_scratch.h"
 

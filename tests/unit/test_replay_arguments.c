@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/cli/arguments.h"
+#include "client/cli/arguments/arguments.h"
 
 enum { ARGUMENTS_MAX = 400 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/cli/screen.h"
+#include "client/cli/status/screen.h"
 
 enum { NODES_MAX = 64 };
 

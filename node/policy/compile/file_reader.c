@@ -151,9 +151,11 @@ static int read_acting(struct policy *policy, const struct yaml_reader *reader, 
     struct names names;
     const bool tiered = tiers != YAML_READER_NONE;
 
-    int result = yaml_reader_list(reader, rules, "rules", 0, POLICY_RULES_MAX);
+    int result = yaml_reader_list(reader, rules, "rules", 0,
+                                  (uint32_t)rule_key(RULE_MAP_FILE, FILE_RULES)->max);
     if (result == TG_OK && tiered)
-        result = yaml_reader_mapping(reader, tiers, "tiers", 0, POLICY_TIERS_MAX);
+        result = yaml_reader_mapping(reader, tiers, "tiers", 0,
+                                     (uint32_t)rule_key(RULE_MAP_FILE, FILE_TIERS)->max);
     if (result != TG_OK)
         return result;
     const uint32_t count =
@@ -168,12 +170,8 @@ static int read_acting(struct policy *policy, const struct yaml_reader *reader, 
 
 int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
 {
-    static const struct yaml_reader_word words[] = {{"allow", 0}, {"deny", 1}};
-    struct yaml_reader_field fields[] = {{"unmatched", YAML_READER_OPTIONAL, 0},
-                                         {"rules", YAML_READER_REQUIRED, 0},
-                                         {"pools", YAML_READER_OPTIONAL, 0},
-                                         {"tiers", YAML_READER_OPTIONAL, 0},
-                                         {"attributes", YAML_READER_OPTIONAL, 0}};
+    struct yaml_reader_field fields[FILE_KEYS];
+    const struct rule_place place = {reader, RULE_MAP_FILE, NULL, fields};
     int deny = 0;
 
     if (reader->root == YAML_READER_NONE)
@@ -183,20 +181,20 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
         return policy_read_older_file(policy, reader);
     int result = TG_OK;
     const bool more =
-        yaml_reader_goes_on(reader, yaml_reader_fields(reader, reader->root, "file", fields, 5),
+        yaml_reader_goes_on(reader, rule_fields(reader, reader->root, RULE_MAP_FILE, NULL, fields),
                             &result) &&
-        (fields[0].node == YAML_READER_NONE ||
+        yaml_reader_goes_on(reader, rule_word(&place, FILE_UNMATCHED, &deny), &result) &&
+        (fields[FILE_ATTRIBUTES].node == YAML_READER_NONE ||
          yaml_reader_goes_on(reader,
-                             yaml_reader_word(reader, fields[0].node, "unmatched", words, 2, &deny),
+                             policy_read_attributes(policy, reader, fields[FILE_ATTRIBUTES].node),
                              &result)) &&
-        (fields[4].node == YAML_READER_NONE ||
-         yaml_reader_goes_on(reader, policy_read_attributes(policy, reader, fields[4].node),
-                             &result)) &&
-        (fields[2].node == YAML_READER_NONE ||
-         yaml_reader_goes_on(reader, policy_read_pools(policy, reader, fields[2].node), &result));
+        (fields[FILE_POOLS].node == YAML_READER_NONE ||
+         yaml_reader_goes_on(reader, policy_read_pools(policy, reader, fields[FILE_POOLS].node),
+                             &result));
     policy->unmatched_deny = deny != 0;
-    if (more && fields[1].node != YAML_READER_NONE)
+    if (more && fields[FILE_RULES].node != YAML_READER_NONE)
         (void)yaml_reader_goes_on(
-            reader, read_acting(policy, reader, fields[1].node, fields[3].node), &result);
+            reader, read_acting(policy, reader, fields[FILE_RULES].node, fields[FILE_TIERS].node),
+            &result);
     return result;
 }

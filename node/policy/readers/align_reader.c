@@ -16,8 +16,6 @@
 #include "node/policy/readers/readers.h"
 #include "node/policy/readers/yaml_reader.h"
 
-enum align_word { ALIGN_EPOCH, ALIGN_FIRST, ALIGN_CALENDAR };
-
 /* What is a unit of the calendar, and what it is called. */
 static const struct {
     uint64_t ns;
@@ -47,17 +45,18 @@ static unsigned unit_of(const struct yaml_reader *reader, uint32_t rate, uint64_
     return unit;
 }
 
-static int read_zone_name(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
+static int read_zone_name(struct chunks *chunks, const struct rule_place *place,
                           struct policy_calendar *calendar)
 {
     static const char allowed[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/-";
+    const struct yaml_reader *reader = place->reader;
+    const uint32_t node = place->fields[LIMIT_KEY_TIMEZONE].node;
     char shown[YAML_READER_SHOWN_LEN];
     const char *text;
     size_t len;
 
-    const int result =
-        yaml_reader_text(reader, node, "limits.timezone", 1, POLICY_ZONE_NAME_LEN_MAX, &text, &len);
+    const int result = rule_scalar(place, LIMIT_KEY_TIMEZONE, &text, &len);
     if (result != TG_OK)
         return result;
     if (strspn(text, allowed) != len || text[0] < 'A')
@@ -68,11 +67,14 @@ static int read_zone_name(struct chunks *chunks, const struct yaml_reader *reade
     return calendar->name.data == NULL ? TG_ENOMEM : TG_OK;
 }
 
-static int read_calendar(struct chunks *chunks, const struct yaml_reader *reader, uint32_t align,
-                         uint32_t timezone, uint32_t rate, struct limit *limit, char *window,
-                         struct policy_calendar *calendar)
+static int read_calendar(struct chunks *chunks, const struct rule_place *place, struct limit *limit,
+                         char *window, struct policy_calendar *calendar)
 {
-    const uint32_t place = timezone != YAML_READER_NONE ? timezone : align;
+    const struct yaml_reader *reader = place->reader;
+    const uint32_t timezone = place->fields[LIMIT_KEY_TIMEZONE].node;
+    const uint32_t rate = place->fields[LIMIT_KEY_RATE].node;
+    const uint32_t where =
+        timezone != YAML_READER_NONE ? timezone : place->fields[LIMIT_KEY_ALIGN].node;
     uint64_t number;
 
     const unsigned unit = unit_of(reader, rate, &number);
@@ -82,39 +84,38 @@ static int read_calendar(struct chunks *chunks, const struct yaml_reader *reader
                                 "expected COUNT/minute, hour, day, week, month or year");
     limit->align = (uint8_t)units[unit].align;
     (void)snprintf(window, QUANTITY_TEXT_LEN, "%" PRIu64 "/%s", limit->count, units[unit].name);
-    calendar->line = yaml_reader_at(reader, place)->line;
-    calendar->column = yaml_reader_at(reader, place)->column;
+    calendar->line = yaml_reader_at(reader, where)->line;
+    calendar->column = yaml_reader_at(reader, where)->column;
     if (timezone != YAML_READER_NONE)
-        return read_zone_name(chunks, reader, timezone, calendar);
+        return read_zone_name(chunks, place, calendar);
     calendar->name = (struct policy_text){"UTC", 3};
     return TG_OK;
 }
 
-int policy_read_align(struct chunks *chunks, const struct yaml_reader *reader, uint32_t align,
-                      uint32_t timezone, uint32_t rate, struct limit *limit, char *window,
-                      struct policy_calendar *calendar)
+int policy_read_align(struct chunks *chunks, const struct rule_place *place, struct limit *limit,
+                      char *window, struct policy_calendar *calendar)
 {
-    static const struct yaml_reader_word words[] = {
-        {"epoch", ALIGN_EPOCH}, {"first", ALIGN_FIRST}, {"calendar", ALIGN_CALENDAR}};
-    int word = ALIGN_EPOCH;
+    const struct yaml_reader *reader = place->reader;
+    const uint32_t align = place->fields[LIMIT_KEY_ALIGN].node;
+    const uint32_t timezone = place->fields[LIMIT_KEY_TIMEZONE].node;
+    const uint32_t rate = place->fields[LIMIT_KEY_RATE].node;
+    int word = RULE_ALIGN_EPOCH;
     uint64_t number;
 
-    if (align != YAML_READER_NONE) {
-        const int result = yaml_reader_word(reader, align, "limits.align", words, 3, &word);
-        if (result != TG_OK)
-            return result;
-    }
+    const int result = rule_word(place, LIMIT_KEY_ALIGN, &word);
+    if (result != TG_OK)
+        return result;
     if (align != YAML_READER_NONE && limit->algorithm != ALGORITHM_FIXED_WINDOW)
         return yaml_reader_fail(reader, align,
                                 "limits.align: found with %s; expected it with fixed_window only",
                                 algorithm_name(limit->algorithm));
-    if (timezone != YAML_READER_NONE && word != ALIGN_CALENDAR)
+    if (timezone != YAML_READER_NONE && word != RULE_ALIGN_CALENDAR)
         return yaml_reader_fail(reader, timezone,
                                 "limits.timezone: found without the calendar; expected it with "
                                 "align: calendar only");
-    if (word == ALIGN_CALENDAR)
-        return read_calendar(chunks, reader, align, timezone, rate, limit, window, calendar);
-    if (word == ALIGN_FIRST)
+    if (word == RULE_ALIGN_CALENDAR)
+        return read_calendar(chunks, place, limit, window, calendar);
+    if (word == RULE_ALIGN_FIRST)
         limit->align = LIMIT_ALIGN_FIRST;
     if (limit->algorithm != ALGORITHM_FIXED_WINDOW)
         return TG_OK;

@@ -10,39 +10,22 @@
 #include "node/policy/readers/readers.h"
 #include "node/policy/readers/yaml_reader.h"
 
-enum limit_field {
-    FIELD_RATE,
-    FIELD_ALGORITHM,
-    FIELD_BURST,
-    FIELD_BUCKETS,
-    FIELD_ALIGN,
-    FIELD_TIMEZONE,
-    FIELD_COUNT,
-    FIELD_TIMEOUT,
-    FIELD_MODE,
-    FIELDS
-};
-
 /* Of a lease, unless the rule says otherwise. */
 #define LEASE_TIMEOUT_NS UINT64_C(30000000000)
 
-#define ALGORITHM_WORD(name, number, text) {text, number},
-static const struct yaml_reader_word algorithm_words[] = {ALGORITHM_MAP(ALGORITHM_WORD)};
-enum { ALGORITHM_WORDS = sizeof(algorithm_words) / sizeof(algorithm_words[0]) };
-
-static int read_rate(const struct yaml_reader *reader, uint32_t node, struct limit *limit)
+static int read_rate(const struct rule_place *place, struct limit *limit)
 {
     struct quantity_rate rate;
     char sentence[QUANTITY_ERROR_LEN];
     const char *text;
     size_t len;
 
-    const int result =
-        yaml_reader_text(reader, node, "limits.rate", 1, QUANTITY_TEXT_LEN, &text, &len);
+    const int result = rule_scalar(place, LIMIT_KEY_RATE, &text, &len);
     if (result != TG_OK)
         return result;
     if (quantity_parse_rate(text, &rate, sentence) != TG_OK)
-        return yaml_reader_fail(reader, node, "limits.%s", sentence);
+        return yaml_reader_fail(place->reader, place->fields[LIMIT_KEY_RATE].node, "limits.%s",
+                                sentence);
     limit->count = rate.count;
     limit->window_ns = rate.window_ns;
     return TG_OK;
@@ -50,16 +33,14 @@ static int read_rate(const struct yaml_reader *reader, uint32_t node, struct lim
 
 /* How many may be in flight, and the time-out of their leases: `count` and `timeout`, or both as a
  * rate, "10/30s". */
-static int read_flight(const struct yaml_reader *reader, uint32_t node,
-                       const struct yaml_reader_field *fields, struct limit *limit)
+static int read_flight(const struct rule_place *place, uint32_t node, struct limit *limit)
 {
-    const uint32_t rate = fields[FIELD_RATE].node;
-    const uint32_t count = fields[FIELD_COUNT].node;
-    const uint32_t timeout = fields[FIELD_TIMEOUT].node;
+    const struct yaml_reader *reader = place->reader;
+    const uint32_t rate = place->fields[LIMIT_KEY_RATE].node;
+    const uint32_t count = place->fields[LIMIT_KEY_COUNT].node;
+    const uint32_t timeout = place->fields[LIMIT_KEY_TIMEOUT].node;
     char sentence[QUANTITY_ERROR_LEN];
-    const char *text;
-    size_t len;
-    int64_t number;
+    int64_t number = 0;
 
     if ((rate == YAML_READER_NONE) == (count == YAML_READER_NONE))
         return yaml_reader_fail(reader, node,
@@ -72,56 +53,50 @@ static int read_flight(const struct yaml_reader *reader, uint32_t node,
                                 "limits.timeout: found beside rate, which has one; expected it "
                                 "with count");
     if (rate != YAML_READER_NONE)
-        return read_rate(reader, rate, limit);
-    int result =
-        yaml_reader_int(reader, count, "limits.count", 1, (int64_t)LIMIT_LEASES_MAX, &number);
+        return read_rate(place, limit);
+    int result = rule_number(place, LIMIT_KEY_COUNT, &number);
     if (result != TG_OK)
         return result;
     limit->count = (uint64_t)number;
     limit->window_ns = LEASE_TIMEOUT_NS;
-    if (timeout == YAML_READER_NONE)
-        return TG_OK;
-    result = yaml_reader_text(reader, timeout, "limits.timeout", 1, QUANTITY_TEXT_LEN, &text, &len);
-    if (result == TG_OK && quantity_parse_duration(text, &limit->window_ns, sentence) != TG_OK)
-        return yaml_reader_fail(reader, timeout, "limits.timeout: %s", sentence);
-    if (result == TG_OK && limit_validate(limit, sentence) != TG_OK)
+    result = rule_duration(place, LIMIT_KEY_TIMEOUT, &limit->window_ns);
+    if (result == TG_OK && timeout != YAML_READER_NONE && limit_validate(limit, sentence) != TG_OK)
         return yaml_reader_fail(reader, timeout, "limits.timeout: %s", sentence);
     return result;
 }
 
 /* How much, of whatever algorithm. */
-static int read_amount(const struct yaml_reader *reader, uint32_t node,
-                       const struct yaml_reader_field *fields, struct limit *limit)
+static int read_amount(const struct rule_place *place, uint32_t node, struct limit *limit)
 {
-    static const uint8_t flight_only[] = {FIELD_COUNT, FIELD_TIMEOUT};
+    static const uint8_t flight_only[] = {LIMIT_KEY_COUNT, LIMIT_KEY_TIMEOUT};
 
     if (limit->algorithm == ALGORITHM_CONCURRENCY)
-        return read_flight(reader, node, fields, limit);
-    if (fields[FIELD_RATE].node == YAML_READER_NONE)
-        return yaml_reader_fail(reader, node, "limits: found no key \"rate\"; expected one");
+        return read_flight(place, node, limit);
+    if (place->fields[LIMIT_KEY_RATE].node == YAML_READER_NONE)
+        return yaml_reader_fail(place->reader, node, "limits: found no key \"rate\"; expected one");
     for (size_t i = 0; i < sizeof flight_only; i++) {
-        const struct yaml_reader_field *field = &fields[flight_only[i]];
+        const struct yaml_reader_field *field = &place->fields[flight_only[i]];
         if (field->node != YAML_READER_NONE)
-            return yaml_reader_fail(reader, field->node,
+            return yaml_reader_fail(place->reader, field->node,
                                     "limits.%s: found with %s; expected it with concurrency only",
                                     field->name, algorithm_name(limit->algorithm));
     }
-    return read_rate(reader, fields[FIELD_RATE].node, limit);
+    return read_rate(place, limit);
 }
 
 /* A number that belongs to some algorithms alone. */
-static int read_detail(const struct yaml_reader *reader, const struct yaml_reader_field *field,
-                       const char *what, const struct limit *limit, bool belongs,
-                       const char *algorithms, int64_t min, int64_t max, int64_t *value)
+static int read_detail(const struct rule_place *place, unsigned key, const struct limit *limit,
+                       bool belongs, const char *algorithms, int64_t *value)
 {
+    const uint32_t node = place->fields[key].node;
+    char what[RULE_WHAT_LEN];
     *value = 0;
-    if (field->node == YAML_READER_NONE)
-        return TG_OK;
-    const int result = yaml_reader_int(reader, field->node, what, min, max, value);
-    if (result != TG_OK || belongs)
+    const int result = rule_number(place, key, value);
+    if (result != TG_OK || belongs || node == YAML_READER_NONE)
         return result;
-    return yaml_reader_fail(reader, field->node, "%s: found with %s; expected it with %s only",
-                            what, algorithm_name(limit->algorithm), algorithms);
+    return yaml_reader_fail(place->reader, node, "%s: found with %s; expected it with %s only",
+                            rule_what(place, key, what), algorithm_name(limit->algorithm),
+                            algorithms);
 }
 
 /* Where what is read of a limit goes. */
@@ -136,9 +111,9 @@ struct limit_places {
 static int refuse_limit(const struct yaml_reader *reader, uint32_t node,
                         const struct yaml_reader_field *fields, const char *sentence)
 {
-    const uint32_t rate = fields[FIELD_RATE].node;
+    const uint32_t rate = fields[LIMIT_KEY_RATE].node;
     if (strncmp(sentence, "burst ", 6) == 0)
-        return yaml_reader_fail(reader, fields[FIELD_BURST].node, "limits.%s", sentence);
+        return yaml_reader_fail(reader, fields[LIMIT_KEY_BURST].node, "limits.%s", sentence);
     return yaml_reader_fail(reader, rate != YAML_READER_NONE ? rate : node, "limits.rate: %s",
                             sentence);
 }
@@ -146,41 +121,29 @@ static int refuse_limit(const struct yaml_reader *reader, uint32_t node,
 static int read_limit(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
                       uint8_t class, const struct limit_places *places)
 {
-    struct yaml_reader_field fields[FIELDS] = {
-        [FIELD_RATE] = {"rate", YAML_READER_OPTIONAL, 0},
-        [FIELD_ALGORITHM] = {"algorithm", YAML_READER_OPTIONAL, 0},
-        [FIELD_BURST] = {"burst", YAML_READER_OPTIONAL, 0},
-        [FIELD_BUCKETS] = {"buckets", YAML_READER_OPTIONAL, 0},
-        [FIELD_ALIGN] = {"align", YAML_READER_OPTIONAL, 0},
-        [FIELD_TIMEZONE] = {"timezone", YAML_READER_OPTIONAL, 0},
-        [FIELD_COUNT] = {"count", YAML_READER_OPTIONAL, 0},
-        [FIELD_TIMEOUT] = {"timeout", YAML_READER_OPTIONAL, 0},
-        [FIELD_MODE] = {"mode", YAML_READER_OPTIONAL, 0},
-    };
+    struct yaml_reader_field fields[LIMIT_KEYS];
+    const struct rule_place place = {reader, RULE_MAP_LIMIT, NULL, fields};
     struct limit *limit = places->limit;
     char sentence[QUANTITY_ERROR_LEN];
     int algorithm = ALGORITHM_TOKEN_BUCKET;
     int64_t burst = 0;
     int64_t buckets = 0;
 
-    int result = yaml_reader_fields(reader, node, "limits", fields, FIELDS);
-    if (result == TG_OK && fields[FIELD_ALGORITHM].node != YAML_READER_NONE)
-        result = yaml_reader_word(reader, fields[FIELD_ALGORITHM].node, "limits.algorithm",
-                                  algorithm_words, ALGORITHM_WORDS, &algorithm);
+    int result = rule_fields(reader, node, RULE_MAP_LIMIT, NULL, fields);
+    if (result == TG_OK)
+        result = rule_word(&place, LIMIT_KEY_ALGORITHM, &algorithm);
     limit->algorithm = (uint8_t)algorithm;
     if (result == TG_OK)
-        result = read_amount(reader, node, fields, limit);
+        result = read_amount(&place, node, limit);
     if (result == TG_OK)
-        result = read_detail(reader, &fields[FIELD_BURST], "limits.burst", limit,
-                             limit_has_burst(limit->algorithm), "token_bucket and leaky_bucket", 1,
-                             (int64_t)LIMIT_COUNT_MAX, &burst);
+        result = read_detail(&place, LIMIT_KEY_BURST, limit, limit_has_burst(limit->algorithm),
+                             "token_bucket and leaky_bucket", &burst);
     if (result == TG_OK)
-        result = read_detail(reader, &fields[FIELD_BUCKETS], "limits.buckets", limit,
-                             limit->algorithm == ALGORITHM_SLIDING_BUCKETS, "sliding_buckets",
-                             LIMIT_BUCKETS_MIN, LIMIT_BUCKETS_MAX, &buckets);
-    if (result == TG_OK && fields[FIELD_MODE].node != YAML_READER_NONE)
         result =
-            policy_read_mode(policy, reader, fields[FIELD_MODE].node, "limits.mode", places->mode);
+            read_detail(&place, LIMIT_KEY_BUCKETS, limit,
+                        limit->algorithm == ALGORITHM_SLIDING_BUCKETS, "sliding_buckets", &buckets);
+    if (result == TG_OK && fields[LIMIT_KEY_MODE].node != YAML_READER_NONE)
+        result = policy_read_mode(policy, &place, LIMIT_KEY_MODE, places->mode);
     if (result != TG_OK)
         return result;
     limit->burst = (uint64_t)burst;
@@ -190,20 +153,18 @@ static int read_limit(struct policy *policy, const struct yaml_reader *reader, u
         return yaml_reader_fail(reader, node,
                                 "limits: found concurrency with mode elastic; expected an "
                                 "algorithm that lets requests through at a rate");
-    const uint32_t rate = fields[FIELD_RATE].node;
     if (limit_validate(limit, sentence) != TG_OK)
         return refuse_limit(reader, node, fields, sentence);
     const struct quantity_rate amount = {limit->count, limit->window_ns};
     quantity_format_rate(&amount, places->window);
-    return policy_read_align(&policy->chunks, reader, fields[FIELD_ALIGN].node,
-                             fields[FIELD_TIMEZONE].node, rate, limit, places->window,
-                             places->calendar);
+    return policy_read_align(&policy->chunks, &place, limit, places->window, places->calendar);
 }
 
 int policy_read_limits(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
                        struct policy_rule *rule)
 {
-    int result = yaml_reader_list(reader, node, "limits", 1, POLICY_LIMITS_MAX);
+    const struct rule_key *row = rule_key(RULE_MAP_RULE, RULE_LIMITS);
+    int result = yaml_reader_list(reader, node, "limits", (uint32_t)row->min, (uint32_t)row->max);
     if (result != TG_OK)
         return result;
     const uint32_t count = yaml_reader_at(reader, node)->len;

@@ -1,4 +1,4 @@
-/* mode_reader.c - the throttling mode of a rule or of one of its limits, and percentages.
+/* mode_reader.c - the throttling mode of a rule or of one of its limits.
  *
  *   mode: hard                      never above the limit
  *   mode: {soft: {exceed: 10%}}     up to a tenth above it, and the answer says so
@@ -16,59 +16,30 @@
 #include "node/policy/readers/readers.h"
 #include "node/policy/readers/yaml_reader.h"
 
-enum mode { MODE_HARD, MODE_SOFT, MODE_ELASTIC };
-
-static const struct yaml_reader_word mode_words[] = {
-    {"hard", MODE_HARD}, {"soft", MODE_SOFT}, {"elastic", MODE_ELASTIC}};
-enum { MODE_WORDS = sizeof(mode_words) / sizeof(mode_words[0]), WHAT_LEN = 64 };
-
-int policy_read_percent(const struct yaml_reader *reader, uint32_t node, const char *what,
-                        uint32_t max, uint16_t *out)
-{
-    const char *text = NULL;
-    uint32_t number = 0;
-    size_t len = 0;
-    size_t at = 0;
-
-    const int result = yaml_reader_text(reader, node, what, 1, QUANTITY_TEXT_LEN, &text, &len);
-    if (result != TG_OK)
-        return result;
-    for (; at < len && number <= max && text[at] >= '0' && text[at] <= '9'; at++)
-        number = number * 10 + (uint32_t)(text[at] - '0');
-    if (at == 0 || text[0] == '0' || number > max || strcmp(text + at, "%") != 0)
-        return yaml_reader_fail(reader, node, "%s: found \"%s\"; expected 1%% to %u%%", what, text,
-                                max);
-    *out = (uint16_t)number;
-    return TG_OK;
-}
-
-/* The {exceed: 10%} of a soft mode. */
+/* The {exceed: 10%} of a soft mode; `what` is how refusals call the mode. */
 static int read_soft(const struct yaml_reader *reader, uint32_t node, const char *what,
                      struct policy_mode *mode)
 {
-    struct yaml_reader_field fields[] = {{"exceed", YAML_READER_REQUIRED, 0}};
-    char field[WHAT_LEN];
+    struct yaml_reader_field fields[SOFT_KEYS];
+    char prefix[RULE_WHAT_LEN + sizeof(".elastic")];
+    const struct rule_place place = {reader, RULE_MAP_SOFT, prefix, fields};
 
-    (void)snprintf(field, sizeof(field), "%s.soft", what);
-    const int result = yaml_reader_fields(reader, node, field, fields, 1);
-    if (result != TG_OK)
-        return result;
-    (void)snprintf(field, sizeof(field), "%s.soft.exceed", what);
-    return policy_read_percent(reader, fields[0].node, field, LIMIT_EXCEED_MAX,
-                               &mode->exceed_percent);
+    (void)snprintf(prefix, sizeof(prefix), "%s.soft", what);
+    const int result = rule_fields(reader, node, RULE_MAP_SOFT, prefix, fields);
+    return result == TG_OK ? rule_percent(&place, SOFT_EXCEED, &mode->exceed_percent) : result;
 }
 
 /* Reads "3x" or "1.5x", up to two places behind the point, as per cent. */
-static int read_ceiling(const struct yaml_reader *reader, uint32_t node, const char *what,
-                        uint32_t *percent)
+static int read_ceiling(const struct rule_place *place, uint32_t *percent)
 {
-    const char *text = NULL;
+    const char *text;
+    char what[RULE_WHAT_LEN];
     uint64_t number = 0;
-    size_t len = 0;
+    size_t len;
     size_t at = 0;
 
-    const int result = yaml_reader_text(reader, node, what, 1, QUANTITY_TEXT_LEN, &text, &len);
-    if (result != TG_OK)
+    const int result = rule_scalar(place, ELASTIC_CEILING, &text, &len);
+    if (result != TG_OK || text == NULL)
         return result;
     for (; number <= LIMIT_CEILING_MAX && text[at] >= '0' && text[at] <= '9'; at++)
         number = number * 10 + (uint64_t)(text[at] - '0');
@@ -81,28 +52,31 @@ static int read_ceiling(const struct yaml_reader *reader, uint32_t node, const c
         number *= 10;
     if (!whole || strcmp(text + at, "x") != 0 || number <= 100 || number > LIMIT_CEILING_MAX)
         return yaml_reader_fail(
-            reader, node,
+            place->reader, place->fields[ELASTIC_CEILING].node,
             "%s: found \"%s\"; expected a factor above 1x and at most %dx, such "
             "as 3x or 1.5x",
-            what, text, LIMIT_CEILING_MAX / 100);
+            rule_what(place, ELASTIC_CEILING, what), text, LIMIT_CEILING_MAX / 100);
     *percent = (uint32_t)number;
     return TG_OK;
 }
 
-static int read_pool(const struct policy *policy, const struct yaml_reader *reader, uint32_t node,
-                     const char *what, const struct policy_pool **pool)
+static int read_pool(const struct policy *policy, const struct rule_place *place,
+                     const struct policy_pool **pool)
 {
+    const uint32_t node = place->fields[ELASTIC_POOL].node;
     char shown[YAML_READER_SHOWN_LEN];
-    const char *text = NULL;
-    size_t len = 0;
+    char what[RULE_WHAT_LEN];
+    const char *text;
+    size_t len;
 
-    const int result = yaml_reader_text(reader, node, what, 1, POLICY_NAME_LEN_MAX, &text, &len);
+    const int result = rule_scalar(place, ELASTIC_POOL, &text, &len);
     if (result != TG_OK)
         return result;
     *pool = policy_pool_find(policy, text, len);
     if (*pool == NULL)
-        return yaml_reader_fail(reader, node, "%s: found %s; expected a name of the file's pools",
-                                what, yaml_reader_shown(reader, node, shown));
+        return yaml_reader_fail(
+            place->reader, node, "%s: found %s; expected a name of the file's pools",
+            rule_what(place, ELASTIC_POOL, what), yaml_reader_shown(place->reader, node, shown));
     return TG_OK;
 }
 
@@ -110,23 +84,19 @@ static int read_pool(const struct policy *policy, const struct yaml_reader *read
 static int read_elastic(const struct policy *policy, const struct yaml_reader *reader,
                         uint32_t node, const char *what, struct policy_mode *mode)
 {
-    struct yaml_reader_field fields[] = {{"pool", YAML_READER_REQUIRED, 0},
-                                         {"ceiling", YAML_READER_OPTIONAL, 0},
-                                         {"weight", YAML_READER_OPTIONAL, 0}};
-    char field[WHAT_LEN];
+    struct yaml_reader_field fields[ELASTIC_KEYS];
+    char prefix[RULE_WHAT_LEN + sizeof(".elastic")];
+    const struct rule_place place = {reader, RULE_MAP_ELASTIC, prefix, fields};
     int64_t weight = 1;
 
-    (void)snprintf(field, sizeof(field), "%s.elastic", what);
-    int result = yaml_reader_fields(reader, node, field, fields, 3);
-    (void)snprintf(field, sizeof(field), "%s.elastic.pool", what);
+    (void)snprintf(prefix, sizeof(prefix), "%s.elastic", what);
+    int result = rule_fields(reader, node, RULE_MAP_ELASTIC, prefix, fields);
     if (result == TG_OK)
-        result = read_pool(policy, reader, fields[0].node, field, &mode->pool);
-    (void)snprintf(field, sizeof(field), "%s.elastic.ceiling", what);
-    if (result == TG_OK && fields[1].node != YAML_READER_NONE)
-        result = read_ceiling(reader, fields[1].node, field, &mode->ceiling_percent);
-    (void)snprintf(field, sizeof(field), "%s.elastic.weight", what);
-    if (result == TG_OK && fields[2].node != YAML_READER_NONE)
-        result = yaml_reader_int(reader, fields[2].node, field, 1, LIMIT_WEIGHT_MAX, &weight);
+        result = read_pool(policy, &place, &mode->pool);
+    if (result == TG_OK)
+        result = read_ceiling(&place, &mode->ceiling_percent);
+    if (result == TG_OK)
+        result = rule_number(&place, ELASTIC_WEIGHT, &weight);
     mode->weight = (uint16_t)weight;
     return result;
 }
@@ -140,28 +110,30 @@ void policy_set_mode(struct limit *limit, const struct policy_mode *mode, uint8_
     limit->class = mode->pool == NULL ? 0 : class;
 }
 
-int policy_read_mode(const struct policy *policy, const struct yaml_reader *reader, uint32_t node,
-                     const char *what, struct policy_mode *mode)
+int policy_read_mode(const struct policy *policy, const struct rule_place *place, unsigned key,
+                     struct policy_mode *mode)
 {
-    const struct yaml_reader_node *at = yaml_reader_at(reader, node);
-    const bool mapping = at->kind == YAML_READER_MAPPING && at->len == 1;
-    int word = MODE_HARD;
+    const struct yaml_reader *reader = place->reader;
+    const uint32_t node = place->fields[key].node;
+    char what[RULE_WHAT_LEN];
+    int word = RULE_MODE_HARD;
+    uint32_t map;
 
     *mode = (struct policy_mode){0};
-    const int result =
-        yaml_reader_word(reader, mapping ? at->first : node, what, mode_words, MODE_WORDS, &word);
+    const int result = rule_choice(place, key, &word, &map);
     if (result != TG_OK)
         return result;
-    const uint32_t value = mapping ? yaml_reader_at(reader, at->first)->next : node;
-    if (word == MODE_SOFT && mapping)
-        return read_soft(reader, value, what, mode);
-    if (word == MODE_ELASTIC && mapping)
-        return read_elastic(policy, reader, value, what, mode);
-    if (word == MODE_SOFT)
+    const bool mapping = map != YAML_READER_NONE;
+    (void)rule_what(place, key, what);
+    if (word == RULE_MODE_SOFT && mapping)
+        return read_soft(reader, map, what, mode);
+    if (word == RULE_MODE_ELASTIC && mapping)
+        return read_elastic(policy, reader, map, what, mode);
+    if (word == RULE_MODE_SOFT)
         return yaml_reader_fail(reader, node,
                                 "%s: found soft without its bound; expected {soft: {exceed: 10%%}}",
                                 what);
-    if (word == MODE_ELASTIC)
+    if (word == RULE_MODE_ELASTIC)
         return yaml_reader_fail(reader, node,
                                 "%s: found elastic without its pool; expected {elastic: {pool: "
                                 "NAME}}",

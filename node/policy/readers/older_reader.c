@@ -25,12 +25,11 @@
 #include "node/policy/readers/yaml_reader.h"
 
 enum {
-    ENTRIES_MAX = 256, /* of one api */
+    ENTRIES_MAX = 256, /* of one api; the table of keys says so, too */
     STATUS_THROTTLE = 429,
     ON_FAILURE = POLICY_FAILURE_CLOSED
 };
 #define MINUTE_NS         UINT64_C(60000000000)
-#define MINUTES_MAX       (LIMIT_WINDOW_MAX_NS / MINUTE_NS)
 #define MESSAGE           "REQUEST_LIMIT_REACHED"
 #define API_LEN_MAX       (POLICY_NAME_LEN_MAX - 2) /* beside a colon and a caller */
 #define MAPPING_PAIRS_MAX POLICY_RULES_MAX
@@ -61,29 +60,27 @@ struct entry {
 
 static int read_entry(const struct yaml_reader *reader, uint32_t node, struct entry *entry)
 {
-    struct yaml_reader_field fields[] = {{"caller", YAML_READER_REQUIRED, 0},
-                                         {"request-count", YAML_READER_REQUIRED, 0},
-                                         {"time", YAML_READER_REQUIRED, 0}};
+    struct yaml_reader_field fields[OLDER_LIMIT_KEYS];
+    const struct rule_place place = {reader, RULE_MAP_OLDER_LIMIT, NULL, fields};
     char sentence[QUANTITY_ERROR_LEN];
     int64_t count = 0;
     int64_t minutes = 0;
 
-    int result = yaml_reader_fields(reader, node, "limit", fields, 3);
+    int result = rule_fields(reader, node, RULE_MAP_OLDER_LIMIT, NULL, fields);
     if (result == TG_OK)
-        result = policy_check_attribute(reader, fields[0].node, "caller");
+        result = policy_check_attribute(reader, fields[OLDER_CALLER].node, "caller");
     if (result == TG_OK)
-        result = yaml_reader_int(reader, fields[1].node, "request-count", 1,
-                                 (int64_t)LIMIT_LOG_COUNT_MAX, &count);
+        result = rule_number(&place, OLDER_COUNT, &count);
     if (result == TG_OK)
-        result = yaml_reader_int(reader, fields[2].node, "time", 1, (int64_t)MINUTES_MAX, &minutes);
+        result = rule_number(&place, OLDER_TIME, &minutes);
     if (result != TG_OK)
         return result;
-    entry->caller = fields[0].node;
+    entry->caller = fields[OLDER_CALLER].node;
     entry->limit = (struct limit){.count = (uint64_t)count,
                                   .window_ns = (uint64_t)minutes * MINUTE_NS,
                                   .algorithm = ALGORITHM_SLIDING_LOG};
     if (limit_validate(&entry->limit, sentence) != TG_OK)
-        return yaml_reader_fail(reader, fields[1].node, "request-count: %s", sentence);
+        return yaml_reader_fail(reader, fields[OLDER_COUNT].node, "request-count: %s", sentence);
     return TG_OK;
 }
 
@@ -241,17 +238,17 @@ static int read_limits(struct policy *policy, const struct yaml_reader *reader, 
 
 int policy_read_older_file(struct policy *policy, const struct yaml_reader *reader)
 {
-    struct yaml_reader_field fields[] = {{"api", YAML_READER_REQUIRED, 0}};
+    struct yaml_reader_field fields[OLDER_FILE_KEYS];
 
-    int result = yaml_reader_fields(reader, reader->root, "file", fields, 1);
+    int result = rule_fields(reader, reader->root, RULE_MAP_OLDER_FILE, NULL, fields);
     if (result == TG_OK)
-        result = yaml_reader_mapping(reader, fields[0].node, "api", 0, MAPPING_PAIRS_MAX);
+        result = yaml_reader_mapping(reader, fields[OLDER_API].node, "api", 0, MAPPING_PAIRS_MAX);
     if (result != TG_OK)
         return result;
     policy->listed = chunks_get(&policy->chunks, POLICY_RULES_MAX, sizeof(*policy->listed));
     if (policy->listed == NULL)
         return TG_ENOMEM;
-    uint32_t api = yaml_reader_at(reader, fields[0].node)->first;
+    uint32_t api = yaml_reader_at(reader, fields[OLDER_API].node)->first;
     while (api != YAML_READER_NONE && result == TG_OK) {
         result = read_limits(policy, reader, api);
         api = yaml_reader_at(reader, yaml_reader_at(reader, api)->next)->next;

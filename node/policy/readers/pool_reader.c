@@ -16,7 +16,7 @@
 #include "node/policy/readers/readers.h"
 #include "node/policy/readers/yaml_reader.h"
 
-enum { WHAT_LEN = 32, PPM = 1000000, PPM_PLACES = 6, NS_PER_S = 1000000000 };
+enum { PPM = 1000000, PPM_PLACES = 6, NS_PER_S = 1000000000 };
 
 static uint32_t id_of(const struct policy_text *name)
 {
@@ -26,20 +26,20 @@ static uint32_t id_of(const struct policy_text *name)
 }
 
 /* Reads a decimal number above 0 and at most 1 as millionths. */
-static int read_load(const struct yaml_reader *reader, uint32_t node, uint32_t *ppm)
+static int read_load(const struct rule_place *place, uint32_t *ppm)
 {
-    const char *text = NULL;
-    size_t len = 0;
+    char what[RULE_WHAT_LEN];
+    const char *text;
+    size_t len;
 
-    const int result =
-        yaml_reader_text(reader, node, "pools.load_max", 1, QUANTITY_TEXT_LEN, &text, &len);
-    if (result != TG_OK)
+    const int result = rule_scalar(place, POOL_LOAD_MAX, &text, &len);
+    if (result != TG_OK || text == NULL)
         return result;
     if (policy_parse_load(text, len, ppm) != TG_OK || *ppm == 0)
-        return yaml_reader_fail(reader, node,
-                                "pools.load_max: found \"%s\"; expected a number above 0 and at "
-                                "most 1, such as 0.8",
-                                text);
+        return yaml_reader_fail(place->reader, place->fields[POOL_LOAD_MAX].node,
+                                "%s: found \"%s\"; expected a number above 0 and at most 1, such "
+                                "as 0.8",
+                                rule_what(place, POOL_LOAD_MAX, what), text);
     return TG_OK;
 }
 
@@ -66,47 +66,43 @@ int policy_parse_load(const char *text, size_t len, uint32_t *ppm)
     return TG_OK;
 }
 
-static int read_rate(const struct yaml_reader *reader, uint32_t node, struct quantity_rate *rate)
+static int read_rate(const struct rule_place *place, struct quantity_rate *rate)
 {
+    const uint32_t node = place->fields[POOL_RATE].node;
     char sentence[QUANTITY_ERROR_LEN];
-    const char *text = NULL;
-    size_t len = 0;
+    const char *text;
+    size_t len;
 
-    const int result =
-        yaml_reader_text(reader, node, "pools.rate", 1, QUANTITY_TEXT_LEN, &text, &len);
+    const int result = rule_scalar(place, POOL_RATE, &text, &len);
     if (result != TG_OK)
         return result;
     if (quantity_parse_rate(text, rate, sentence) != TG_OK)
-        return yaml_reader_fail(reader, node, "pools.%s", sentence);
+        return yaml_reader_fail(place->reader, node, "pools.%s", sentence);
     if (sat_muldiv_up(rate->count, NS_PER_S, rate->window_ns) > LIMIT_RATE_MAX)
-        return yaml_reader_fail(reader, node,
+        return yaml_reader_fail(place->reader, node,
                                 "pools.rate: found \"%s\"; expected at most %llu per second", text,
                                 LIMIT_RATE_MAX);
     return TG_OK;
 }
 
 /* Which regions lend of it. */
-static int read_scope(struct policy *policy, const struct yaml_reader *reader,
-                      const struct yaml_reader_field *scope, const struct yaml_reader_field *home,
+static int read_scope(struct policy *policy, const struct rule_place *place,
                       struct policy_pool *pool)
 {
-    int result = policy_read_scope(reader, scope, "pools.scope", &pool->scope);
+    int result = policy_read_scope(place, POOL_SCOPE, &pool->scope);
     if (result == TG_OK && pool->scope != POLICY_SCOPE_GLOBAL)
-        result = policy_refuse_local(reader, home, "pools.home");
+        result = policy_refuse_local(place, POOL_HOME);
     if (result == TG_OK)
-        result = policy_read_home(&policy->chunks, reader, home, "pools.home", &pool->home,
-                                  &pool->home_region);
+        result =
+            policy_read_home(&policy->chunks, place, POOL_HOME, &pool->home, &pool->home_region);
     return result;
 }
 
 static int read_pool(struct policy *policy, const struct yaml_reader *reader, uint32_t name,
                      struct policy_pool *pool)
 {
-    struct yaml_reader_field fields[] = {{"rate", YAML_READER_REQUIRED, 0},
-                                         {"load_max", YAML_READER_OPTIONAL, 0},
-                                         {"reserve", YAML_READER_OPTIONAL, 0},
-                                         {"scope", YAML_READER_OPTIONAL, 0},
-                                         {"home", YAML_READER_OPTIONAL, 0}};
+    struct yaml_reader_field fields[POOL_KEYS];
+    const struct rule_place place = {reader, RULE_MAP_POOL, NULL, fields};
 
     pool->load_max_ppm = PPM;
     int result = policy_read_text(&policy->chunks, reader, name, "pools", 1, POLICY_NAME_LEN_MAX,
@@ -114,16 +110,16 @@ static int read_pool(struct policy *policy, const struct yaml_reader *reader, ui
     if (result == TG_OK)
         pool->id = id_of(&pool->name);
     if (result == TG_OK)
-        result = yaml_reader_fields(reader, yaml_reader_at(reader, name)->next, "pools", fields, 5);
+        result =
+            rule_fields(reader, yaml_reader_at(reader, name)->next, RULE_MAP_POOL, NULL, fields);
     if (result == TG_OK)
-        result = read_rate(reader, fields[0].node, &pool->rate);
-    if (result == TG_OK && fields[1].node != YAML_READER_NONE)
-        result = read_load(reader, fields[1].node, &pool->load_max_ppm);
-    if (result == TG_OK && fields[2].node != YAML_READER_NONE)
-        result = policy_read_percent(reader, fields[2].node, "pools.reserve", 100,
-                                     &pool->reserve_percent);
+        result = read_rate(&place, &pool->rate);
     if (result == TG_OK)
-        result = read_scope(policy, reader, &fields[3], &fields[4], pool);
+        result = read_load(&place, &pool->load_max_ppm);
+    if (result == TG_OK)
+        result = rule_percent(&place, POOL_RESERVE, &pool->reserve_percent);
+    if (result == TG_OK)
+        result = read_scope(policy, &place, pool);
     if (result != TG_OK)
         return result;
     const struct policy_pool *other = policy_pool_by_id(policy, pool->id);
@@ -149,7 +145,8 @@ static void sort_in(struct policy *policy)
 
 int policy_read_pools(struct policy *policy, const struct yaml_reader *reader, uint32_t node)
 {
-    int result = yaml_reader_mapping(reader, node, "pools", 0, POLICY_POOLS_MAX);
+    int result = yaml_reader_mapping(reader, node, "pools", 0,
+                                     (uint32_t)rule_key(RULE_MAP_FILE, FILE_POOLS)->max);
     if (result != TG_OK)
         return result;
     policy->pools =

@@ -18,107 +18,32 @@
 #include "node/limit/engine/engine.h"
 #include "node/policy/model/policy_internal.h"
 #include "node/policy/readers/readers.h"
+#include "node/policy/readers/rule_keys.h"
 #include "node/policy/readers/yaml_reader.h"
 
 enum {
-    PRIORITY_MAX = 1000000,
-    STATUS_MIN = 400,
-    STATUS_MAX = 599,
     STATUS_THROTTLE = 429,
     STATUS_BLOCK = 403,
-    PREFIX_MAX = 128,
     SHARE_MAX = 100,
     ABSENT_LEN = POLICY_ATTRIBUTE_NAME_LEN_MAX + 128
 };
 
-enum rule_field {
-    FIELD_NAME,
-    FIELD_ENABLED,
-    FIELD_PRIORITY,
-    FIELD_GROUP,
-    FIELD_MATCH,
-    FIELD_KEY,
-    FIELD_LIMITS,
-    FIELD_MODE,
-    FIELD_CLASS,
-    FIELD_CONSISTENCY,
-    FIELD_SCOPE,
-    FIELD_HOME,
-    FIELD_WAN_WAIT,
-    FIELD_ON_FAILURE,
-    FIELD_ACTION,
-    FIELD_COUNT_DENIED,
-    FIELD_SHADOW,
-    FIELD_MISSING,
-    FIELD_RESPONSE,
-    FIELD_IPV6_PREFIX,
-    FIELDS
-};
-
-static const struct yaml_reader_field rule_fields[FIELDS] = {
-    [FIELD_NAME] = {"name", YAML_READER_REQUIRED, 0},
-    [FIELD_ENABLED] = {"enabled", YAML_READER_OPTIONAL, 0},
-    [FIELD_PRIORITY] = {"priority", YAML_READER_OPTIONAL, 0},
-    [FIELD_GROUP] = {"group", YAML_READER_OPTIONAL, 0},
-    [FIELD_MATCH] = {"match", YAML_READER_OPTIONAL, 0},
-    [FIELD_KEY] = {"key", YAML_READER_OPTIONAL, 0},
-    [FIELD_LIMITS] = {"limits", YAML_READER_OPTIONAL, 0},
-    [FIELD_MODE] = {"mode", YAML_READER_OPTIONAL, 0},
-    [FIELD_CLASS] = {"class", YAML_READER_OPTIONAL, 0},
-    [FIELD_CONSISTENCY] = {"consistency", YAML_READER_OPTIONAL, 0},
-    [FIELD_SCOPE] = {"scope", YAML_READER_OPTIONAL, 0},
-    [FIELD_HOME] = {"home", YAML_READER_OPTIONAL, 0},
-    [FIELD_WAN_WAIT] = {"wan_wait", YAML_READER_OPTIONAL, 0},
-    [FIELD_ON_FAILURE] = {"on_failure", YAML_READER_OPTIONAL, 0},
-    [FIELD_ACTION] = {"action", YAML_READER_OPTIONAL, 0},
-    [FIELD_COUNT_DENIED] = {"count_denied", YAML_READER_OPTIONAL, 0},
-    [FIELD_SHADOW] = {"shadow", YAML_READER_OPTIONAL, 0},
-    [FIELD_MISSING] = {"missing", YAML_READER_OPTIONAL, 0},
-    [FIELD_RESPONSE] = {"response", YAML_READER_OPTIONAL, 0},
-    [FIELD_IPV6_PREFIX] = {"ipv6_prefix", YAML_READER_OPTIONAL, 0},
-};
-
-#define WORDS(table) (table), sizeof(table) / sizeof((table)[0])
-
-static const struct yaml_reader_word act_words[] = {
-    {"throttle", POLICY_ACT_THROTTLE},
-    {"allow", POLICY_ACT_ALLOW},
-    {"block", POLICY_ACT_BLOCK},
-};
-static const struct yaml_reader_word class_words[] = {
-    {"critical", POLICY_CLASS_CRITICAL},
-    {"normal", POLICY_CLASS_NORMAL},
-    {"batch", POLICY_CLASS_BATCH},
-};
-static const struct yaml_reader_word failure_words[] = {
-    {"open", POLICY_FAILURE_OPEN},
-    {"closed", POLICY_FAILURE_CLOSED},
-    {"local", POLICY_FAILURE_LOCAL},
-};
-static const struct yaml_reader_word missing_words[] = {{"skip", 0}, {"deny", 1}};
-static const struct yaml_reader_word consistency_words[] = {
-    {"one", POLICY_CONSISTENCY_ONE},
-    {"any", POLICY_CONSISTENCY_ANY},
-    {"quorum", POLICY_CONSISTENCY_QUORUM},
-};
-static const struct yaml_reader_word scope_words[] = {
-    {"region", POLICY_SCOPE_REGION},
-    {"global", POLICY_SCOPE_GLOBAL},
-};
-
 const char *policy_act_name(unsigned act)
 {
-    return act <= POLICY_ACT_BLOCK ? act_words[act].text : NULL;
+    return act <= POLICY_ACT_BLOCK ? rule_key(RULE_MAP_RULE, RULE_ACTION)->words[act].text : NULL;
 }
 
 const char *policy_class_name(unsigned class)
 {
-    return class <= POLICY_CLASS_BATCH ? class_words[class].text : NULL;
+    return class <= POLICY_CLASS_BATCH ? rule_key(RULE_MAP_RULE, RULE_CLASS)->words[class].text
+                                       : NULL;
 }
 
 const char *policy_failure_name(unsigned failure)
 {
-    return failure <= POLICY_FAILURE_LOCAL ? failure_words[failure].text : NULL;
+    return failure <= POLICY_FAILURE_LOCAL
+               ? rule_key(RULE_MAP_RULE, RULE_ON_FAILURE)->words[failure].text
+               : NULL;
 }
 
 const char *policy_consistency_name(unsigned consistency)
@@ -133,7 +58,8 @@ const char *policy_consistency_name(unsigned consistency)
 
 const char *policy_scope_name(unsigned scope)
 {
-    return scope <= POLICY_SCOPE_GLOBAL ? scope_words[scope].text : NULL;
+    return scope <= POLICY_SCOPE_GLOBAL ? rule_key(RULE_MAP_RULE, RULE_SCOPE)->words[scope].text
+                                        : NULL;
 }
 
 /* Whether `text` is UTF-8 without control characters and line separators (U+0000-1F, 7F-9F,
@@ -193,10 +119,11 @@ int policy_check_attribute(const struct yaml_reader *reader, uint32_t node, cons
 static int read_key(struct policy *policy, const struct yaml_reader *reader, uint32_t list,
                     struct policy_rule *rule)
 {
+    const struct rule_key *row = rule_key(RULE_MAP_RULE, RULE_KEY);
     struct chunks *chunks = &policy->chunks;
     char shown[YAML_READER_SHOWN_LEN];
 
-    int result = yaml_reader_list(reader, list, "key", 1, POLICY_KEY_ATTRIBUTES_MAX);
+    int result = yaml_reader_list(reader, list, "key", (uint32_t)row->min, (uint32_t)row->max);
     if (result != TG_OK)
         return result;
     struct policy_text *key =
@@ -226,140 +153,82 @@ static int read_key(struct policy *policy, const struct yaml_reader *reader, uin
     return TG_OK;
 }
 
-/* A time that a request may wait. */
-static int read_wait(const struct yaml_reader *reader, uint32_t node, uint64_t *wait_ns)
-{
-    char sentence[QUANTITY_ERROR_LEN];
-    const char *text;
-    size_t len;
-
-    const int result =
-        yaml_reader_text(reader, node, "wan_wait", 1, QUANTITY_TEXT_LEN, &text, &len);
-    if (result != TG_OK)
-        return result;
-    if (quantity_parse_wait(text, wait_ns, sentence) != TG_OK) /* 0: not at all */
-        return yaml_reader_fail(reader, node, "wan_wait: %s", sentence);
-    if (*wait_ns > POLICY_WAN_WAIT_MAX_NS)
-        return yaml_reader_fail(reader, node, "wan_wait: found \"%s\"; expected at most 10 s",
-                                text);
-    return TG_OK;
-}
-
 static int read_response(struct chunks *chunks, const struct yaml_reader *reader, uint32_t node,
                          struct policy_rule *rule)
 {
-    struct yaml_reader_field fields[] = {{"status", YAML_READER_OPTIONAL, 0},
-                                         {"message", YAML_READER_OPTIONAL, 0},
-                                         {"retry_after", YAML_READER_OPTIONAL, 0}};
-    char sentence[QUANTITY_ERROR_LEN];
-    const char *text;
-    int64_t status = 0;
-    size_t len;
+    struct yaml_reader_field fields[RESPONSE_KEYS];
+    const struct rule_place place = {reader, RULE_MAP_RESPONSE, NULL, fields};
+    int64_t status = rule->status;
 
-    int result = yaml_reader_fields(reader, node, "response", fields, 3);
-    if (result == TG_OK && fields[0].node != YAML_READER_NONE) {
-        result = yaml_reader_int(reader, fields[0].node, "response.status", STATUS_MIN, STATUS_MAX,
-                                 &status);
-        rule->status = (uint16_t)status;
-    }
-    if (result == TG_OK && fields[1].node != YAML_READER_NONE)
-        result = policy_read_text(chunks, reader, fields[1].node, "response.message", 0,
-                                  POLICY_MESSAGE_LEN_MAX, &rule->message);
-    if (result != TG_OK || fields[2].node == YAML_READER_NONE)
-        return result;
-    result = yaml_reader_text(reader, fields[2].node, "response.retry_after", 1, QUANTITY_TEXT_LEN,
-                              &text, &len);
-    if (result != TG_OK)
-        return result;
-    if (quantity_parse_duration(text, &rule->retry_after_ns, sentence) != TG_OK)
-        return yaml_reader_fail(reader, fields[2].node, "response.retry_after: %s", sentence);
-    if (rule->retry_after_ns > LIMIT_WINDOW_MAX_NS)
-        return yaml_reader_fail(reader, fields[2].node,
-                                "response.retry_after: found \"%s\"; expected at most 10 years",
-                                text);
-    return TG_OK;
-}
-
-/* Reads an optional word; absent leaves *number alone. */
-static int read_word(const struct yaml_reader *reader, const struct yaml_reader_field *field,
-                     const struct yaml_reader_word *words, size_t count, int *number)
-{
-    if (field->node == YAML_READER_NONE)
-        return TG_OK;
-    return yaml_reader_word(reader, field->node, field->name, words, count, number);
-}
-
-static int read_flag(const struct yaml_reader *reader, const struct yaml_reader_field *field,
-                     bool *value)
-{
-    if (field->node == YAML_READER_NONE)
-        return TG_OK;
-    return yaml_reader_bool(reader, field->node, field->name, value);
-}
-
-/* A choice that may be written `local` or `{local: {...}}`: either way its name decides. */
-static int read_choice(const struct yaml_reader *reader, const struct yaml_reader_field *field,
-                       const struct yaml_reader_word *words, size_t count, int *number)
-{
-    if (field->node == YAML_READER_NONE)
-        return TG_OK;
-    const struct yaml_reader_node *node = yaml_reader_at(reader, field->node);
-    const bool named = node->kind == YAML_READER_MAPPING && node->len == 1;
-    return yaml_reader_word(reader, named ? node->first : field->node, field->name, words, count,
-                            number);
+    int result = rule_fields(reader, node, RULE_MAP_RESPONSE, NULL, fields);
+    if (result == TG_OK)
+        result = rule_number(&place, RESPONSE_STATUS, &status);
+    rule->status = (uint16_t)status;
+    if (result == TG_OK)
+        result = policy_read_key_text(chunks, &place, RESPONSE_MESSAGE, &rule->message);
+    return result == TG_OK ? rule_duration(&place, RESPONSE_RETRY_AFTER, &rule->retry_after_ns)
+                           : result;
 }
 
 /* The share of {local: {share: 50%}}. */
 static int read_share(const struct yaml_reader *reader, uint32_t node, struct policy_rule *rule)
 {
-    struct yaml_reader_field fields[] = {{"share", YAML_READER_REQUIRED, 0}};
+    struct yaml_reader_field fields[LOCAL_KEYS];
+    const struct rule_place place = {reader, RULE_MAP_LOCAL, NULL, fields};
     uint16_t share = 0;
 
-    int result = yaml_reader_fields(reader, node, "on_failure.local", fields, 1);
+    int result = rule_fields(reader, node, RULE_MAP_LOCAL, NULL, fields);
     if (result == TG_OK)
-        result = policy_read_percent(reader, fields[0].node, "on_failure.local.share", SHARE_MAX,
-                                     &share);
+        result = rule_percent(&place, LOCAL_SHARE, &share);
     rule->local_share = (uint8_t)share;
     return result;
 }
 
-static int read_failure(const struct yaml_reader *reader, const struct yaml_reader_field *field,
-                        struct policy_rule *rule)
+static int read_failure(const struct rule_place *place, struct policy_rule *rule)
 {
     int failure = POLICY_FAILURE_CLOSED;
-    const int result = read_choice(reader, field, WORDS(failure_words), &failure);
+    uint32_t map;
+    const int result = rule_choice(place, RULE_ON_FAILURE, &failure, &map);
+    const uint32_t node = place->fields[RULE_ON_FAILURE].node;
     rule->on_failure = (uint8_t)failure;
-    if (result != TG_OK || field->node == YAML_READER_NONE)
+    if (result != TG_OK || node == YAML_READER_NONE)
         return result;
-    const struct yaml_reader_node *node = yaml_reader_at(reader, field->node);
-    const bool mapping = node->kind == YAML_READER_MAPPING;
-    if (failure != POLICY_FAILURE_LOCAL && mapping)
-        return yaml_reader_fail(reader, field->node,
+    if (failure != POLICY_FAILURE_LOCAL && map != YAML_READER_NONE)
+        return yaml_reader_fail(place->reader, node,
                                 "on_failure: found a mapping; expected only local to have one");
     if (failure != POLICY_FAILURE_LOCAL)
         return TG_OK;
     rule->local_share = SHARE_MAX;
-    return mapping ? read_share(reader, yaml_reader_at(reader, node->first)->next, rule) : TG_OK;
+    return map != YAML_READER_NONE ? read_share(place->reader, map, rule) : TG_OK;
 }
 
-int policy_read_scope(const struct yaml_reader *reader, const struct yaml_reader_field *field,
-                      const char *what, uint8_t *scope)
+int policy_read_scope(const struct rule_place *place, unsigned key, uint8_t *scope)
 {
     int number = *scope;
-    if (field->node == YAML_READER_NONE)
-        return TG_OK;
-    const int result = yaml_reader_word(reader, field->node, what, WORDS(scope_words), &number);
+    const int result = rule_word(place, key, &number);
     *scope = (uint8_t)number;
     return result;
 }
 
-/* What the next part of a rule comes to, in a function with `reader`, `fields` and `result`:
- * whether to go on; and whether a field is there. */
-#define NEXT(part) yaml_reader_goes_on(reader, (part), &result)
-#define HAS(field) (fields[field].node != YAML_READER_NONE)
+int policy_read_key_text(struct chunks *chunks, const struct rule_place *place, unsigned key,
+                         struct policy_text *out)
+{
+    const struct rule_key *row = rule_key(place->map, key);
+    char what[RULE_WHAT_LEN];
+    return place->fields[key].node == YAML_READER_NONE
+               ? TG_OK
+               : policy_read_text(chunks, place->reader, place->fields[key].node,
+                                  rule_what(place, key, what), (size_t)row->min, (size_t)row->max,
+                                  out);
+}
 
-static int read_words(const struct policy *policy, const struct yaml_reader *reader,
-                      const struct yaml_reader_field *fields, struct policy_rule *rule)
+/* What the next part of a rule comes to, in a function with `place` and `result`:
+ * whether to go on; and whether a key is there. */
+#define NEXT(part) yaml_reader_goes_on(place->reader, (part), &result)
+#define HAS(key)   (place->fields[key].node != YAML_READER_NONE)
+
+static int read_words(const struct policy *policy, const struct rule_place *place,
+                      struct policy_rule *rule)
 {
     int act = POLICY_ACT_THROTTLE;
     int class = POLICY_CLASS_NORMAL;
@@ -367,16 +236,12 @@ static int read_words(const struct policy *policy, const struct yaml_reader *rea
     int missing = 0;
 
     int result = TG_OK;
-    if (NEXT(read_word(reader, &fields[FIELD_ACTION], WORDS(act_words), &act)) &&
-        NEXT(read_word(reader, &fields[FIELD_CLASS], WORDS(class_words), &class)) &&
-        NEXT(read_word(reader, &fields[FIELD_MISSING], WORDS(missing_words), &missing)) &&
-        NEXT(read_word(reader, &fields[FIELD_CONSISTENCY], WORDS(consistency_words),
-                       &consistency)) &&
-        NEXT(policy_read_scope(reader, &fields[FIELD_SCOPE], "scope", &rule->scope)) &&
-        NEXT(HAS(FIELD_MODE)
-                 ? policy_read_mode(policy, reader, fields[FIELD_MODE].node, "mode", &rule->mode)
-                 : TG_OK))
-        (void)NEXT(read_failure(reader, &fields[FIELD_ON_FAILURE], rule));
+    if (NEXT(rule_word(place, RULE_ACTION, &act)) && NEXT(rule_word(place, RULE_CLASS, &class)) &&
+        NEXT(rule_word(place, RULE_MISSING, &missing)) &&
+        NEXT(rule_word(place, RULE_CONSISTENCY, &consistency)) &&
+        NEXT(policy_read_scope(place, RULE_SCOPE, &rule->scope)) &&
+        NEXT(HAS(RULE_MODE) ? policy_read_mode(policy, place, RULE_MODE, &rule->mode) : TG_OK))
+        (void)NEXT(read_failure(place, rule));
     rule->act = (uint8_t)act;
     rule->class = (uint8_t) class;
     rule->consistency = (uint8_t)consistency;
@@ -385,23 +250,18 @@ static int read_words(const struct policy *policy, const struct yaml_reader *rea
     return result;
 }
 
-static int read_numbers(const struct yaml_reader *reader, const struct yaml_reader_field *fields,
-                        struct policy_rule *rule)
+static int read_numbers(const struct rule_place *place, struct policy_rule *rule)
 {
     int64_t priority = 0;
     int64_t prefix = POLICY_IPV6_PREFIX_DEFAULT;
     int result = TG_OK;
 
     rule->enabled = true;
-    if (NEXT(HAS(FIELD_PRIORITY) ? yaml_reader_int(reader, fields[FIELD_PRIORITY].node, "priority",
-                                                   -PRIORITY_MAX, PRIORITY_MAX, &priority)
-                                 : TG_OK) &&
-        NEXT(HAS(FIELD_IPV6_PREFIX) ? yaml_reader_int(reader, fields[FIELD_IPV6_PREFIX].node,
-                                                      "ipv6_prefix", 1, PREFIX_MAX, &prefix)
-                                    : TG_OK) &&
-        NEXT(read_flag(reader, &fields[FIELD_ENABLED], &rule->enabled)) &&
-        NEXT(read_flag(reader, &fields[FIELD_COUNT_DENIED], &rule->count_denied)))
-        (void)NEXT(read_flag(reader, &fields[FIELD_SHADOW], &rule->shadow));
+    if (NEXT(rule_number(place, RULE_PRIORITY, &priority)) &&
+        NEXT(rule_number(place, RULE_IPV6_PREFIX, &prefix)) &&
+        NEXT(rule_switch(place, RULE_ENABLED, &rule->enabled)) &&
+        NEXT(rule_switch(place, RULE_COUNT_DENIED, &rule->count_denied)))
+        (void)NEXT(rule_switch(place, RULE_SHADOW, &rule->shadow));
     rule->priority = (int32_t)priority;
     rule->ipv6_prefix = (uint8_t)prefix;
     return result;
@@ -411,9 +271,9 @@ static int read_numbers(const struct yaml_reader *reader, const struct yaml_read
 static int check_together(const struct yaml_reader *reader, uint32_t node,
                           const struct yaml_reader_field *fields, const struct policy_rule *rule)
 {
-    static const uint8_t throttle_only[] = {FIELD_KEY,        FIELD_LIMITS,  FIELD_MODE,
-                                            FIELD_ON_FAILURE, FIELD_MISSING, FIELD_COUNT_DENIED,
-                                            FIELD_IPV6_PREFIX};
+    static const uint8_t throttle_only[] = {RULE_KEY,        RULE_LIMITS,  RULE_MODE,
+                                            RULE_ON_FAILURE, RULE_MISSING, RULE_COUNT_DENIED,
+                                            RULE_IPV6_PREFIX};
     const bool throttle = rule->act == POLICY_ACT_THROTTLE;
 
     for (size_t i = 0; i < sizeof(throttle_only) && !throttle; i++) {
@@ -425,24 +285,24 @@ static int check_together(const struct yaml_reader *reader, uint32_t node,
                                     field->name, policy_act_name(rule->act));
     }
     if (!throttle && rule->consistency != POLICY_CONSISTENCY_ONE)
-        return yaml_reader_fail(reader, fields[FIELD_CONSISTENCY].node,
+        return yaml_reader_fail(reader, fields[RULE_CONSISTENCY].node,
                                 "consistency: found %s with action %s, which counts nothing; "
                                 "expected it with action throttle only",
                                 policy_consistency_name(rule->consistency),
                                 policy_act_name(rule->act));
-    if (rule->act == POLICY_ACT_ALLOW && fields[FIELD_RESPONSE].node != YAML_READER_NONE)
-        return yaml_reader_fail(reader, fields[FIELD_RESPONSE].node,
+    if (rule->act == POLICY_ACT_ALLOW && fields[RULE_RESPONSE].node != YAML_READER_NONE)
+        return yaml_reader_fail(reader, fields[RULE_RESPONSE].node,
                                 "response: found with action allow, which never denies; expected "
                                 "it with action throttle or block");
     if (rule->act == POLICY_ACT_ALLOW && rule->shadow)
-        return yaml_reader_fail(reader, fields[FIELD_SHADOW].node,
+        return yaml_reader_fail(reader, fields[RULE_SHADOW].node,
                                 "shadow: found true with action allow, which never denies; "
                                 "expected it with action throttle or block");
-    if (throttle && fields[FIELD_KEY].node == YAML_READER_NONE)
+    if (throttle && fields[RULE_KEY].node == YAML_READER_NONE)
         return yaml_reader_fail(reader, node,
                                 "rule: found no key \"key\"; expected the list of "
                                 "attributes that are counted together");
-    if (throttle && fields[FIELD_LIMITS].node == YAML_READER_NONE)
+    if (throttle && fields[RULE_LIMITS].node == YAML_READER_NONE)
         return yaml_reader_fail(reader, node,
                                 "rule: found no key \"limits\"; expected a list of 1 to 8 limits");
     return TG_OK;
@@ -488,13 +348,13 @@ static int check_any(const struct yaml_reader *reader, const struct yaml_reader_
     if (rule->consistency != POLICY_CONSISTENCY_ANY)
         return TG_OK;
     if (rule->count_denied)
-        return yaml_reader_fail(reader, fields[FIELD_COUNT_DENIED].node,
+        return yaml_reader_fail(reader, fields[RULE_COUNT_DENIED].node,
                                 "count_denied: found true with consistency any, where who denies "
                                 "does not ask who counts; expected false");
     for (size_t i = 0; i < rule->limit_count; i++) {
         const char *why = lease_refusal(rule, i);
         if (why != NULL)
-            return yaml_reader_fail(reader, fields[FIELD_CONSISTENCY].node,
+            return yaml_reader_fail(reader, fields[RULE_CONSISTENCY].node,
                                     "consistency: found any, where nodes hold tokens of a limit, "
                                     "with one that gives none (%s); expected one or quorum",
                                     why);
@@ -508,22 +368,22 @@ static int check_global(const struct yaml_reader *reader, const struct yaml_read
                         const struct policy_rule *rule)
 {
     if (rule->act != POLICY_ACT_THROTTLE)
-        return yaml_reader_fail(reader, fields[FIELD_SCOPE].node,
+        return yaml_reader_fail(reader, fields[RULE_SCOPE].node,
                                 "scope: found global with action %s, which counts nothing; "
                                 "expected it with action throttle only",
                                 policy_act_name(rule->act));
     if (rule->count_denied)
-        return yaml_reader_fail(reader, fields[FIELD_COUNT_DENIED].node,
+        return yaml_reader_fail(reader, fields[RULE_COUNT_DENIED].node,
                                 "count_denied: found true with scope global, where who denies does "
                                 "not ask who counts; expected false");
     if (rule->consistency == POLICY_CONSISTENCY_ANY)
-        return yaml_reader_fail(reader, fields[FIELD_CONSISTENCY].node,
+        return yaml_reader_fail(reader, fields[RULE_CONSISTENCY].node,
                                 "consistency: found any with scope global, where one node of a "
                                 "region holds its tokens; expected one or quorum");
     for (size_t i = 0; i < rule->limit_count; i++) {
         const char *why = lease_refusal(rule, i);
         if (why != NULL)
-            return yaml_reader_fail(reader, fields[FIELD_SCOPE].node,
+            return yaml_reader_fail(reader, fields[RULE_SCOPE].node,
                                     "scope: rule %s: found global, where regions hold tokens of a "
                                     "limit, with one that gives none (%s); expected region",
                                     rule->name.data, why);
@@ -531,49 +391,45 @@ static int check_global(const struct yaml_reader *reader, const struct yaml_read
     return TG_OK;
 }
 
-int policy_read_home(struct chunks *chunks, const struct yaml_reader *reader,
-                     const struct yaml_reader_field *field, const char *what,
+int policy_read_home(struct chunks *chunks, const struct rule_place *place, unsigned key,
                      struct policy_text *home, uint64_t *region)
 {
     home->data = "";
-    if (field->node == YAML_READER_NONE)
+    if (place->fields[key].node == YAML_READER_NONE)
         return TG_OK;
-    const int result =
-        policy_read_text(chunks, reader, field->node, what, 1, POLICY_REGION_LEN_MAX, home);
+    const int result = policy_read_key_text(chunks, place, key, home);
     if (result == TG_OK)
         *region = policy_region_id(home->data, home->len);
     return result;
 }
 
-int policy_refuse_local(const struct yaml_reader *reader, const struct yaml_reader_field *field,
-                        const char *what)
+int policy_refuse_local(const struct rule_place *place, unsigned key)
 {
-    if (field->node == YAML_READER_NONE)
+    char what[RULE_WHAT_LEN];
+    if (place->fields[key].node == YAML_READER_NONE)
         return TG_OK;
-    return yaml_reader_fail(reader, field->node,
+    return yaml_reader_fail(place->reader, place->fields[key].node,
                             "%s: found without scope global, where it has no effect; expected it "
                             "with scope global only",
-                            what);
+                            rule_what(place, key, what));
 }
 
 /* What is said of other regions, where there are any. */
-static int read_global(struct chunks *chunks, const struct yaml_reader *reader,
-                       const struct yaml_reader_field *fields, struct policy_rule *rule)
+static int read_global(struct chunks *chunks, const struct rule_place *place,
+                       struct policy_rule *rule)
 {
     int result = TG_OK;
 
     rule->home.data = "";
     if (rule->scope == POLICY_SCOPE_GLOBAL) {
         rule->wan_wait_ns = POLICY_WAN_WAIT_NS;
-        result = policy_read_home(chunks, reader, &fields[FIELD_HOME], "home", &rule->home,
-                                  &rule->home_region);
-        if (result == TG_OK && fields[FIELD_WAN_WAIT].node != YAML_READER_NONE)
-            result = read_wait(reader, fields[FIELD_WAN_WAIT].node, &rule->wan_wait_ns);
-        return result == TG_OK ? check_global(reader, fields, rule) : result;
+        result = policy_read_home(chunks, place, RULE_HOME, &rule->home, &rule->home_region);
+        if (result == TG_OK)
+            result = rule_duration(place, RULE_WAN_WAIT, &rule->wan_wait_ns);
+        return result == TG_OK ? check_global(place->reader, place->fields, rule) : result;
     }
-    result = policy_refuse_local(reader, &fields[FIELD_HOME], "home");
-    return result == TG_OK ? policy_refuse_local(reader, &fields[FIELD_WAN_WAIT], "wan_wait")
-                           : result;
+    result = policy_refuse_local(place, RULE_HOME);
+    return result == TG_OK ? policy_refuse_local(place, RULE_WAN_WAIT) : result;
 }
 
 /* A request that is denied is told why, also by a rule without a message. */
@@ -602,31 +458,28 @@ static int write_absent(struct chunks *chunks, struct policy_rule *rule)
 
 /* What each part of a rule says by itself, and then what they say together, which nobody can tell
  * of parts that are wrong. In this order errors are found. */
-static int read_parts(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
-                      const struct yaml_reader_field *fields, struct policy_rule *rule, int result)
+static int read_parts(struct policy *policy, const struct rule_place *place, uint32_t node,
+                      struct policy_rule *rule, int result)
 {
+    const struct yaml_reader *reader = place->reader;
+    const struct yaml_reader_field *fields = place->fields;
     struct chunks *chunks = &policy->chunks;
 
-    if (NEXT(HAS(FIELD_NAME) ? policy_read_text(chunks, reader, fields[FIELD_NAME].node, "name", 1,
-                                                POLICY_NAME_LEN_MAX, &rule->name)
-                             : TG_OK) &&
-        NEXT(read_words(policy, reader, fields, rule)) &&
-        NEXT(read_numbers(reader, fields, rule)) &&
+    if (NEXT(policy_read_key_text(chunks, place, RULE_NAME, &rule->name)) &&
+        NEXT(read_words(policy, place, rule)) && NEXT(read_numbers(place, rule)) &&
         NEXT(result == TG_OK ? check_together(reader, node, fields, rule) : TG_OK) &&
-        NEXT(HAS(FIELD_GROUP) ? policy_read_text(chunks, reader, fields[FIELD_GROUP].node, "group",
-                                                 1, POLICY_NAME_LEN_MAX, &rule->group)
+        NEXT(policy_read_key_text(chunks, place, RULE_GROUP, &rule->group)) &&
+        NEXT(HAS(RULE_MATCH) ? policy_read_match(policy, reader, fields[RULE_MATCH].node, rule)
+                             : TG_OK) &&
+        NEXT(HAS(RULE_KEY) ? read_key(policy, reader, fields[RULE_KEY].node, rule) : TG_OK) &&
+        NEXT(result == TG_OK ? check_prefix(reader, &fields[RULE_IPV6_PREFIX], rule) : TG_OK) &&
+        NEXT(HAS(RULE_LIMITS) ? policy_read_limits(policy, reader, fields[RULE_LIMITS].node, rule)
                               : TG_OK) &&
-        NEXT(HAS(FIELD_MATCH) ? policy_read_match(policy, reader, fields[FIELD_MATCH].node, rule)
-                              : TG_OK) &&
-        NEXT(HAS(FIELD_KEY) ? read_key(policy, reader, fields[FIELD_KEY].node, rule) : TG_OK) &&
-        NEXT(result == TG_OK ? check_prefix(reader, &fields[FIELD_IPV6_PREFIX], rule) : TG_OK) &&
-        NEXT(HAS(FIELD_LIMITS) ? policy_read_limits(policy, reader, fields[FIELD_LIMITS].node, rule)
-                               : TG_OK) &&
-        NEXT(result == TG_OK ? check_elastic(reader, &fields[FIELD_COUNT_DENIED], rule) : TG_OK) &&
+        NEXT(result == TG_OK ? check_elastic(reader, &fields[RULE_COUNT_DENIED], rule) : TG_OK) &&
         NEXT(result == TG_OK ? check_any(reader, fields, rule) : TG_OK) &&
-        NEXT(result == TG_OK ? read_global(chunks, reader, fields, rule) : TG_OK))
-        (void)NEXT(HAS(FIELD_RESPONSE)
-                       ? read_response(chunks, reader, fields[FIELD_RESPONSE].node, rule)
+        NEXT(result == TG_OK ? read_global(chunks, place, rule) : TG_OK))
+        (void)NEXT(HAS(RULE_RESPONSE)
+                       ? read_response(chunks, reader, fields[RULE_RESPONSE].node, rule)
                        : TG_OK);
     return result;
 }
@@ -634,14 +487,15 @@ static int read_parts(struct policy *policy, const struct yaml_reader *reader, u
 int policy_read_rule(struct policy *policy, const struct yaml_reader *reader, uint32_t node,
                      struct policy_rule *rule)
 {
-    struct yaml_reader_field fields[FIELDS];
+    struct yaml_reader_field fields[RULE_KEYS];
+    const struct rule_place rule_place = {reader, RULE_MAP_RULE, NULL, fields};
+    const struct rule_place *place = &rule_place;
     struct chunks *chunks = &policy->chunks;
 
-    memcpy(fields, rule_fields, sizeof(fields));
     rule->line = yaml_reader_at(reader, node)->line;
     rule->group.data = rule->message.data = "";
     int result = TG_OK;
-    if (NEXT(yaml_reader_fields(reader, node, "rule", fields, FIELDS)))
-        result = read_parts(policy, reader, node, fields, rule, result);
+    if (NEXT(rule_fields(reader, node, RULE_MAP_RULE, NULL, fields)))
+        result = read_parts(policy, place, node, rule, result);
     return result == TG_OK ? write_absent(chunks, rule) : result;
 }

@@ -62,7 +62,7 @@ static int name_rule(struct chunks *chunks, const struct yaml_reader_node *name,
 int policy_read_tier(struct policy *policy, const struct yaml_reader *reader, uint32_t name,
                      struct policy_rule *rule)
 {
-    struct yaml_reader_field fields[] = {{"limits", YAML_READER_REQUIRED, 0}};
+    struct yaml_reader_field fields[TIER_KEYS];
     const struct yaml_reader_node *at = yaml_reader_at(reader, name);
 
     *rule = (struct policy_rule){
@@ -83,11 +83,11 @@ int policy_read_tier(struct policy *policy, const struct yaml_reader *reader, ui
     int result = TG_OK;
     if (!yaml_reader_goes_on(reader, check_name(reader, name), &result) ||
         !yaml_reader_goes_on(reader, name_rule(&policy->chunks, at, rule), &result) ||
-        !yaml_reader_goes_on(reader, yaml_reader_fields(reader, at->next, "tiers", fields, 1),
+        !yaml_reader_goes_on(reader, rule_fields(reader, at->next, RULE_MAP_TIER, NULL, fields),
                              &result) ||
-        fields[0].node == YAML_READER_NONE)
+        fields[TIER_LIMITS].node == YAML_READER_NONE)
         return result;
-    (void)yaml_reader_goes_on(reader, policy_read_limits(policy, reader, fields[0].node, rule),
-                              &result);
+    (void)yaml_reader_goes_on(
+        reader, policy_read_limits(policy, reader, fields[TIER_LIMITS].node, rule), &result);
     return result;
 }

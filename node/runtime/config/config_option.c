@@ -231,6 +231,25 @@ const struct config_option *config_options(size_t *count)
     return options;
 }
 
+static const struct config_exit exits[] = {
+    {0, "stopped in order"},
+    {2, "bad configuration"},
+    {3, "data unusable"},
+    {4, "address in use"},
+};
+
+const char config_summary[] = "a node of a Tidegate cluster, the distributed rate limiter";
+const char config_without_arguments[] =
+    "Without arguments: a cluster of one node on 127.0.0.1, data in ./tidegate-data.";
+const char config_signals[] =
+    "SIGTERM stops in order (the node stays a member), SIGHUP reloads the rules.";
+
+const struct config_exit *config_exits(size_t *count)
+{
+    *count = sizeof(exits) / sizeof(exits[0]);
+    return exits;
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 const char *config_option_name(const struct config_option *option, char separator,
@@ -327,13 +346,17 @@ size_t config_help(char *out, size_t capacity)
 {
     struct text text = {.out = out, .capacity = capacity};
 
-    add(&text, "tidegated - a node of a Tidegate cluster, the distributed rate limiter\n\n"
-               "usage: tidegated [--config FILE] [options]\n\n"
-               "Without arguments: a cluster of one node on 127.0.0.1, data in ./tidegate-data.\n"
-               "Defaults are in brackets. --flag VALUE and --flag=VALUE mean the same.\n\n");
+    add(&text,
+        "tidegated - %s\n\n"
+        "usage: tidegated [--config FILE] [options]\n\n"
+        "%s\n"
+        "Defaults are in brackets. --flag VALUE and --flag=VALUE mean the same.\n\n",
+        config_summary, config_without_arguments);
     for (size_t i = 0; i < OPTIONS; i++)
         add_option(&text, &options[i]);
-    add(&text, "\nExit status: 0, 2 bad configuration, 3 data unusable, 4 address in use.\n"
-               "SIGTERM stops in order (the node stays a member), SIGHUP reloads the rules.\n");
+    add(&text, "\nExit status: 0");
+    for (size_t i = 1; i < sizeof(exits) / sizeof(exits[0]); i++)
+        add(&text, ", %d %s", exits[i].status, exits[i].meaning);
+    add(&text, ".\n%s\n", config_signals);
     return text.len;
 }

@@ -48,6 +48,18 @@ struct config_option {
 
 enum { CONFIG_NAME_MAX = 32, CONFIG_OPTIONS_MAX = 64, CONFIG_WHY_LEN = 256, CONFIG_SHOWN_LEN = 56 };
 
+/* How tidegated can end. */
+struct config_exit {
+    int status;
+    const char *meaning;
+};
+
+/* The table of them; *count gets its length. */
+const struct config_exit *config_exits(size_t *count);
+/* What the program is, and what it does with signals. */
+extern const char config_summary[];
+extern const char config_without_arguments[];
+extern const char config_signals[];
 /* The table; *count gets its length (<= CONFIG_OPTIONS_MAX). */
 const struct config_option *config_options(size_t *count);
 /* The option of that name as flags write it (dashes) or the file does (underscores), or NULL. */
@@ -63,6 +75,9 @@ bool config_option_bare(const struct config_option *option);
  * without the option's name. */
 MUST_USE int config_option_set(const struct config_option *option, struct config *config,
                                const char *text, char why[CONFIG_WHY_LEN]);
+/* What the option's value may be, "" if it takes none: what refusals expect, and documents tell.
+ * Returns `out`. */
+const char *config_option_expected(const struct config_option *option, char out[CONFIG_WHY_LEN]);
 /* Sets every default. */
 void config_option_defaults(struct config *config);
 /* `text` in quotes, cut and made printable, for sentences. Returns `out`. */

@@ -45,41 +45,110 @@ __attribute__((format(printf, 3, 4))) static int refuse(char why[CONFIG_WHY_LEN]
     return TG_EINVALID;
 }
 
-static int set_switch(bool *field, const char *text, char why[CONFIG_WHY_LEN])
+/* A size with the largest unit that tells it whole. */
+static const char *size_text(uint64_t bytes, char out[QUANTITY_TEXT_LEN])
+{
+    static const char units[] = "KMG";
+    unsigned unit = bytes > 0 ? 2 : 0;
+    while (unit > 0 && (bytes & ((UINT64_C(1) << (10 * (unit + 1))) - 1)) != 0)
+        unit--;
+    (void)snprintf(out, QUANTITY_TEXT_LEN, "%" PRIu64 "%c", bytes >> (10 * (unit + 1)),
+                   units[unit]);
+    return out;
+}
+
+const char *config_option_expected(const struct config_option *option, char out[CONFIG_WHY_LEN])
+{
+    static const char *const fixed[] = {
+        [CONFIG_KIND_SWITCH] = "true or false",
+        [CONFIG_KIND_HOST] = "an IP address or a host's name, without port",
+        [CONFIG_KIND_ENDPOINT] = "HOST:PORT (an IPv6 address in brackets)",
+        [CONFIG_KIND_GATEWAY] = "off",
+        [CONFIG_KIND_SEED] = "HOST:PORT of a member's gossip (an IPv6 address in brackets)",
+        [CONFIG_KIND_LEVEL] = "debug, info, warn or error",
+        [CONFIG_KIND_FORMAT] = "text or json",
+        [CONFIG_KIND_VERSION] = NULL,
+    };
+    char min[QUANTITY_TEXT_LEN];
+    char max[QUANTITY_TEXT_LEN];
+    const bool port = option->kind == CONFIG_KIND_PORT;
+
+    out[0] = '\0';
+    switch (option->kind) {
+    case CONFIG_KIND_NUMBER:
+    case CONFIG_KIND_PORT:
+        (void)snprintf(out, CONFIG_WHY_LEN, "a whole number from %" PRIu64 " to %" PRIu64,
+                       port ? 1 : option->min, port ? UINT16_MAX : option->max);
+        break;
+    case CONFIG_KIND_SIZE:
+        (void)snprintf(out, CONFIG_WHY_LEN, "a size from %s to %s", size_text(option->min, min),
+                       size_text(option->max, max));
+        break;
+    case CONFIG_KIND_DURATION:
+        quantity_format_duration(option->min, min);
+        quantity_format_duration(option->max, max);
+        (void)snprintf(out, CONFIG_WHY_LEN, "a time from %s to %s", min, max);
+        break;
+    case CONFIG_KIND_PATH:
+    case CONFIG_KIND_FILE:
+        (void)snprintf(out, CONFIG_WHY_LEN, "a path of 1 to %d bytes", CONFIG_PATH_LEN - 1);
+        break;
+    case CONFIG_KIND_NAME:
+        (void)snprintf(out, CONFIG_WHY_LEN,
+                       "%" PRIu64 " to %" PRIu64 " of the characters a-z A-Z 0-9 . _ -",
+                       option->min, option->max);
+        break;
+    default:
+        if (fixed[option->kind] != NULL)
+            (void)snprintf(out, CONFIG_WHY_LEN, "%s", fixed[option->kind]);
+        break;
+    }
+    return out;
+}
+
+/* found "text"; expected what the option takes. */
+static int refuse_value(const struct config_option *option, const char *text,
+                        char why[CONFIG_WHY_LEN])
+{
+    char expected[CONFIG_WHY_LEN];
+    return refuse(why, text, "%s", config_option_expected(option, expected));
+}
+
+static int set_switch(const struct config_option *option, bool *field, const char *text,
+                      char why[CONFIG_WHY_LEN])
 {
     const bool value = strcmp(text, "true") == 0;
 
     if (!value && strcmp(text, "false") != 0)
-        return refuse(why, text, "true or false");
+        return refuse_value(option, text, why);
     *field = value;
     return TG_OK;
 }
 
-static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *value,
-                        char why[CONFIG_WHY_LEN])
+static int parse_number(const struct config_option *option, const char *text, uint64_t min,
+                        uint64_t max, uint64_t *value, char why[CONFIG_WHY_LEN])
 {
     char error[QUANTITY_ERROR_LEN];
-
-    if (quantity_parse_uint(text, max, value, error) != TG_OK || *value < min)
-        return refuse(why, text, "a whole number from %" PRIu64 " to %" PRIu64, min, max);
-    return TG_OK;
+    const bool good = quantity_parse_uint(text, max, value, error) == TG_OK && *value >= min;
+    return good ? TG_OK : refuse_value(option, text, why);
 }
 
 static int set_number(const struct config_option *option, uint32_t *field, const char *text,
                       char why[CONFIG_WHY_LEN])
 {
     uint64_t value;
-    const int result = parse_number(text, option->min, option->max, &value, why);
+    const int result = parse_number(option, text, option->min, option->max, &value, why);
 
     if (result == TG_OK)
         *field = (uint32_t)value;
     return result;
 }
 
-static int set_port(uint16_t *field, const char *text, char why[CONFIG_WHY_LEN])
+static int set_port(const struct config_option *option, uint16_t *field, const char *text,
+                    char why[CONFIG_WHY_LEN])
 {
     uint64_t value;
-    const int result = parse_number(text, 1, UINT16_MAX, &value, why);
+    const int result = parse_number(option, text, 1, UINT16_MAX, &value, why);
 
     if (result == TG_OK)
         *field = (uint16_t)value;
@@ -97,8 +166,7 @@ static int set_size(const struct config_option *option, uint64_t *field, const c
         return TG_EINVALID;
     }
     if (bytes < option->min || bytes > option->max)
-        return refuse(why, text, "a size from %" PRIu64 "M to %" PRIu64 "M", option->min >> 20,
-                      option->max >> 20);
+        return refuse_value(option, text, why);
     *field = bytes;
     return TG_OK;
 }
@@ -107,29 +175,25 @@ static int set_duration(const struct config_option *option, int64_t *field, cons
                         char why[CONFIG_WHY_LEN])
 {
     char error[QUANTITY_ERROR_LEN];
-    char min[QUANTITY_TEXT_LEN];
-    char max[QUANTITY_TEXT_LEN];
     uint64_t ns;
 
     if (quantity_parse_wait(text, &ns, error) != TG_OK) { /* the range says whether it may be 0 */
         (void)snprintf(why, CONFIG_WHY_LEN, "%s", error);
         return TG_EINVALID;
     }
-    if (ns < option->min || ns > option->max) {
-        quantity_format_duration(option->min, min);
-        quantity_format_duration(option->max, max);
-        return refuse(why, text, "a time from %s to %s", min, max);
-    }
+    if (ns < option->min || ns > option->max)
+        return refuse_value(option, text, why);
     *field = (int64_t)ns;
     return TG_OK;
 }
 
-static int set_path(char *field, const char *text, char why[CONFIG_WHY_LEN])
+static int set_path(const struct config_option *option, char *field, const char *text,
+                    char why[CONFIG_WHY_LEN])
 {
     const size_t len = strlen(text);
 
     if (len == 0 || len >= CONFIG_PATH_LEN)
-        return refuse(why, text, "a path of 1 to %d bytes", CONFIG_PATH_LEN - 1);
+        return refuse_value(option, text, why);
     memcpy(field, text, len + 1);
     return TG_OK;
 }
@@ -146,13 +210,13 @@ static int set_name(const struct config_option *option, char *field, const char 
                 c == '.' || c == '_' || c == '-';
     }
     if (!valid)
-        return refuse(why, text, "%" PRIu64 " to %" PRIu64 " of the characters a-z A-Z 0-9 . _ -",
-                      option->min, option->max);
+        return refuse_value(option, text, why);
     memcpy(field, text, len + 1);
     return TG_OK;
 }
 
-static int set_host(char *field, const char *text, char why[CONFIG_WHY_LEN])
+static int set_host(const struct config_option *option, char *field, const char *text,
+                    char why[CONFIG_WHY_LEN])
 {
     const size_t full = strlen(text);
     const bool bracketed = full > 2 && text[0] == '[' && text[full - 1] == ']';
@@ -160,7 +224,7 @@ static int set_host(char *field, const char *text, char why[CONFIG_WHY_LEN])
     const size_t len = bracketed ? full - 2 : full;
 
     if (!config_host_valid(host, len))
-        return refuse(why, text, "an IP address or a host's name, without port");
+        return refuse_value(option, text, why);
     memcpy(field, host, len);
     field[len] = '\0';
     return TG_OK;
@@ -183,26 +247,28 @@ static int set_endpoint(const struct config_option *option, struct config_endpoi
     return TG_OK;
 }
 
-static int add_seed(struct config *config, const char *text, char why[CONFIG_WHY_LEN])
+static int add_seed(const struct config_option *option, struct config *config, const char *text,
+                    char why[CONFIG_WHY_LEN])
 {
     struct config_endpoint seed;
 
     if (config_endpoint_parse(text, &seed) != TG_OK || config_host_is_wildcard(seed.host))
-        return refuse(why, text, "HOST:PORT of a member's gossip (an IPv6 address in brackets)");
+        return refuse_value(option, text, why);
     if (config->seed_count == CONFIG_SEEDS_MAX)
         return refuse(why, text, "at most %d seeds", CONFIG_SEEDS_MAX);
     config->seeds[config->seed_count++] = seed;
     return TG_OK;
 }
 
-static int set_format(enum config_log_format *field, const char *text, char why[CONFIG_WHY_LEN])
+static int set_format(const struct config_option *option, enum config_log_format *field,
+                      const char *text, char why[CONFIG_WHY_LEN])
 {
     if (strcmp(text, "text") == 0)
         *field = CONFIG_LOG_TEXT;
     else if (strcmp(text, "json") == 0)
         *field = CONFIG_LOG_JSON;
     else
-        return refuse(why, text, "text or json");
+        return refuse_value(option, text, why);
     return TG_OK;
 }
 
@@ -213,33 +279,31 @@ int config_option_set(const struct config_option *option, struct config *config,
 
     switch (option->kind) {
     case CONFIG_KIND_SWITCH:
-        return set_switch(field, text, why);
+        return set_switch(option, field, text, why);
     case CONFIG_KIND_NUMBER:
         return set_number(option, field, text, why);
     case CONFIG_KIND_PORT:
-        return set_port(field, text, why);
+        return set_port(option, field, text, why);
     case CONFIG_KIND_SIZE:
         return set_size(option, field, text, why);
     case CONFIG_KIND_DURATION:
         return set_duration(option, field, text, why);
     case CONFIG_KIND_PATH:
     case CONFIG_KIND_FILE:
-        return set_path(field, text, why);
+        return set_path(option, field, text, why);
     case CONFIG_KIND_NAME:
         return set_name(option, field, text, why);
     case CONFIG_KIND_HOST:
-        return set_host(field, text, why);
+        return set_host(option, field, text, why);
     case CONFIG_KIND_ENDPOINT:
     case CONFIG_KIND_GATEWAY:
         return set_endpoint(option, field, text, why);
     case CONFIG_KIND_SEED:
-        return add_seed(config, text, why);
+        return add_seed(option, config, text, why);
     case CONFIG_KIND_LEVEL:
-        return log_level_parse(text, field) == TG_OK
-                   ? TG_OK
-                   : refuse(why, text, "debug, info, warn or error");
+        return log_level_parse(text, field) == TG_OK ? TG_OK : refuse_value(option, text, why);
     case CONFIG_KIND_FORMAT:
-        return set_format(field, text, why);
+        return set_format(option, field, text, why);
     case CONFIG_KIND_UNSUPPORTED:
         (void)snprintf(why, CONFIG_WHY_LEN, "is not supported by this version");
         return TG_EINVALID;

@@ -1,0 +1,265 @@
+/* screen_read.c - the answer to `status` as a screen; screen.h tells what of. An answer of an older
+ * release has less: what is missing stays empty.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "client/cli/status/screen.h"
+
+/* ---- fields of one map ----------------------------------------------------------------------- */
+
+struct row {
+    const struct cli_answer *answer;
+    size_t at;
+};
+
+static const struct mp_token *field(const struct row *row, const char *name)
+{
+    return cli_answer_value(row->answer, row->at, name);
+}
+
+static uint64_t number(const struct row *row, const char *name)
+{
+    const struct mp_token *token = field(row, name);
+    return token != NULL && token->type == MP_UINT ? token->uint : 0;
+}
+
+static int64_t whole(const struct mp_token *token)
+{
+    if (token->type == MP_UINT)
+        return token->uint <= INT64_MAX ? (int64_t)token->uint : INT64_MAX;
+    return token->type == MP_INT ? token->sint : 0;
+}
+
+static double real(const struct row *row, const char *name)
+{
+    const struct mp_token *token = field(row, name);
+    if (token == NULL)
+        return 0;
+    return token->type == MP_FLOAT ? token->real : (double)whole(token);
+}
+
+static bool truth(const struct row *row, const char *name)
+{
+    const struct mp_token *token = field(row, name);
+    return token != NULL && token->type == MP_BOOL && token->uint != 0;
+}
+
+static void text(const struct row *row, const char *name, char *out, size_t capacity)
+{
+    cli_token_text(field(row, name), out, capacity);
+}
+
+/* The map in that field; false if there is none. */
+static bool inner(const struct row *row, const char *name, struct row *out)
+{
+    const struct mp_token *token = field(row, name);
+    if (token == NULL || token->type != MP_MAP)
+        return false;
+    *out = (struct row){row->answer, (size_t)(token - row->answer->tokens)};
+    return true;
+}
+
+/* How many elements the array in that field has, with the first one in `out`. */
+static uint32_t elements(const struct row *row, const char *name, struct row *out)
+{
+    const struct mp_token *token = field(row, name);
+    if (token == NULL || token->type != MP_ARRAY)
+        return 0;
+    *out = (struct row){row->answer, (size_t)(token - row->answer->tokens) + 1};
+    return token->count;
+}
+
+static void step(struct row *row)
+{
+    row->at = cli_token_next(row->answer, row->at);
+}
+
+static bool is_map(const struct row *row)
+{
+    return row->at < row->answer->count && row->answer->tokens[row->at].type == MP_MAP;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void read_condition(const struct row *row, struct screen_condition *out)
+{
+    out->grave = truth(row, "grave");
+    out->for_ms = number(row, "for_ms");
+    text(row, "code", out->code, sizeof out->code);
+    text(row, "node", out->node, sizeof out->node);
+    text(row, "region", out->region, sizeof out->region);
+    text(row, "short", out->short_form, sizeof out->short_form);
+    text(row, "says", out->says, sizeof out->says);
+    text(row, "means", out->means, sizeof out->means);
+    text(row, "advice", out->advice, sizeof out->advice);
+}
+
+static void read_figures(const struct row *row, struct screen_node *out)
+{
+    out->told = true;
+    out->checks_rate = real(row, "checks_per_s");
+    out->allowed_rate = real(row, "allowed_per_s");
+    out->denied_rate = real(row, "denied_per_s");
+    out->busy_rate = real(row, "busy_per_s");
+    out->uptime_ms = number(row, "uptime_ms");
+    out->checks = number(row, "checks");
+    out->ack_p99_us = number(row, "ack_p99_us");
+    out->slots = number(row, "slots");
+    out->slots_max = number(row, "slots_max");
+    out->memory_max = number(row, "memory_max_bytes");
+    out->flush_lag_ms = number(row, "flush_lag_ms");
+    out->store_used = number(row, "store_used_bytes");
+    out->store_most = number(row, "store_most_bytes");
+    out->over_tokens = number(row, "over_tokens");
+    out->decides = number(row, "vnodes_deciding");
+    out->cut_off = number(row, "vnodes_cut_off");
+    out->incomplete = number(row, "vnodes_incomplete");
+    out->ephemeral = number(row, "ephemeral") != 0;
+}
+
+static void read_troubles(const struct row *row, struct screen_node *out)
+{
+    struct row code;
+    const uint32_t count = elements(row, "health", &code);
+    for (uint32_t i = 0; i < count && code.at < row->answer->count; i++, step(&code)) {
+        char word[32];
+        const size_t len = strlen(out->troubles);
+        cli_token_text(&row->answer->tokens[code.at], word, sizeof word);
+        (void)snprintf(out->troubles + len, sizeof out->troubles - len, "%s%s", len > 0 ? "," : "",
+                       word);
+    }
+}
+
+static void read_node(const struct row *row, struct screen_node *out)
+{
+    struct row figures;
+    const struct mp_token *skew = field(row, "skew_us");
+    text(row, "name", out->name, sizeof out->name);
+    text(row, "region", out->region, sizeof out->region);
+    text(row, "zone", out->zone, sizeof out->zone);
+    text(row, "id", out->id, sizeof out->id);
+    text(row, "state", out->state, sizeof out->state);
+    text(row, "ring", out->ring, sizeof out->ring);
+    text(row, "client", out->client, sizeof out->client);
+    text(row, "version", out->version, sizeof out->version);
+    text(row, "unreachable_since", out->lost, sizeof out->lost);
+    read_troubles(row, out);
+    out->state_for_ms = number(row, "state_for_ms");
+    out->rtt_us = number(row, "rtt_us");
+    out->own = truth(row, "own");
+    out->grave = truth(row, "grave");
+    out->voter = truth(row, "voter");
+    out->skewed = skew != NULL && (skew->type == MP_UINT || skew->type == MP_INT);
+    out->skew_us = out->skewed ? whole(skew) : 0;
+    if (inner(row, "figures", &figures))
+        read_figures(&figures, out);
+}
+
+static int read_nodes(const struct row *all, struct screen *screen)
+{
+    struct row row;
+    const uint32_t count = elements(all, "nodes", &row);
+    if (count == 0)
+        return 0;
+    screen->nodes = alloc_array(alloc_heap(), count, sizeof *screen->nodes);
+    if (screen->nodes == NULL)
+        return TG_ENOMEM;
+    screen->node_count = count;
+    for (uint32_t i = 0; i < count && is_map(&row); i++, step(&row))
+        read_node(&row, &screen->nodes[i]);
+    return 0;
+}
+
+static void read_lists(const struct row *all, struct screen *screen)
+{
+    struct row row;
+    uint32_t count = elements(all, "conditions", &row);
+    for (; screen->condition_count < count && screen->condition_count < SCREEN_CONDITIONS_MAX &&
+           is_map(&row);
+         step(&row))
+        read_condition(&row, &screen->conditions[screen->condition_count++]);
+    count = elements(all, "busiest", &row);
+    for (; screen->busiest_count < count && screen->busiest_count < SCREEN_CHANGES_MAX &&
+           is_map(&row);
+         step(&row)) {
+        struct screen_rule *rule = &screen->busiest[screen->busiest_count++];
+        text(&row, "rule", rule->name, sizeof rule->name);
+        rule->checks_rate = real(&row, "checks_per_s");
+        rule->denied_rate = real(&row, "denied_per_s");
+    }
+    count = elements(all, "changes", &row);
+    for (;
+         screen->change_count < count && screen->change_count < SCREEN_CHANGES_MAX && is_map(&row);
+         step(&row)) {
+        struct screen_change *change = &screen->changes[screen->change_count++];
+        change->time_ms = number(&row, "time_ms");
+        text(&row, "author", change->author, sizeof change->author);
+        text(&row, "says", change->says, sizeof change->says);
+        text(&row, "note", change->note, sizeof change->note);
+    }
+    count = elements(all, "warnings", &row);
+    for (; screen->warning_count < count && screen->warning_count < SCREEN_CHANGES_MAX; step(&row))
+        cli_token_text(&all->answer->tokens[row.at], screen->warnings[screen->warning_count++],
+                       SCREEN_TEXT_LEN);
+}
+
+/* An older release says why in `reasons` alone. */
+static void read_reasons(const struct row *all, struct screen *screen)
+{
+    struct row row;
+    const uint32_t count = elements(all, "reasons", &row);
+    for (uint32_t i = 0; screen->condition_count < count && i < SCREEN_CONDITIONS_MAX &&
+                         row.at < all->answer->count;
+         i++, step(&row)) {
+        struct screen_condition *condition = &screen->conditions[screen->condition_count++];
+        condition->grave = true;
+        cli_token_text(&all->answer->tokens[row.at], condition->says, sizeof condition->says);
+    }
+}
+
+int screen_read(const struct cli_answer *answer, struct screen *screen)
+{
+    const struct row all = {answer, 0};
+    struct row row;
+    memset(screen, 0, sizeof *screen);
+    if (answer->count == 0 || answer->tokens[0].type != MP_MAP)
+        return 0;
+    screen->healthy = truth(&all, "healthy");
+    screen->conditions_more = (uint32_t)number(&all, "conditions_more");
+    screen->stable = truth(&all, "stable");
+    text(&all, "node", screen->node, sizeof screen->node);
+    text(&all, "cluster_id", screen->cluster, sizeof screen->cluster);
+    text(&all, "version", screen->version, sizeof screen->version);
+    screen->epoch = number(&all, "epoch");
+    screen->vnodes = number(&all, "vnodes_total");
+    screen->replicas = number(&all, "replicas");
+    screen->nodes_more = number(&all, "nodes_more");
+    if (inner(&all, "rules", &row)) {
+        screen->rules_agree = truth(&row, "agree");
+        screen->rules_version = number(&row, "version");
+        screen->rules_count = number(&row, "count");
+    }
+    if (inner(&all, "handoff", &row)) {
+        screen->give = number(&row, "vnodes_to_give");
+        screen->receive = number(&row, "vnodes_to_receive");
+        screen->left_ms = number(&row, "left_ms");
+    }
+    if (inner(&all, "members", &row)) {
+        screen->alive = number(&row, "alive");
+        screen->dead = number(&row, "dead");
+    }
+    read_lists(&all, screen);
+    if (screen->condition_count == 0)
+        read_reasons(&all, screen);
+    return read_nodes(&all, screen);
+}
+
+void screen_fini(struct screen *screen)
+{
+    if (screen->nodes != NULL)
+        alloc_put(alloc_heap(), screen->nodes, screen->node_count * sizeof *screen->nodes);
+    screen->nodes = NULL;
+    screen->node_count = 0;
+}
