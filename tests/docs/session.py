@@ -5,6 +5,8 @@ every entry of the root is linked there, and `build` holds the programs under te
 kinds that name a file (`file=NAME`) are that file from there on. The shell has a network and
 processes of its own (unshare), so a page may use the usual ports, and nothing outlives it.
 
+The programs are on its path, as they are once installed.
+
 1. A command that fails ends the page (bash -e), and is reported with the line of its block.
 2. A page ends every node that it started; one that is left over fails it.
 3. What follows a block as `output` is what the block printed; `...` in a line stands for
@@ -102,7 +104,7 @@ def run_script(script, folder):
     """Runs a page's script in spaces of its own; returns its status, or None when it had no end."""
     own = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
     command = ["unshare", *own, "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script]
-    environment = {"PATH": PATH, "HOME": folder, "LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
+    environment = {"PATH": f"{folder}/build:{PATH}", "HOME": folder, "LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
     with subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, text=True) as process:
         try:
