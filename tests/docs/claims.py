@@ -127,12 +127,10 @@ def said_of_tidegate(line, words, world):
     """What is wrong with `tidegate WORDS`."""
     while words and words[0] in ("-e", "-o", "--endpoint", "--output", "--timeout"):
         words = words[2:]
-    if not words or words[0] == "..." or not (COMMAND_WORD.match(words[0]) or ALTERNATIVES.match(words[0])):
-        return
-    if words[0] == "help":
+    if words[:1] == ["help"]:
         words = words[1:]
-        if not words:
-            return
+    if not words or not (COMMAND_WORD.match(words[0]) or ALTERNATIVES.match(words[0])):
+        return
     commands = world.find_commands(words)
     groups = {c.split()[0] for c in world.commands if " " in c}
     if not commands:

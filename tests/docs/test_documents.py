@@ -120,6 +120,15 @@ def test_every_error_code_has_its_line():
     assert table_words("deploy/docs/reference/errors.md") >= {f"TG_E{name}" for name, _ in codes}
 
 
+def test_every_counter_is_told_in_the_words_of_the_command_line():
+    with open(os.path.join(session.ROOT, "client/cli/counters.c"), encoding="utf-8") as source:
+        counters = re.findall(r'\{"\w+", "(\w+)", "([^"]*)"\}', source.read())
+    with open(os.path.join(session.ROOT, "deploy/docs/reference/status.md"), encoding="utf-8") as page:
+        rows = page.read().split("\n")
+    assert len(counters) > 50
+    assert [name for name, meaning in counters if f"| `{name}` | {meaning} |" not in rows] == []
+
+
 def test_every_field_of_status_has_its_line(tmp_path):
     """The fields that a node gives now, to the deepest map, and those that the command line has a line for."""
     script = ("ip link set lo up; build/tidegated --ephemeral 2>log & build/tidegate status --wait healthy >/dev/null; "
