@@ -192,6 +192,6 @@ def commands(path, text, world):
 
 
 # Flags of programs that are neither tidegate nor tidegated.
-OTHER_FLAGS = {"--list", "--only", "--quick", "--phases", "--seed", "--kept", "--as-needed"}
+OTHER_FLAGS = {"--list", "--only", "--quick", "--phases", "--formed", "--toggle-collect", "--as-needed"}
 
 CHECKS = (links, files, commands)
