@@ -21,6 +21,7 @@ EXEMPT_MAX = 10
 # NAME of a block (`sh name=NAME`) that is not run, and why.
 EXEMPT = {
     "two-commands": "they run the tests that this one is part of; test_demo.py runs the demo",
+    "kubernetes": "it needs Kubernetes; test_deploy.py reads what is applied",
     "install": "it installs on this machine; the block behind it installs below a folder",
 }
 

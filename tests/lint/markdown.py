@@ -84,7 +84,7 @@ def word_value(piece, name):
 
 def without_code(text):
     """The text with each code span as one word."""
-    return CODE.sub("code", text)
+    return CODE.sub("Code", text)
 
 
 def plain(text):
