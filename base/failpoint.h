@@ -8,7 +8,7 @@
  *     failpoint_reach(store->failpoints, FAILPOINT_STATE_BEFORE_COMMIT);
  *
  * The names are those of TIDEGATE_FAILPOINT="name:n", which the daemon reads
- * (node/runtime/failure.h); tests/cluster/README.md tells how they are used.
+ * (node/runtime/system/failure.h); tests/cluster/README.md tells how they are used.
  *
  * Must not know how a process is ended: that is the edge's.
  */

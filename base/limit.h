@@ -26,7 +26,8 @@ struct limit {
     uint8_t align;     /* fixed_window: enum limit_align; else 0 */
     uint8_t buckets;   /* sliding_buckets: sub-windows of a window (0 = 60); else 0 */
     uint8_t algorithm; /* enum algorithm */
-    uint8_t ordinal;   /* tells limits of one rule and algorithm apart (node/policy/ordinals.h) */
+    uint8_t
+        ordinal; /* tells limits of one rule and algorithm apart (node/policy/compile/ordinals.h) */
     /* Mode elastic: above the limit there is what a pool can spare. All 0 in another mode. */
     uint16_t weight;          /* 1 .. LIMIT_WEIGHT_MAX: its part of the spare */
     uint32_t pool;            /* names the pool; 0 = mode hard or soft */

@@ -11,4 +11,4 @@ packages.lib  = libzmq $(msgpack) libsodium
 packages.cli  = $(packages.lib) jansson yaml-0.1 glib-2.0 zlib
 
 # What of the daemon runs inside the command line: rules are judged and limits decided offline.
-sources.offline = $(sources.replay) $(sources.policy) $(wildcard node/limit/*.c)
+sources.offline = $(sources.replay) $(sources.policy) $(wildcard node/limit/*/*.c)

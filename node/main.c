@@ -3,8 +3,9 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "node/runtime/config.h"
-#include "node/runtime/daemon.h"
+#include "node/runtime/config/config.h"
+#include "node/runtime/start/daemon.h"
+#include "node/runtime/system/process.h"
 
 /* A longer block is a mapping of its own, and goes back to the system when it is freed. By default
  * glibc takes such blocks from the heap once one of them was freed, and what lies above a hundred

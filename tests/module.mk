@@ -9,7 +9,7 @@ sources.fuzz    := $(wildcard tests/fuzz/fuzz_*.c)
 # What no target of tests/fuzz reaches: threads and sockets, the client library, what people read. A target that does
 # does not link until its file is left out here.
 fuzzed_of_cli    := arguments commands document grid inspect pool_flags pools replay_arguments table text
-sources.unfuzzed := $(sources.lib) $(filter-out node/runtime/config%,$(wildcard node/runtime/*.c)) \
+sources.unfuzzed := $(sources.lib) $(filter-out node/runtime/config/%,$(wildcard node/runtime/*/*.c)) \
                     $(filter-out $(fuzzed_of_cli:%=client/cli/%.c),$(sources.cli))
 
 # The simulator is one program of all its files; it exists once one of them has a main.

@@ -9,7 +9,7 @@
 
 #include "base/mp.h"
 #include "client/cli/cli.h"
-#include "node/policy/packed.h"
+#include "node/policy/compile/packed.h"
 
 struct cli_answer {
     tg_reply_t reply;

@@ -15,7 +15,7 @@
 #include "client/cli/edit.h"
 #include "client/cli/table.h"
 #include "client/cli/totals.h"
-#include "node/policy/api_keys.h"
+#include "node/policy/people/api_keys.h"
 
 enum { QUESTION_LEN = 1024, SHOWN_LEN = 4096, SHOWN_TOKENS_MAX = 128 };
 

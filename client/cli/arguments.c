@@ -21,7 +21,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/pool_flags.h"
 #include "client/replay/log_time.h"
-#include "node/policy/api_keys.h"
+#include "node/policy/people/api_keys.h"
 
 enum { WORDS_MAX = 300, REPEATED_MAX = 80, MS_NS = 1000000 };
 #define CLI_REPEAT_MAX UINT64_C(1000000000)

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "client/cli/replay_arguments.h"
 #include "client/include/tidegate.h"
-#include "node/policy/pool_edit.h"
+#include "node/policy/compile/pool_edit.h"
 
 enum cli_exit {
     CLI_EXIT_OK = 0,

@@ -3,7 +3,7 @@
 
 #include "client/cli/answer.h"
 #include "client/cli/edit.h"
-#include "node/policy/policy_ip.h"
+#include "node/policy/model/policy_ip.h"
 
 static void add_text(struct cli_edit *edit, const char *name, const char *text)
 {

@@ -15,10 +15,12 @@
 #include "client/cli/answer.h"
 #include "client/cli/rules_file.h"
 #include "client/protocol/wire.h"
-#include "node/policy/policy.h"
-#include "node/policy/policy_errors.h"
-#include "node/policy/policy_report.h"
-#include "node/policy/policy_warnings.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/compile/policy_errors.h"
+#include "node/policy/compile/policy_report.h"
+#include "node/policy/compile/policy_warnings.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/policy.h"
 #include "node/zones/zones.h"
 
 enum {

@@ -18,6 +18,7 @@
 #include "client/cli/log_source.h"
 #include "client/cli/replay_report.h"
 #include "client/cli/rules_file.h"
+#include "node/policy/compile/policy_compile.h"
 #include "node/zones/zones.h"
 
 enum { PROGRESS_EVERY = 1 << 16, PROGRESS_PAUSE_MS = 250, MIB = 1 << 20 };

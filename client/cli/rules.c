@@ -23,8 +23,8 @@
 #include "client/cli/diff.h"
 #include "client/cli/edit.h"
 #include "client/cli/rules_file.h"
-#include "node/policy/pool_edit.h"
-#include "node/policy/rule_removal.h"
+#include "node/policy/compile/pool_edit.h"
+#include "node/policy/compile/rule_removal.h"
 #include "node/zones/zones.h"
 
 enum { ROOM_BESIDE = 2048 };

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "base/mp.h"
-#include "node/policy/packed.h"
+#include "node/policy/compile/packed.h"
 
 struct cli_rules_file {
     char *text;

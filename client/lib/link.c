@@ -4,7 +4,7 @@
  * "not connected" and the message goes elsewhere, instead of waiting unseen. TCP finds a peer
  * that vanished without a word within three seconds; a single stalled request is noticed earlier,
  * by its own time-out. Heartbeats of libzmq would do so as well, but a node that reads one may end
- * by it (node/runtime/socket.c).
+ * by it (node/runtime/system/socket.c).
  *
  * I1  A socket that was opened is closed on every path; a link without a socket is not `up`.
  * I2  Only single-part messages of at most WIRE_MESSAGE_MAX bytes come in (MAXMSGSIZE).

@@ -7,7 +7,7 @@
  *
  * I1  F1 and F2 of log_fields.h.
  * I2  An address or a path is counted as the node would count it, by the same code
- *     (node/policy/attribute_kind.h); what is taken out of a line is not changed otherwise.
+ *     (node/policy/model/attribute_kind.h); what is taken out of a line is not changed otherwise.
  */
 #include "client/replay/log_fields.h"
 
@@ -16,7 +16,8 @@
 
 #include "base/assert.h"
 #include "client/replay/log_time.h"
-#include "node/policy/policy_path.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/policy_path.h"
 
 enum { SLOT_TIME = LOG_FIELDS, SLOT_REQUEST, SLOT_FIXED, SLOTS_MAX = SLOT_FIXED + 66 };
 #define SECOND_NS INT64_C(1000000000)

@@ -21,6 +21,7 @@
 #define CLIENT_REPLAY_LOG_FIELDS_H
 
 #include "client/replay/log_line.h"
+#include "node/policy/index/policy_resolve.h"
 
 enum {
     LOG_ATTRIBUTES_MAX = 64, /* that rules may mention */

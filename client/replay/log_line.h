@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 
 enum {
     LOG_LINE_MAX = 64 * 1024,                           /* bytes of a line that is understood */

@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "client/replay/replay_state.h"
+#include "node/policy/index/policy_resolve.h"
 
 #define SECOND_NS INT64_C(1000000000)
 

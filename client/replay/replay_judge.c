@@ -14,7 +14,8 @@
 
 #include "base/assert.h"
 #include "client/replay/replay_state.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
+#include "node/policy/index/policy_resolve.h"
 
 enum { ROWS_MAX = POLICY_PARTS_MAX * POLICY_LIMITS_MAX };
 static_assert((int)ROWS_MAX >= (int)LIMIT_GROUP_MAX, "a group fits the rows");

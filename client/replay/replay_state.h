@@ -13,7 +13,7 @@
 #include "client/replay/distinct.h"
 #include "client/replay/order.h"
 #include "client/replay/replay.h"
-#include "node/limit/table.h"
+#include "node/limit/table/table.h"
 
 enum { REPLAY_SECONDS = 1024 /* whole seconds that may wait at once */ };
 

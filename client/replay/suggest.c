@@ -13,7 +13,7 @@
 
 #include "base/quantity.h"
 #include "base/sat.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 
 /* The events of one key. */
 struct span {

@@ -21,7 +21,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limit.h"
-#include "node/policy/calendar.h"
+#include "node/policy/model/calendar.h"
 
 enum { SUGGEST_EVENTS_MAX = 8 * 1024 * 1024 };
 #define SUGGEST_PPM UINT64_C(1000000)

@@ -64,9 +64,9 @@
 #include "node/cluster/writeback/refresh.h"
 #include "node/cluster/writeback/stage.h"
 #include "node/cluster/writeback/writeback.h"
-#include "node/limit/engine.h"
-#include "node/limit/table.h"
-#include "node/policy/api_keys.h"
+#include "node/limit/engine/engine.h"
+#include "node/limit/table/table.h"
+#include "node/policy/people/api_keys.h"
 
 enum {
     SHARD_STATE_MAX = 1 << 19, /* exported bytes of one slot */

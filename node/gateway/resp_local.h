@@ -33,7 +33,7 @@ struct resp_stats {
     uint64_t slow_readers;    /* connections closed for not reading */
     uint64_t crowded;         /* connections closed for want of room for what they had sent */
     uint64_t late;            /* batches given up: no answer came */
-    uint64_t polls; /* looks for clients that were about to ask (node/runtime/busy_poll.h) */
+    uint64_t polls; /* looks for clients that were about to ask (node/runtime/system/busy_poll.h) */
 };
 
 /* What is told of the node; `name`, `version` and `stats` are borrowed. */

@@ -1,7 +1,7 @@
 /* throttle.c - CL.THROTTLE; throttle.h has its form.
  *
  * redis-cell keeps a bucket of max_burst + 1 tokens as one time, by the generic cell rate
- * algorithm. So does token_bucket (node/limit/gcra.c): with T = period / count,
+ * algorithm. So does token_bucket (node/limit/algorithms/gcra.c): with T = period / count,
  *
  *   redis-cell                                     here
  *   limited    max(TAT, now) + q T - now > B T     q > B - ceil(debt / T), which is the same, for q

@@ -5,7 +5,7 @@
 #ifndef NODE_ZONES_ZONES_H
 #define NODE_ZONES_ZONES_H
 
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 
 /* Zones of the system, over the years that a limit can live in. Any thread. */
 const struct policy_zones *zones_system(void);

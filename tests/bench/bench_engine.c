@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/random.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 
 enum { BATCH = 64, ROUND_CHECKS = 2000000, ROUNDS_MAX = 31, VNODES = 4096 };
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 
 enum { BATCH = 64, VNODES = 4096, LOGS_SHARE = 10, ROOMY = 1000 /* bytes */ };
 

@@ -19,8 +19,9 @@
 #include <time.h>
 
 #include "client/protocol/identity.h"
-#include "node/limit/engine.h"
-#include "node/policy/policy_search.h"
+#include "node/limit/engine/engine.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/index/policy_search.h"
 #include "tests/unit/support_rules.h"
 
 enum {

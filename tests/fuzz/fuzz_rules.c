@@ -4,9 +4,11 @@
  * accepted, written as JSON, compiles to a policy of the same meaning, whatever form the file had;
  * the index finds what it should for requests made of the file's own words.
  */
-#include "node/policy/attribute_kind.h"
-#include "node/policy/policy.h"
-#include "node/runtime/config_option.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/attribute_kind.h"
+#include "node/policy/model/policy.h"
+#include "node/runtime/config/config_option.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { RULE_LEN_MAX = 1 << 16, RULES_MAX = 8 };

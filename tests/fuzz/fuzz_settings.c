@@ -15,9 +15,10 @@
 #include <stdio.h>
 
 #include "node/cluster/configstore/settings.h"
-#include "node/policy/blocks.h"
-#include "node/policy/packed.h"
-#include "node/policy/people.h"
+#include "node/policy/compile/packed.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/people/blocks.h"
+#include "node/policy/people/people.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { OPS_MAX = 40, ROOM = JOIN_LARGE_FRAME_MAX };

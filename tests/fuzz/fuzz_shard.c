@@ -23,6 +23,7 @@
 #include "node/cluster/admission/decide.h"
 #include "node/cluster/dedup/lease_id.h"
 #include "node/cluster/shard_state.h"
+#include "node/policy/compile/policy_compile.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/support_shard.h"
 

@@ -13,8 +13,8 @@
  */
 #include "base/limit.h"
 #include "base/quantity.h"
-#include "node/limit/engine.h"
-#include "node/limit/table.h"
+#include "node/limit/engine/engine.h"
+#include "node/limit/table/table.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { KEYS = 8, VNODES = 2, OPS_MAX = 64, STATE_MAX = 1 << 16 };

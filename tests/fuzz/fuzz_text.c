@@ -7,9 +7,9 @@
 #include "base/quantity.h"
 #include "client/cli/arguments.h"
 #include "client/cli/text.h"
-#include "node/policy/attribute_kind.h"
-#include "node/policy/policy.h"
-#include "node/runtime/config.h"
+#include "node/policy/model/attribute_kind.h"
+#include "node/policy/model/policy.h"
+#include "node/runtime/config/config.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { WORDS_MAX = 40, KINDS = 6 };

@@ -61,28 +61,40 @@ LAYERS = {
              "node/cluster", "node/gateway", "node/runtime", "node/zones"],
 }
 
-# The rooms of node/cluster from the floor up: each may include, and call, those before it. `control`
-# and `operator` stand beside the shard's, which begin at `peer`: they call none of these.
-ROOMS = ("clock", "model", "wire", "dedup", "consensus", "configstore", "usage", "peer", "partition",
-         "pending", "replication", "reconcile", "quorum", "writeback", "region", "lease", "admission",
-         "election", "request", "shard", "control", "operator")
-BESIDE = {"control": ("peer", "shard"), "operator": ("peer", "shard")}
-CLUSTER = "node/cluster"
+# Folders that are cut in rooms, from the floor up: a room may include, and call, those before it and
+# nothing behind it. Who may include the folder may include each of its rooms.
+HOUSES = {
+    "node/limit": ("algorithms", "table", "engine"),
+    "node/policy": ("model", "readers", "index", "people", "compile"),
+    "node/cluster": ("clock", "model", "wire", "dedup", "consensus", "configstore", "usage", "peer",
+                     "partition", "pending", "replication", "reconcile", "quorum", "writeback", "region",
+                     "lease", "admission", "election", "request", "shard", "control", "operator"),
+    "node/runtime": ("system", "config", "disk", "shard", "control", "start"),
+}
+# `control` and `operator` of node/cluster stand beside the shard's rooms: they call none of these.
+BESIDE = {"node/cluster/control": ("peer", "shard"), "node/cluster/operator": ("peer", "shard")}
+# shard_state.h puts all rooms of node/cluster together, so each may include it.
+UMBRELLA = "node/cluster"
 DEBTS = "tests/lint/debts.txt"
 
 
 def room_of(path):
-    """The name of the room of node/cluster that a file lies in, or None."""
-    folder = os.path.dirname(path)
-    name = folder[len(CLUSTER) + 1:] if folder.startswith(CLUSTER + "/") else None
-    return name if name in ROOMS else None
+    """The room that a file lies in, as (folder of the house, number from the floor up), or None."""
+    house, _, room = os.path.dirname(path).rpartition("/")
+    return (house, HOUSES[house].index(room)) if room in HOUSES.get(house, ()) else None
 
 
-# shard_state.h puts all rooms together, so each may include it, and so the folder they lie in.
-for number, room in enumerate(ROOMS):
-    LAYERS[f"{CLUSTER}/{room}"] = LAYERS[CLUSTER] + [CLUSTER] + [f"{CLUSTER}/{r}" for r in ROOMS[:number]]
-for above in ("node/runtime", "node", CLUSTER):
-    LAYERS[above] = LAYERS[above] + [f"{CLUSTER}/{room}" for room in ROOMS]
+def may_know(mine, theirs):
+    """Whether a file in folder `mine` may include one in folder `theirs`."""
+    here, there = room_of(mine + "/"), room_of(theirs + "/")
+    if mine == theirs or (here and theirs == UMBRELLA == here[0]):
+        return True
+    if here and there and here[0] == there[0]:
+        return there[1] < here[1]
+    if there and there[0] == mine:
+        return True
+    return (there[0] if there else theirs) in LAYERS[here[0] if here else mine]
+
 
 # A library's header and the folders that may know it.
 LIBRARY_OWNERS = [
@@ -185,8 +197,10 @@ class Tree:
 
 
 def layer_of(path):
-    """The entry of LAYERS a file belongs to: the longest that holds it; None outside."""
+    """The room, or else the entry of LAYERS, a file belongs to: the longest that holds it; None outside."""
     folder = os.path.dirname(path)
+    if room_of(path):
+        return folder
     while folder and folder not in LAYERS:
         folder = os.path.dirname(folder)
     return folder or None
@@ -200,7 +214,7 @@ def in_folder(path, folder):
 
 
 def debts_of(tree):
-    """{(room, room, symbol): line} of what DEBTS lists."""
+    """{(folder, folder, symbol): line} of what DEBTS lists."""
     debts = {}
     if os.path.exists(os.path.join(tree.root, DEBTS)):
         for number, line in enumerate(tree.text(DEBTS).splitlines(), 1):
@@ -227,9 +241,9 @@ def layers(tree):
             theirs = layer_of(name) if quote == '"' else None
             if quote == '"' and theirs is None:
                 yield Finding(path, line, f'"{name}" names no folder; write includes from the root')
-            elif theirs and path.endswith(".c") and (room_of(path), room_of(name)) in owed:
+            elif theirs and path.endswith(".c") and (mine, theirs) in owed:
                 continue
-            elif theirs and theirs != mine and theirs not in LAYERS[mine]:
+            elif theirs and not may_know(mine, theirs):
                 yield Finding(path, line, f"{mine} may not include {theirs} ({name})")
 
 
@@ -268,10 +282,10 @@ def acyclic(tree):
         if in_folder(path, "tests"):
             continue
         mine = os.path.dirname(path)
-        umbrella = CLUSTER if room_of(path) else None
+        umbrella = UMBRELLA if room_of(path) else None
         folders.setdefault(mine, set()).update(
             os.path.dirname(n) for n in names if os.path.dirname(n) not in (mine, umbrella)
-            and (room_of(path), room_of(n)) not in owed)
+            and (mine, os.path.dirname(n)) not in owed)
     for graph, kind in ((files, "files"), (folders, "folders")):
         cycle = find_cycle(graph)
         if cycle:
@@ -318,38 +332,40 @@ def defined_symbols(path):
 
 
 def upward_calls(tree):
-    """{(room, room, symbol): path} of what a room calls in one above it."""
+    """{(folder, folder, symbol): path} of what a room calls in one above it, or beside it."""
     objects = {}
     for path in tree.sources:
         built = os.path.join(tree.build, "obj", path[:-2] + ".o")
         if path.endswith(".c") and room_of(path) and os.path.exists(built):
             objects[path] = built
-    home = {symbol: room_of(path) for path, built in objects.items() for symbol in defined_symbols(built)}
+    home = {symbol: path for path, built in objects.items() for symbol in defined_symbols(built)}
     found = {}
     for path, built in objects.items():
-        mine = room_of(path)
-        first, last = BESIDE.get(mine, (None, None))
+        house, number = room_of(path)
+        first, last = BESIDE.get(os.path.dirname(path), (None, None))
         for symbol in undefined_symbols(built):
-            theirs = home.get(symbol, mine)
-            at = ROOMS.index(theirs)
-            beside = first and ROOMS.index(first) <= at <= ROOMS.index(last)
-            if at > ROOMS.index(mine) or beside:
-                found.setdefault((mine, theirs, symbol), path)
+            theirs = home.get(symbol, path)
+            if room_of(theirs)[0] != house:
+                continue
+            at = room_of(theirs)[1]
+            beside = first and HOUSES[house].index(first) <= at <= HOUSES[house].index(last)
+            if at > number or beside:
+                found.setdefault((os.path.dirname(path), os.path.dirname(theirs), symbol), path)
     return found
 
 
 def calls(tree):
-    """A room of node/cluster calls none above it, but for the debts that are listed (`nm`)."""
+    """A room calls none above it, but for the debts that are listed (`nm`)."""
     debts = debts_of(tree)
     for number, line in enumerate(tree.text(DEBTS).splitlines() if debts else [], 1):
         if line.split("#")[0].split() and number not in debts.values():
-            yield Finding(DEBTS, number, "expected, and once: room -> room symbol")
+            yield Finding(DEBTS, number, "expected, and once: folder -> folder symbol")
     found = upward_calls(tree)
     for (mine, theirs, symbol), path in sorted(found.items()):
         if (mine, theirs, symbol) not in debts:
             yield Finding(path, 1, f"{mine} may not call {theirs} ({symbol})")
     for debt, number in debts.items():
-        if debt not in found and any(room_of(p) == debt[0] for p in tree.sources):
+        if debt not in found and any(os.path.dirname(p) == debt[0] for p in tree.sources):
             yield Finding(DEBTS, number, f"{debt[0]} calls {debt[2]} no more: the debt is paid, take it out")
 
 

@@ -44,10 +44,10 @@
 #include "base/assert.h"
 #include "node/cluster/shard/inspect.h"
 #include "node/cluster/wire/peer_wire.h"
-#include "node/limit/engine.h"
-#include "node/limit/leased.h"
-#include "node/limit/table.h"
-#include "node/policy/policy.h"
+#include "node/limit/algorithms/leased.h"
+#include "node/limit/engine/engine.h"
+#include "node/limit/table/table.h"
+#include "node/policy/model/policy.h"
 #include "tests/sim/global.h"
 
 enum {

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "node/cluster/shard/inspect.h"
-#include "node/limit/table.h"
+#include "node/limit/table/table.h"
 #include "tests/sim/global.h"
 
 enum { VNODE = 0, STATE_MAX = TABLE_EXPORT_MAX, ROUNDING_NS = 64, WINDOW_MIN_H = 1 };

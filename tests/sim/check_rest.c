@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "node/cluster/shard/inspect.h"
-#include "node/limit/table.h"
+#include "node/limit/table/table.h"
 #include "tests/sim/sim.h"
 
 enum { STATE_MAX = 4096 };

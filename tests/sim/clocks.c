@@ -62,8 +62,8 @@ static void know_ring(const struct node *node, struct first_time *first)
     free(tokens);
 }
 
-/* The first cluster time, as node/runtime/clock_first.c finds it: answers come one by one, and it
- * waits for no more than are enough. */
+/* The first cluster time, as node/runtime/start/clock_first.c finds it: answers come one by one,
+ * and it waits for no more than are enough. */
 void clocks_start(struct sim *sim, struct node *node)
 {
     struct first_time first;

@@ -11,7 +11,7 @@
 
 #include "base/assert.h"
 #include "base/vocabulary.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 #include "tests/sim/global.h"
 
 enum {

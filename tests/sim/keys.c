@@ -12,7 +12,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/policy/policy_join.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/people/policy_join.h"
 #include "tests/sim/global.h"
 
 enum {

@@ -29,7 +29,7 @@
 
 #include "base/assert.h"
 #include "base/sat.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 #include "tests/sim/global.h"
 #include "tests/sim/phase.h"
 

@@ -23,7 +23,7 @@
 #include "node/cluster/model/effects.h"
 #include "node/cluster/shard/inspect.h"
 #include "node/cluster/shard/shard.h"
-#include "node/runtime/clock.h"
+#include "node/runtime/system/clock.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/linear.h"
 #include "tests/sim/options.h"

@@ -13,7 +13,7 @@
 
 #include "base/limit.h"
 #include "base/random.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 #include "tests/unit/support_effort.h"
 
 /* Random operations of one algorithm, over all the limits that its test lists. */

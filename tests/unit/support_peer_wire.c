@@ -24,7 +24,7 @@ const struct peer_pool_origin peer_wire_origin = {
 
 const struct peer_pool_level peer_wire_level = {
     .pool = 0xf0000002,
-    .level = {.level = {41, 42, WATER_RATE_MAX}, .budget = 43, .budget_open = 44, .spare = 45},
+    .level = {.level = {41, 42, FAIR_SHARE_RATE_MAX}, .budget = 43, .budget_open = 44, .spare = 45},
     .guaranteed = 46,
     .borrowed = 47,
     .load_ppm = 48,

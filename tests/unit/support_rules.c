@@ -1,5 +1,6 @@
 /* support_rules.c - the rules and requests of support_rules.h. */
 #include "tests/unit/support_rules.h"
+#include "node/policy/compile/policy_compile.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "node/policy/policy.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/policy.h"
 
 enum rules_shape {
     RULES_EXACT,      /* apis, with a list of methods */

@@ -1,5 +1,6 @@
 /* support_shard.c - the laboratory of shards; support_shard.h tells how it works. */
 #include "tests/unit/support_shard.h"
+#include "node/policy/compile/policy_compile.h"
 #include "node/zones/zones.h"
 #include "tests/unit/support_effort.h"
 

@@ -9,7 +9,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/policy/api_keys.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/people/api_keys.h"
 
 enum { KEYS = 400, LOOKS = 20000, NOW_MS = 5000 };
 

@@ -16,9 +16,11 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/policy/attribute_kind.h"
-#include "node/policy/policy_ip.h"
-#include "node/policy/policy_path.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/attribute_kind.h"
+#include "node/policy/model/policy_ip.h"
+#include "node/policy/model/policy_path.h"
 
 enum { LINE_LEN = 4096, PATH_LEN = 256 };
 

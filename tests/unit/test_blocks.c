@@ -10,8 +10,10 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/policy/blocks.h"
-#include "node/policy/policy_join.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/people/blocks.h"
+#include "node/policy/people/policy_join.h"
 
 enum { RANDOM_BLOCKS = 300, RANDOM_LOOKS = 20000 };
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/limit/table_private.h"
+#include "node/limit/table/table_slot.h"
 #include "tests/unit/support_effort.h"
 #include "tests/unit/support_limit.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "node/runtime/busy_poll.h"
+#include "node/runtime/system/busy_poll.h"
 
 #define US INT64_C(1000)
 #define T0 (INT64_C(1767323045) * 1000000000)

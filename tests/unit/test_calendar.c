@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/policy/calendar.h"
+#include "node/policy/model/calendar.h"
 #include "node/zones/zones.h"
 #include "tests/unit/support_effort.h"
 

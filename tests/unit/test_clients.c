@@ -9,9 +9,9 @@
 #include <cmocka.h>
 #include <zmq.h>
 
-#include "node/runtime/clients.h"
-#include "node/runtime/clock.h"
-#include "node/runtime/socket.h"
+#include "node/runtime/shard/clients.h"
+#include "node/runtime/system/clock.h"
+#include "node/runtime/system/socket.h"
 
 enum { GREEDY = 3, MESSAGES = 2000, PAYLOAD = 4096, TAKES_NS = 200 * 1000, WAIT_MS = 20000 };
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/runtime/clock.h"
+#include "node/runtime/system/clock.h"
 
 #define SECOND INT64_C(1000000000)
 #define MS     INT64_C(1000000)

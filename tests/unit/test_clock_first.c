@@ -18,8 +18,8 @@
 #include <zmq.h>
 
 #include "gossip/swim.h"
-#include "node/runtime/clock_first.h"
-#include "node/runtime/socket.h"
+#include "node/runtime/start/clock_first.h"
+#include "node/runtime/system/socket.h"
 
 #define S    INT64_C(1000000000)
 #define HOUR (3600 * S)

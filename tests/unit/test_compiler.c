@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "node/runtime/compiler.h"
+#include "node/runtime/control/compiler.h"
 
 enum { WAIT_S = 20, TEXT_LEN = 160 };
 

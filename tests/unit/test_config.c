@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "node/runtime/config_option.h"
+#include "node/runtime/config/config_option.h"
 #include "tests/unit/support_scratch.h"
 
 enum { ARGUMENTS_MAX = 100 };

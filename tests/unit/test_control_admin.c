@@ -10,6 +10,7 @@
 
 #include "client/protocol/wire.h"
 #include "node/cluster/control/control_state.h"
+#include "node/policy/compile/policy_compile.h"
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 

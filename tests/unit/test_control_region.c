@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "node/cluster/control/control_state.h"
+#include "node/policy/compile/policy_compile.h"
 #include "tests/unit/support_control.h"
 
 /* Starts node `id` in `region`, which seeds `seed`, or nobody if it is the first. */

@@ -14,8 +14,9 @@
 #include "node/cluster/configstore/block_record.h"
 #include "node/cluster/control/control_state.h"
 #include "node/cluster/usage/usage_book.h"
-#include "node/policy/packed.h"
-#include "node/policy/people.h"
+#include "node/policy/compile/packed.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/people/people.h"
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 
@@ -41,7 +42,6 @@ static const char rules_b[] = "rules:\n"
                               "  - name: c\n"
                               "    key: [user]\n"
                               "    limits: [{rate: 8/h}]\n";
-
 static const char rules_c[] = "rules: [{name: c, key: [user], limits: [{rate: 5/h}]}]";
 
 struct answer {

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
-#include "node/runtime/disk_lane.h"
+#include "node/runtime/disk/disk_lane.h"
 #include "tests/unit/support_scratch.h"
 
 enum { SHARDS = 2, PLANE = 32768, WAIT_S = 20, STATE_LEN = 24 };

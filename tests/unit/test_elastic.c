@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "node/limit/elastic.h"
+#include "node/limit/engine/elastic.h"
 
 #define MS    INT64_C(1000000)
 #define S     (1000 * MS)

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "node/cluster/wire/peer_wire.h"
-#include "node/runtime/failure.h"
+#include "node/runtime/system/failure.h"
 
 enum { FRAME_LEN = 1024 };
 

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "node/cluster/control/control_state.h"
 #include "node/cluster/control/figures.h"
+#include "node/policy/compile/policy_compile.h"
 #include "tests/unit/support_control.h"
 
 #define SECOND INT64_C(1000000000)

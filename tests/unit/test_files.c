@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "node/runtime/files.h"
-#include "node/runtime/listener.h"
+#include "node/runtime/system/files.h"
+#include "node/runtime/system/listener.h"
 
 enum { MAX = 120, TAKEN_MAX = 2 * MAX };
 

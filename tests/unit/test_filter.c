@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 
-#include "node/limit/filter.h"
+#include "node/limit/table/filter.h"
 
 enum { VNODES = 16, BYTES = 64 << 10 };
 

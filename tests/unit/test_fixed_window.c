@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/policy/calendar.h"
+#include "node/policy/model/calendar.h"
 #include "tests/unit/support_limit.h"
 
 /* The counter of one window: the newest seen, for a time that goes back goes on counting there. */

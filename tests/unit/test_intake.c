@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/runtime/intake.h"
+#include "node/runtime/shard/intake.h"
 
 enum { SMALL = 100, LARGE = 100 * 1000, ROUNDS = 20000 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "node/limit/table_private.h"
+#include "node/limit/table/table_slot.h"
 #include "tests/unit/support_limit.h"
 
 enum { VNODE = 5, MINE = 1, OTHER = 2, BASE = 3, STEPS_A_LEASE = 8 };

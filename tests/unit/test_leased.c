@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
-#include "node/limit/leased.h"
+#include "node/limit/algorithms/leased.h"
 #include "tests/unit/support_limit.h"
 
 #define MS      INT64_C(1000000)

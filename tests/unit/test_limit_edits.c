@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/sat.h"
-#include "node/limit/algorithm.h"
+#include "node/limit/algorithms/algorithm.h"
 #include "tests/unit/support_limit.h"
 
 #define S_NS    UINT64_C(1000000000)

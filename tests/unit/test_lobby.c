@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "node/runtime/lobby.h"
+#include "node/runtime/control/lobby.h"
 
 enum { MANY = LOBBY_CONNECTIONS_MAX, PATIENCE_MS = 5000 };
 

@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "client/replay/log_fields.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
 
 #define LINE(target, xff)                                                                          \
     "10.0.0.9 - ada [21/Nov/2026:12:44:22 +0100] \"POST " target " HTTP/1.1\" 201 77 \"-\" "       \

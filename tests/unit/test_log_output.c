@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "node/runtime/log_output.h"
+#include "node/runtime/system/log_output.h"
 
 enum { THREADS = 4, LINES_EACH = 50 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/runtime/mailbox.h"
+#include "node/runtime/system/mailbox.h"
 
 enum { SENDERS = 3, LETTERS_EACH = 20000 };
 

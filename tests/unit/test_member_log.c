@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/runtime/member_log.h"
+#include "node/runtime/control/member_log.h"
 
 enum { LINE_LEN = 256, LINES_MAX = 64, SELF = 1, MANY = 40 };
 

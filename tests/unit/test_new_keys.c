@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/limit/new_keys.h"
+#include "node/limit/table/new_keys.h"
 
 /* Adds keys while it may, of a memory of `room` slots that nothing leaves. */
 static uint32_t flood(struct new_keys *keys, uint32_t class, uint64_t *room)

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/policy/policy.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/policy.h"
 
 static const char older[] =
     "{\"api\":{\"/user/v1/create\":["

@@ -16,9 +16,10 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "client/protocol/identity.h"
-#include "node/limit/engine.h"
-#include "node/policy/ordinals.h"
-#include "node/policy/own_limits.h"
+#include "node/limit/engine/engine.h"
+#include "node/policy/compile/ordinals.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/readers/own_limits.h"
 #include "tests/unit/support_effort.h"
 
 enum {

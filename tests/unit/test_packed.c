@@ -12,7 +12,8 @@
 #include <zlib.h>
 
 #include "base/random.h"
-#include "node/policy/packed.h"
+#include "node/policy/compile/packed.h"
+#include "node/policy/compile/policy_compile.h"
 
 enum { RULES = 4900, RULE_LEN_MAX = 400, DAMAGES = 12, BOMB_LEN = POLICY_FILE_LEN_MAX + (1 << 20) };
 

@@ -39,7 +39,7 @@ static void records_of_pools_read_back_as_written(void **state)
 {
     uint8_t data[BUFFER_LEN];
     struct peer_record record;
-    struct water_share share;
+    struct fair_share_bin share;
     struct bytes_reader reader;
 
     (void)state;
@@ -49,9 +49,9 @@ static void records_of_pools_read_back_as_written(void **state)
     assert_true(record.pool_report.guaranteed == UINT64_MAX && record.pool_report.borrowed == 31);
     assert_true(record.pool_report.load_ppm == 36 && record.pool_report.load_ms == 37);
     assert_memory_equal(record.pool_report.count, ((const uint16_t[]){2, 0, 1}), 6);
-    const struct water_share *const told[] = {&peer_wire_report.shares[0][0],
-                                              &peer_wire_report.shares[0][1],
-                                              &peer_wire_report.shares[2][0]};
+    const struct fair_share_bin *const told[] = {&peer_wire_report.shares[0][0],
+                                                 &peer_wire_report.shares[0][1],
+                                                 &peer_wire_report.shares[2][0]};
     for (size_t i = 0; i < 3; i++) {
         assert_true(peer_share_next(&record.pool_report.shares, &share));
         assert_true(share.weight == told[i]->weight && share.ask == told[i]->ask);
@@ -139,7 +139,7 @@ static void impossible_records_of_pools_are_refused(void **state)
                                    &level.level.level[2],    &level.level.budget,
                                    &level.level.budget_open, &level.level.spare};
         if (i < 6)
-            *rates[i] = WATER_RATE_MAX + 1;
+            *rates[i] = FAIR_SHARE_RATE_MAX + 1;
         else
             level.pool = 0;
         bytes_writer_init(&writer, data, sizeof data);
@@ -155,7 +155,8 @@ static void impossible_records_of_pools_are_refused(void **state)
     assert_int_equal(next_of(data, writer.len, &record), TG_EPROTOCOL);
     static uint8_t large[2 * PEER_REPORT_MAX];
     static struct elastic_report full = {
-        .pool = 1, .count = {WATER_SHARES_MAX, WATER_SHARES_MAX, WATER_SHARES_MAX}};
+        .pool = 1,
+        .count = {FAIR_SHARE_SUMMARY_MAX, FAIR_SHARE_SUMMARY_MAX, FAIR_SHARE_SUMMARY_MAX}};
     bytes_writer_init(&writer, large, sizeof large);
     peer_put_pool_report(&writer, &peer_wire_origin, &full, 0, 0);
     assert_in_range(writer.len, 1, PEER_REPORT_MAX);

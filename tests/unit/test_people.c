@@ -10,8 +10,10 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/policy/people.h"
-#include "node/policy/policy_join.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/people/people.h"
+#include "node/policy/people/policy_join.h"
 
 enum { CROWD = 3000, LOOKS = 20000, NAME_LEN = 32 };
 

@@ -15,8 +15,10 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "node/policy/policy.h"
-#include "node/policy/yaml_reader.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/policy.h"
+#include "node/policy/readers/yaml_reader.h"
 
 /* Everything that a rules file may hold. */
 static const char good_file[] =

@@ -10,7 +10,9 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/policy/policy_crowd.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/compile/policy_crowd.h"
+#include "node/policy/index/policy_resolve.h"
 #include "tests/unit/support_effort.h"
 #include "tests/unit/support_rules.h"
 

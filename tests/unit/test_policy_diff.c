@@ -9,7 +9,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/policy/policy_diff.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/compile/policy_diff.h"
 
 enum { RULES = 40, ROUNDS = 200, TEXT_LEN = RULES * 96, ROOM = 5 };
 

@@ -12,7 +12,8 @@
 
 #include "base/mp.h"
 #include "base/random.h"
-#include "node/policy/policy_errors.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/compile/policy_errors.h"
 
 static struct policy_errors errors;
 

@@ -8,7 +8,9 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "node/policy/policy.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/policy.h"
 
 static const char rules[] =
     "rules:\n"

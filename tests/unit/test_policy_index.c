@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
 #include "tests/unit/support_effort.h"
 #include "tests/unit/support_rules.h"
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/policy/policy_ip.h"
+#include "node/policy/model/policy_ip.h"
 
 static void check_text(const uint8_t *bytes, int family)
 {

@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "node/policy/policy_internal.h"
-#include "node/policy/policy_pattern.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/policy_internal.h"
+#include "node/policy/model/policy_pattern.h"
 #include "tests/unit/support_effort.h"
 
 enum { ROUNDS = EFFORT(2000000), LONG_ROUNDS = EFFORT(20000), FORMS = 9 };

@@ -12,7 +12,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "node/policy/policy.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/model/policy.h"
 
 struct refusal {
     const char *text;

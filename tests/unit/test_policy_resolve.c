@@ -18,7 +18,8 @@
 #include <time.h>
 
 #include "base/random.h"
-#include "node/policy/policy.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
 
 static struct policy *compile(const char *text)
 {
@@ -30,16 +31,14 @@ static struct policy *compile(const char *text)
     return policy;
 }
 
-enum { REQUEST_MAX = POLICY_ATTRIBUTES_MAX };
-
 struct request {
-    struct policy_attribute attributes[REQUEST_MAX];
+    struct policy_attribute attributes[POLICY_ATTRIBUTES_MAX];
     size_t count;
 };
 
 static void add(struct request *request, const char *name, const char *value)
 {
-    assert_true(request->count < REQUEST_MAX);
+    assert_true(request->count < POLICY_ATTRIBUTES_MAX);
     request->attributes[request->count++] =
         (struct policy_attribute){name, strlen(name), value, strlen(value)};
 }
@@ -765,7 +764,7 @@ static void respell(struct random *random, const char *name, const char *value,
 static void assert_respelt(struct random *random, const struct policy *policy,
                            const struct request *request)
 {
-    char values[REQUEST_MAX][RESPELT_LEN];
+    char values[POLICY_ATTRIBUTES_MAX][RESPELT_LEN];
     struct request other = {.count = 0};
     struct policy_result expected;
     struct policy_result result;

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/policy/policy_search.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/index/policy_search.h"
 #include "tests/unit/support_rules.h"
 
 enum { TOGETHER = 7, RULES = 200, ATTRIBUTES = 12, LENGTHS = 20 };

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/policy/policy.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/policy.h"
 
 static struct policy *compile(const char *text)
 {

@@ -9,7 +9,8 @@
 #include <cmocka.h>
 
 #include "base/mp.h"
-#include "node/policy/policy_warnings.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/compile/policy_warnings.h"
 
 static struct policy_warning found[POLICY_WARNINGS_MAX];
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/policy/pool_edit.h"
+#include "node/policy/compile/pool_edit.h"
 
 #define RULE "  - {name: a, key: [u], limits: [{rate: 1/s}]}\n"
 

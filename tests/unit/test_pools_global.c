@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
+#include "node/policy/compile/policy_compile.h"
 #include "tests/unit/support_flows.h"
 #include "tests/unit/support_shard.h"
 

@@ -9,8 +9,9 @@
 #include <cmocka.h>
 
 #include "node/cluster/model/usage_tally.h"
-#include "node/policy/people.h"
-#include "node/policy/policy_join.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/people/people.h"
+#include "node/policy/people/policy_join.h"
 #include "tests/unit/support_shard.h"
 
 #define FW "algorithm: fixed_window"

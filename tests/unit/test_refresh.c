@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "node/cluster/shard_state.h"
+#include "node/limit/table/table_private.h"
 #include "tests/unit/support_limit.h"
 
 enum {
@@ -345,7 +346,7 @@ static void an_ephemeral_shard_lists_nothing(void **state)
 {
     (void)state;
     start_shard(VNODES, true);
-    table_filter_saturate(world.shard->table, 0);
+    filter_saturate(&world.shard->table->filter, 0);
     assert_int_equal(asked(100), VNODES);
 }
 

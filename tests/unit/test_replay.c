@@ -13,7 +13,9 @@
 
 #include "base/random.h"
 #include "client/replay/replay.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/index/policy_resolve.h"
 #include "node/zones/zones.h"
 #include "tests/unit/support_effort.h"
 

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 #include <zmq.h>
 
-#include "node/runtime/replies.h"
-#include "node/runtime/socket.h"
+#include "node/runtime/shard/replies.h"
+#include "node/runtime/system/socket.h"
 
 enum { WAIT_MS = 20000, ANSWER_LEN = 1 << 20, ANSWERS = 64 };
 

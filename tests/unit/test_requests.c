@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "node/cluster/model/usage_tally.h"
-#include "node/policy/api_keys.h"
-#include "node/policy/people.h"
-#include "node/policy/policy_join.h"
+#include "node/policy/people/api_keys.h"
+#include "node/policy/people/people.h"
+#include "node/policy/people/policy_join.h"
 #include "tests/unit/support_shard.h"
 
 /* A lab of two nodes of which the second is a ghost. */

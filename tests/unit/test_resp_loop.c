@@ -20,9 +20,9 @@
 
 #include <cmocka.h>
 
-#include "node/runtime/busy_poll.h"
-#include "node/runtime/listener.h"
-#include "node/runtime/resp_loop.h"
+#include "node/runtime/shard/resp_loop.h"
+#include "node/runtime/system/busy_poll.h"
+#include "node/runtime/system/listener.h"
 
 enum { CLIENTS_MAX = 200, FRAMES_MAX = 64, WAIT_MS = 20000 };
 

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "node/policy/blocks.h"
-#include "node/policy/people.h"
-#include "node/policy/policy_join.h"
+#include "node/policy/people/blocks.h"
+#include "node/policy/people/people.h"
+#include "node/policy/people/policy_join.h"
 #include "tests/unit/support_shard.h"
 
 static const char *const ann[] = {"user=ann", NULL};

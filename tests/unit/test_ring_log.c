@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/runtime/ring_log.h"
+#include "node/runtime/control/ring_log.h"
 
 enum { LINE_LEN = 1024 };
 

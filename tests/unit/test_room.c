@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "node/runtime/room.h"
+#include "node/runtime/system/room.h"
 
 #define MOST UINT64_C(1000)
 

@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-#include "node/policy/rule_removal.h"
+#include "node/policy/compile/policy_compile.h"
+#include "node/policy/compile/rule_removal.h"
 
 static const char document[] = "# all of it\n"
                                "unmatched: deny\n"

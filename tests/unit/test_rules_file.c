@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/policy/packed.h"
-#include "node/runtime/daemon_state.h"
+#include "node/policy/compile/packed.h"
+#include "node/runtime/control/daemon_state.h"
 #include "tests/unit/support_scratch.h"
 
 enum { ERROR_LEN = 1024 };
@@ -40,10 +40,10 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    policy_free(&f->daemon->rules);
-    policy_free(&f->daemon->policy);
-    policy_free(&f->daemon->rules_file);
-    free(f->daemon->rules_text);
+    policy_free(&f->daemon->rules.alone);
+    policy_free(&f->daemon->rules.joined);
+    policy_free(&f->daemon->rules.file.policy);
+    free(f->daemon->rules.file.text);
     free(f->daemon);
     (void)unlink(f->config.rules);
     return 0;
@@ -77,7 +77,7 @@ static void no_file_is_no_rules(void **state)
     memcpy(path, f->config.rules, sizeof(path));
     f->config.rules[0] = '\0';
     assert_int_equal(load(f), 0);
-    assert_null(f->daemon->policy);
+    assert_null(f->daemon->rules.joined);
     memcpy(f->config.rules, path, sizeof(path));
 }
 
@@ -89,9 +89,9 @@ static void a_good_file_is_taken(void **state)
     write_rules(f, one_rule);
     if (load(f) != 0)
         fail_msg("%s", f->error);
-    assert_int_equal(policy_rule_count(f->daemon->policy), 1);
-    assert_int_equal(f->daemon->rules_len, strlen(one_rule));
-    assert_memory_equal(f->daemon->rules_text, one_rule, strlen(one_rule));
+    assert_int_equal(policy_rule_count(f->daemon->rules.joined), 1);
+    assert_int_equal(f->daemon->rules.file.len, strlen(one_rule));
+    assert_memory_equal(f->daemon->rules.file.text, one_rule, strlen(one_rule));
 }
 
 /* A file that does not compile is refused with its place, and the rules before it stay. */
@@ -102,7 +102,7 @@ static void a_bad_file_changes_nothing_and_tells_the_place(void **state)
 
     write_rules(f, one_rule);
     assert_int_equal(load(f), 0);
-    const struct policy *before = f->daemon->policy;
+    const struct policy *before = f->daemon->rules.joined;
     write_rules(
         f,
         "rules:\n  - name: broken\n    key: [user_id]\n    limits: [{rate: ten per blue moon}]\n");
@@ -110,8 +110,8 @@ static void a_bad_file_changes_nothing_and_tells_the_place(void **state)
     (void)snprintf(place, sizeof(place), "%s:", f->config.rules);
     assert_int_equal(strncmp(f->error, place, strlen(place)), 0);
     assert_int_equal(f->error[strlen(place)], '4'); /* the line */
-    assert_ptr_equal(f->daemon->policy, before);
-    assert_int_equal(f->daemon->rules_len, strlen(one_rule));
+    assert_ptr_equal(f->daemon->rules.joined, before);
+    assert_int_equal(f->daemon->rules.file.len, strlen(one_rule));
 }
 
 /* A file that is missing, and one above the bound, are refused by name. */
@@ -126,7 +126,7 @@ static void a_file_that_cannot_be_read_is_named(void **state)
     assert_int_equal(unlink(f->config.rules), 0);
     assert_int_equal(load(f), TG_EINVALID);
     assert_non_null(strstr(f->error, f->config.rules));
-    assert_null(f->daemon->policy);
+    assert_null(f->daemon->rules.joined);
 }
 
 /* A rule behind so many bytes of comment, all alike or all different. */
@@ -154,15 +154,16 @@ static void a_large_file_is_kept_packed(void **state)
     write_large(f, 3 << 20, true);
     if (load(f) != 0)
         fail_msg("%s", f->error);
-    assert_int_equal(policy_rule_count(f->daemon->policy), 1);
-    assert_true(packed_is(f->daemon->rules_text, f->daemon->rules_len));
-    assert_true(f->daemon->rules_len < 1 << 16);
-    assert_in_range(packed_text_len(f->daemon->rules_text, f->daemon->rules_len), 3 << 20, 4 << 20);
+    assert_int_equal(policy_rule_count(f->daemon->rules.joined), 1);
+    assert_true(packed_is(f->daemon->rules.file.text, f->daemon->rules.file.len));
+    assert_true(f->daemon->rules.file.len < 1 << 16);
+    assert_in_range(packed_text_len(f->daemon->rules.file.text, f->daemon->rules.file.len), 3 << 20,
+                    4 << 20);
     write_large(f, 3 << 19, false);
     assert_int_equal(load(f), TG_ETOOBIG);
     assert_int_equal(strncmp(f->error, f->config.rules, strlen(f->config.rules)), 0);
     assert_non_null(strstr(f->error, "more than the 1036288 that a cluster keeps"));
-    assert_true(f->daemon->rules_len < 1 << 16);
+    assert_true(f->daemon->rules.file.len < 1 << 16);
 }
 
 /* In place of a shard's loop there is its mailbox alone. */
@@ -196,13 +197,13 @@ static void a_full_mailbox_is_owed_the_rules(void **state)
     f->daemon->shard_count = 1;
     mailbox.count = MAILBOX_LETTERS_MAX;
     rules_spread(f->daemon);
-    assert_true(f->daemon->policies_owed == 1);
+    assert_true(f->daemon->rules.owed == 1);
     mailbox.count = 0;
     rules_spread(f->daemon);
-    assert_false(f->daemon->policies_owed);
+    assert_false(f->daemon->rules.owed);
     assert_true(mailbox_take(&mailbox, &letter));
     assert_int_equal(letter.kind, LETTER_POLICY);
-    assert_ptr_equal(letter.pointer, f->daemon->policy);
+    assert_ptr_equal(letter.pointer, f->daemon->rules.joined);
     assert_false(mailbox_take(&mailbox, &letter));
     policy_free(&(struct policy *){letter.pointer});
     mailbox_fini(&mailbox);

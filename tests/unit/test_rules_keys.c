@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "node/policy/compile/policy_compile.h"
 #include "tests/unit/support_shard.h"
 
 enum { TRACE_LEN = 1024, REQUEST_LEN = 256, ATTRIBUTES = 6, TIMEOUT_MS = 2500, WAIT_MS = 900 };

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "node/cluster/control/control_state.h"
-#include "node/policy/blocks.h"
+#include "node/policy/people/blocks.h"
 #include "tests/unit/support_control.h"
 
 static struct settings *settings_of(const struct net *net, uint32_t at)

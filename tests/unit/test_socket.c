@@ -20,9 +20,9 @@
 #include <zmq.h>
 
 #include "base/quantity.h"
-#include "node/runtime/gossip_out.h"
-#include "node/runtime/links.h"
-#include "node/runtime/socket.h"
+#include "node/runtime/shard/links.h"
+#include "node/runtime/system/gossip_out.h"
+#include "node/runtime/system/socket.h"
 
 enum { WAIT_MS = 20000, STEP_MS = 5, SELF = 1, OTHER = 2, OPEN_MAX = 8 };
 

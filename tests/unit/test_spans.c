@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/limit/spans.h"
+#include "node/limit/algorithms/spans.h"
 
 enum { TIME = 64, ROUNDS = 20000 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/runtime/standing.h"
+#include "node/runtime/control/standing.h"
 
 #define MS     INT64_C(1000000)
 #define SECOND (1000 * MS)

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "node/cluster/election/election.h"
-#include "node/limit/engine.h"
-#include "node/limit/table.h"
+#include "node/limit/engine/engine.h"
+#include "node/limit/table/table.h"
 #include "tests/unit/support_limit.h"
 #include "tests/unit/support_shard.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "client/replay/suggest.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 #include "tests/unit/support_effort.h"
 
 enum { EVENTS = 400, KEYS = 12 };

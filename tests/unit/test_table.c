@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "node/limit/table/table_slot.h"
 #include "tests/unit/support_effort.h"
 #include "tests/unit/support_limit.h"
 
@@ -790,7 +791,7 @@ static void hostile_bytes_are_refused(void **state)
             const struct limit limit = {
                 .count = 1 + random_below(&world.random, 30),
                 .window_ns = 1000000 + random_below(&world.random, 1u << 30),
-                .algorithm = (uint8_t)table_slot_algorithm(world.table, slot)};
+                .algorithm = (uint8_t)slot_algorithm(world.table, &world.table->slots[slot])};
             (void)limit_do(world.table, key, &limit, (enum operation)random_below(&world.random, 5),
                            1, 0, world.now_ns + (int64_t)random_below(&world.random, 1u << 30));
         }

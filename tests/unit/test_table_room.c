@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "node/limit/new_keys.h"
-#include "node/limit/table.h"
+#include "node/limit/table/new_keys.h"
+#include "node/limit/table/table.h"
 #include "tests/unit/support_limit.h"
 
 enum { VNODES = 64 };

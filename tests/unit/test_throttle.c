@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "node/gateway/throttle.h"
-#include "node/limit/table.h"
+#include "node/limit/table/table.h"
 #include "tests/unit/support_limit.h"
 
 #define NS_PER_S  INT64_C(1000000000)

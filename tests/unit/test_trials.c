@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 #include "tests/unit/support_effort.h"
 #include "tests/unit/support_shard.h"
 

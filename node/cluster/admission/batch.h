@@ -16,8 +16,8 @@
 #include "node/cluster/dedup/reserve.h"
 #include "node/cluster/dedup/retry.h"
 #include "node/cluster/wire/peer_wire.h"
-#include "node/limit/engine.h"
-#include "node/policy/policy.h"
+#include "node/limit/engine/engine.h"
+#include "node/policy/model/policy.h"
 
 enum { SHARD_BATCH_ROWS = 1024 }; /* limits decided in one step of the engine */
 

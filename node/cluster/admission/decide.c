@@ -36,10 +36,10 @@
  * D12 An undo is looked up after all that came before it was decided: what it undoes may be there.
  *     Or it waits: then it is called off (V5 of reserve.h).
  * D15 What is asked by older rules than this shard has seen (its own, or those of whoever asked)
- *     leaves states at the rates and on the grids that they have (O7 of node/limit/algorithm.h). So
- *     nodes that have an edit do not convert them, and those that still lack it do not convert them
- *     back. A version is one of all rules. A part that does not say by which rules it is asked - of
- *     an inline limit, of a node of release 0.1.0, of another region - is not held for older.
+ *     leaves states at the rates and on the grids that they have (O7 of algorithm.h). So nodes that
+ *     have an edit do not convert them, and those that still lack it do not convert them back. A
+ *     version is one of all rules. A part that does not say by which rules it is asked - of an
+ *     inline limit, of a node of release 0.1.0, of another region - is not held for older.
  */
 #include <string.h>
 

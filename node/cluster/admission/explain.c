@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "node/cluster/admission/pools.h"
 #include "node/cluster/shard_state.h"
-#include "node/policy/own_limits.h"
+#include "node/policy/readers/own_limits.h"
 
 void explain_begin(struct shard *shard)
 {

@@ -23,7 +23,7 @@
 #include "base/quantity.h"
 #include "client/protocol/wire.h"
 #include "node/cluster/wire/peer_wire.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 
 enum {
     SHARD_EXPLAINS_MAX = 8, /* messages at once whose limits are gathered */

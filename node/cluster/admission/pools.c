@@ -2,7 +2,7 @@
  *
  * The owner adds up what all deciders admit inside limits. What the pool's rate has beyond that is
  * spare, unless the service that the pool protects says that it is loaded enough. It is poured out
- * class by class (water.h):
+ * class by class (fair_share.h):
  *
  *      spare  |<- reserve ->|<----------------- open to all ----------------->|
  *             | critical ............ |  normal ............ |  batch ....... | left
@@ -444,7 +444,7 @@ static struct sum add_up(struct shard *shard, const struct pool_owned *owned)
     const bool told = owned->load_until_ns > shard->now_ns;
     struct sum sum = {.load_ppm = told ? owned->load_ppm : PEER_LOAD_UNKNOWN};
     for (uint32_t class = 0; class < LIMIT_CLASSES; class ++)
-        water_clear(&pools->water[class]);
+        fair_share_clear(&pools->fair_share[class]);
     for (uint32_t i = 0; i < pools->entry_count; i++) {
         const struct pool_entry *entry = &pools->entries[i];
         if (entry->report.pool != owned->id)
@@ -459,8 +459,8 @@ static struct sum add_up(struct shard *shard, const struct pool_owned *owned)
         sum.deciders++;
         for (uint32_t class = 0; class < LIMIT_CLASSES; class ++)
             for (uint32_t k = 0; k < entry->report.count[class]; k++)
-                water_add(&pools->water[class], entry->report.shares[class][k].weight,
-                          entry->report.shares[class][k].ask);
+                fair_share_add(&pools->fair_share[class], entry->report.shares[class][k].weight,
+                               entry->report.shares[class][k].ask);
     }
     return sum;
 }
@@ -515,17 +515,17 @@ static uint64_t spare_of(const struct shard *shard, const struct pool_owned *own
 static struct elastic_level pour(const struct shard *shard, const struct policy_pool *pool,
                                  uint64_t spare)
 {
-    const struct water *water = shard->pools.water;
+    const struct fair_share *fair_share = shard->pools.fair_share;
     struct elastic_level out = {.budget = spare, .spare = spare};
     const uint64_t reserve = sat_muldiv(rate_of(pool), pool->reserve_percent, 100);
     uint64_t left;
-    out.level[0] = water_level(&water[0], spare, &left);
+    out.level[0] = fair_share_level(&fair_share[0], spare, &left);
     const uint64_t used = spare - left; /* by the first class: of the reserve at first */
     uint64_t open = sat_subu(spare, used > reserve ? used : reserve);
     out.budget_open = open;
     for (uint32_t class = 1; class < LIMIT_CLASSES; class ++) {
         const uint64_t before = open;
-        out.level[class] = water_level(&water[class], before, &open);
+        out.level[class] = fair_share_level(&fair_share[class], before, &open);
     }
     return out;
 }
@@ -542,7 +542,8 @@ static void add_taken(const struct elastic_report *report, const struct elastic_
 {
     for (uint32_t class = 0; class < LIMIT_CLASSES; class ++) {
         for (uint32_t i = 0; i < report->count[class]; i++) {
-            const uint64_t tokens = water_taken(&report->shares[class][i], level->level[class]);
+            const uint64_t tokens =
+                fair_share_taken(&report->shares[class][i], level->level[class]);
             taken->all = sat_addu(taken->all, tokens);
             taken->open = sat_addu(taken->open, class == 0 ? 0 : tokens);
         }
@@ -657,8 +658,8 @@ static void tell_home(struct shard *shard, struct pool_owned *owned, struct effe
     pools->report.guaranteed = sum.guaranteed;
     pools->report.borrowed = sum.borrowed;
     for (uint32_t class = 0; class < LIMIT_CLASSES; class ++)
-        pools->report.count[class] = (uint32_t)water_shares(
-            &pools->water[class], owned->near[class], pools->report.shares[class]);
+        pools->report.count[class] = (uint32_t)fair_share_summary(
+            &pools->fair_share[class], owned->near[class], pools->report.shares[class]);
     const uint32_t load_ms = left_ms(shard, owned->load_until_ns);
     peer_put_pool_report(outbox, &origin, &pools->report, load_ms == 0 ? 0 : owned->load_ppm,
                          load_ms);

@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 #include "base/hash.h"
-#include "node/limit/elastic.h"
-#include "node/policy/policy.h"
+#include "node/limit/engine/elastic.h"
+#include "node/policy/model/policy.h"
 
 struct shard;
 struct effects;
@@ -98,8 +98,8 @@ struct pools {
     struct pool_owned owned[POLICY_POOLS_MAX];
     struct pool_load loads[POLICY_POOLS_MAX];
     struct shard_pool known[POLICY_POOLS_MAX];
-    struct elastic_report report;      /* scratch */
-    struct water water[LIMIT_CLASSES]; /* scratch */
+    struct elastic_report report;                /* scratch */
+    struct fair_share fair_share[LIMIT_CLASSES]; /* scratch */
 };
 
 /* 0 or TG_ENOMEM. */

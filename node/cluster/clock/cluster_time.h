@@ -3,10 +3,10 @@
  *   own boot time + offset = own cluster time ---- bounds of the others' to it ----> a median
  *                                                  and their wall clocks              of each
  *
- * A node's cluster time runs evenly (node/runtime/clock.h). What a frame says bounds how far the
- * sender's is from it: the sender told its time after our question had left, and before the answer
- * came. However late a frame is, the truth lies within its bounds; so a starved processor makes
- * them wide, and never a skew.
+ * A node's cluster time runs evenly (node/runtime/system/clock.h). What a frame says bounds how far
+ * the sender's is from it: the sender told its time after our question had left, and before the
+ * answer came. However late a frame is, the truth lies within its bounds; so a starved processor
+ * makes them wide, and never a skew.
  *
  * K1  A member has one value, and moves nothing alone: what counts is the median of a majority of
  *     the ring, this node included, that was measured SAMPLES times.

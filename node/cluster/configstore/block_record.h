@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "node/cluster/configstore/settings_table.h"
-#include "node/policy/blocks.h"
+#include "node/policy/people/blocks.h"
 
 enum { BLOCK_UNTIL_LEN = 8 };
 

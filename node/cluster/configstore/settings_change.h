@@ -51,14 +51,15 @@ static_assert(SETTINGS_VALUE_LEN_MAX + SETTINGS_BESIDE_LEN + SETTINGS_AUTHOR_LEN
 /* What others do not know yet they keep and pass on: kinds may be added. */
 enum settings_kind {
     SETTINGS_RULES = 1, /* name: the version that made it, 16 hex digits; the highest is in force */
-    SETTINGS_BLOCK = 2, /* name: what is blocked (node/policy/blocks.h) */
+    SETTINGS_BLOCK = 2, /* name: what is blocked (node/policy/people/blocks.h) */
     SETTINGS_POOL = 3,
     SETTINGS_TIER = 4,
     SETTINGS_QUOTA = 5,
     SETTINGS_API_KEY = 6,
-    SETTINGS_REGION = 7,   /* name: the region; value: who founds its ring (control_region.c) */
-    SETTINGS_ORDINALS = 8, /* name: "rules"; value: which count is whose (node/policy/ordinals.h) */
-    SETTINGS_KINDS,        /* those of this release are below */
+    SETTINGS_REGION = 7, /* name: the region; value: who founds its ring (control_region.c) */
+    SETTINGS_ORDINALS =
+        8, /* name: "rules"; value: which count is whose (node/policy/compile/ordinals.h) */
+    SETTINGS_KINDS, /* those of this release are below */
     SETTINGS_KIND_MAX = 255
 };
 

@@ -42,7 +42,7 @@
 #include "node/cluster/model/identity.h"
 #include "node/cluster/model/view.h"
 #include "node/cluster/shard/shard.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 #include "ring/config.h"
 
 enum {

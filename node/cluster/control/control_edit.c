@@ -21,9 +21,9 @@
 #include "node/cluster/configstore/block_record.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/control/control_state.h"
-#include "node/policy/api_keys.h"
-#include "node/policy/blocks.h"
-#include "node/policy/people.h"
+#include "node/policy/people/api_keys.h"
+#include "node/policy/people/blocks.h"
+#include "node/policy/people/people.h"
 
 enum { RULES_NAME_LEN = 17 };
 

@@ -18,7 +18,7 @@
 
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/control/control_state.h"
-#include "node/policy/api_keys.h"
+#include "node/policy/people/api_keys.h"
 
 enum { NEWS_LINES = 8, WHAT_LEN = 160, SHOWN_MAX = 64 };
 

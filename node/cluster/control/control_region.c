@@ -41,7 +41,7 @@
 
 #include "base/assert.h"
 #include "node/cluster/control/control_state.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 
 enum { NAMES_MAX = 3, GENERATION_MAX = (1 << 24) - 1, GENERATIONS_MISSED = 1024 };
 enum { VALUE_VERSION = 1, VALUE_LEN_MAX = 16, VALUE_TOKENS = 8 };

@@ -36,7 +36,7 @@
 
 #include "node/cluster/dedup/retry.h"
 #include "node/cluster/model/term.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 
 #define RESERVE_NONE UINT32_MAX
 

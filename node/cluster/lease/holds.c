@@ -1,11 +1,11 @@
 /* holds.c - leases of tokens at their decider: which are granted, and when that is told; and what
  * else is told only when replicas know it.
  *
- * A holder of tokens (node/limit/leased.c) admits requests by itself until its lease ends. Who
- * decides meanwhile has to know the lease, whoever that is: else it would grant the same tokens
- * again. The lease is in the slot, and goes where the slot goes; so all that is left to do is not
- * to tell of a lease that a successor might not know, and to grant none while one might be out that
- * is not known here.
+ * A holder of tokens (node/limit/algorithms/leased.c) admits requests by itself until its lease
+ * ends. Who decides meanwhile has to know the lease, whoever that is: else it would grant the same
+ * tokens again. The lease is in the slot, and goes where the slot goes; so all that is left to do
+ * is not to tell of a lease that a successor might not know, and to grant none while one might be
+ * out that is not known here.
  *
  *     LEASE --decided--> HOLDING --a majority holds the vnode at that seq--> answered
  *                           |  \--the vnode is decided elsewhere-----------> asked for there

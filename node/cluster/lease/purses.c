@@ -1,10 +1,10 @@
 /* purses.c - consistency `any`: a node decides on tokens that it holds, without asking.
  *
  * A shard that is asked for a key is a holder of its tokens, as a client
- * may be (node/limit/leased.c): it has a lease of the key's decider, and admits checks with that,
- * by itself. The lease lasts a second; when half of its tokens or of its time is gone, the next is
- * asked for beside what is decided, as large as what was asked for lately, and what is left of the
- * old one goes back. So no check waits for another node while the tokens last.
+ * may be (node/limit/algorithms/leased.c): it has a lease of the key's decider, and admits checks
+ * with that, by itself. The lease lasts a second; when half of its tokens or of its time is gone,
+ * the next is asked for beside what is decided, as large as what was asked for lately, and what is
+ * left of the old one goes back. So no check waits for another node while the tokens last.
  *
  *     check --> tokens left? --yes--> allowed here
  *                  | no

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "node/cluster/wire/peer_wire.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 
 struct effects;
 struct part;

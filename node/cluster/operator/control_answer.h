@@ -24,6 +24,7 @@
 #include "base/mp.h"
 #include "client/protocol/wire.h"
 #include "node/cluster/control/control_state.h"
+#include "node/policy/index/policy_resolve.h"
 
 struct answer_context {
     struct control *control;

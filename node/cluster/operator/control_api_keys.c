@@ -9,7 +9,7 @@
  *
  * A key is named by its id, or by its name if no other has the same. While there is a record, even
  * of a revoked key, requests with an `api_key` that was not issued are refused; so the last record
- * is removed only by force (node/policy/api_keys.h).
+ * is removed only by force (node/policy/people/api_keys.h).
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
 #include "node/cluster/usage/usage_book.h"
-#include "node/policy/api_keys.h"
+#include "node/policy/people/api_keys.h"
 
 enum { ROW_FIELDS = 21 };
 

@@ -1,6 +1,6 @@
 /* control_blocks.c - block, unblock, and what is blocked: one record of the settings a block.
  *
- *   name    what is blocked, as blocks_name writes it (node/policy/blocks.h)
+ *   name    what is blocked, as blocks_name writes it (node/policy/people/blocks.h)
  *   value   until: Unix ms, 8 bytes little-endian, 0 for no end | reason
  *
  * A block that ended does nothing; it is removed by upkeep later (control_edit.c).
@@ -13,7 +13,7 @@
 #include "node/cluster/configstore/block_record.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
-#include "node/policy/blocks.h"
+#include "node/policy/people/blocks.h"
 
 enum { VALUE_LEN_MAX = BLOCK_UNTIL_LEN + BLOCKS_REASON_LEN_MAX, SENTENCE_LEN = 160 };
 #define UNTIL_MAX_MS UINT64_C(253402300799999) /* the last of the year 9999 */

@@ -10,10 +10,11 @@
 #include "node/cluster/configstore/block_record.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
-#include "node/policy/api_keys.h"
-#include "node/policy/blocks.h"
-#include "node/policy/people.h"
-#include "node/policy/policy_join.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/people/api_keys.h"
+#include "node/policy/people/blocks.h"
+#include "node/policy/people/people.h"
+#include "node/policy/people/policy_join.h"
 
 enum { DENIED_FIELDS = 12 };
 

@@ -1,5 +1,5 @@
 /* control_ordinals.c - an edit of the rules goes with which counts stay whose
- * (node/policy/ordinals.h).
+ * (node/policy/compile/ordinals.h).
  *
  *   rules in force, and what is kept beside them
  *   new rules, as compiled                         --> ordinals --> one change: rules, ordinals
@@ -13,9 +13,9 @@
 
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
-#include "node/policy/ordinals.h"
-#include "node/policy/packed.h"
-#include "node/policy/policy_diff.h"
+#include "node/policy/compile/ordinals.h"
+#include "node/policy/compile/packed.h"
+#include "node/policy/compile/policy_diff.h"
 
 static const struct settings_text record_name = {.data = "rules", .len = 5};
 

@@ -5,7 +5,7 @@
  *   quota.delete   the record goes: the user is as all others
  *
  *   name    the user
- *   value   as quota_encode writes it (node/policy/people.h)
+ *   value   as quota_encode writes it (node/policy/people/people.h)
  *
  * An edit is based on the record that it was worked out from, so of two that change one user at
  * once one is told. A block that ended does nothing; it stays in the record, as its history.
@@ -16,7 +16,7 @@
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
 #include "node/cluster/usage/usage_book.h"
-#include "node/policy/people.h"
+#include "node/policy/people/people.h"
 
 enum { SENTENCE_LEN = 320, ROW_FIELDS = 22 };
 

@@ -5,14 +5,15 @@
 #include <string.h>
 
 #include "node/cluster/operator/control_answer.h"
-#include "node/policy/api_keys.h"
-#include "node/policy/attribute_kind.h"
-#include "node/policy/packed.h"
-#include "node/policy/people.h"
-#include "node/policy/policy_errors.h"
-#include "node/policy/policy_join.h"
-#include "node/policy/policy_report.h"
-#include "node/policy/policy_warnings.h"
+#include "node/policy/compile/packed.h"
+#include "node/policy/compile/policy_errors.h"
+#include "node/policy/compile/policy_report.h"
+#include "node/policy/compile/policy_warnings.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/attribute_kind.h"
+#include "node/policy/people/api_keys.h"
+#include "node/policy/people/people.h"
+#include "node/policy/people/policy_join.h"
 
 enum { RULE_TEXT_LEN = 8192, SENTENCE_LEN = 512 };
 

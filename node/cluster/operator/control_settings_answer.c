@@ -19,9 +19,9 @@
 #include "base/bytes.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
-#include "node/policy/attribute_kind.h"
-#include "node/policy/packed.h"
-#include "node/policy/policy_diff.h"
+#include "node/policy/compile/packed.h"
+#include "node/policy/compile/policy_diff.h"
+#include "node/policy/model/attribute_kind.h"
 
 enum { RULE_TEXT_LEN = 8192, ID_DIGITS = 32, NAMES_MAX = 256, SHOW_SENTENCE_LEN = 160 };
 

@@ -16,7 +16,7 @@
 #include "node/cluster/model/guard.h"
 #include "node/cluster/model/term.h"
 #include "node/cluster/model/view.h"
-#include "node/limit/table.h"
+#include "node/limit/table/table.h"
 
 enum { SHARD_REPLICAS_OTHER = VIEW_REPLICAS_MAX - 1 };
 

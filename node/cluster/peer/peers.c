@@ -57,7 +57,7 @@
 enum {
     PEER_INDEX_LEN = SHARD_PEERS_MAX * 2,
     PEERS_AGE_DECAY = 64, /* a second or so until a slow moment of the way is forgotten */
-    BOOT_BITS = 20,       /* as in node/runtime/daemon.c */
+    BOOT_BITS = 20,       /* as in node/runtime/start/daemon.c */
     BOOT_STARTS = 1024,   /* that gossip may be behind: more it does not believe either */
 };
 #define PEERS_SPARE_NS        (60 * MS)   /* of patience, beside twice the way there and back */

@@ -10,7 +10,7 @@
 
 #include "base/pool.h"
 #include "node/cluster/wire/peer_wire.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 
 struct shard;
 

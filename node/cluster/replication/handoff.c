@@ -9,8 +9,8 @@
  *        +---- restarted: lost, refused, a new term ----------+
  *
  * The rate is a bucket of bytes for the whole shard, kept as one number (as a token bucket is in
- * node/limit/gcra.c): `tat_ns` is when everything sent so far is paid for; bulk may be sent while
- * that lies at most HANDOFF_BURST_NS ahead.
+ * node/limit/algorithms/gcra.c): `tat_ns` is when everything sent so far is paid for; bulk may be
+ * sent while that lies at most HANDOFF_BURST_NS ahead.
  *
  * B1  What is in memory when a link begins to copy is sent by its pass, or becomes a change; what
  *     leaves memory meanwhile is on disk, and copy.c, which begins after the pass, finds it there.

@@ -1,8 +1,8 @@
 /* stream.c - replication: dirty slots to the other replicas, and what they acknowledge.
  *
  * What a replica lacks is a set of dirty bits on the slots of a vnode plus a cursor in the table's
- * ring of changes (node/limit/table.h), never a queue of records. A slot is sent whole, as it is
- * when it is sent, so a slow replica costs nothing and skips what was overwritten meanwhile.
+ * ring of changes (node/limit/table/table.h), never a queue of records. A slot is sent whole, as it
+ * is when it is sent, so a slow replica costs nothing and skips what was overwritten meanwhile.
  *
  *   decider                                       replica
  *     TERM v sync | SLOT | SLOT ...        ---->    import

@@ -8,7 +8,7 @@
 #include "node/cluster/model/effects.h"
 #include "node/cluster/pending/pending.h"
 #include "node/cluster/wire/peer_wire.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 
 struct shard;
 

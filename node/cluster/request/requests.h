@@ -9,7 +9,7 @@
 #include "client/protocol/wire.h"
 #include "node/cluster/model/effects.h"
 #include "node/cluster/wire/peer_wire.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 
 struct shard;
 

@@ -27,11 +27,12 @@
 #include "node/cluster/dedup/lease_id.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
-#include "node/policy/api_keys.h"
-#include "node/policy/attribute_kind.h"
-#include "node/policy/blocks.h"
-#include "node/policy/people.h"
-#include "node/policy/policy_search.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/index/policy_search.h"
+#include "node/policy/model/attribute_kind.h"
+#include "node/policy/people/api_keys.h"
+#include "node/policy/people/blocks.h"
+#include "node/policy/people/people.h"
 
 static_assert((int)POLICY_LIMITS_MAX <= (int)PEER_LIMITS_MAX, "a rule's limits fit a forward");
 static_assert((int)WIRE_ATTRIBUTES_MAX <= (int)POLICY_ATTRIBUTES_GIVEN_MAX,

@@ -34,7 +34,7 @@
 #include "node/cluster/dedup/lease_id.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 
 enum { STAND_IN_VNODE = 0, PERCENT = 100 };
 
@@ -139,7 +139,7 @@ static uint32_t row_told(const struct limit_decision *rows, uint32_t count)
 }
 
 /* What is denied is rewritten for the limit that it has now, where that is another one than before
- * (O7 of node/limit/algorithm.h); what it says stays. */
+ * (O7 of node/limit/algorithms/algorithm.h); what it says stays. */
 static void settle_denied(struct shard *shard, const struct forward *forward)
 {
     const unsigned flags = LIMIT_LOADED | (decide_is_older(shard, forward) ? LIMIT_OLDER : 0);

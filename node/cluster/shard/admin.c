@@ -11,8 +11,9 @@
 #include "base/assert.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
-#include "node/policy/api_keys.h"
-#include "node/policy/people.h"
+#include "node/policy/index/policy_resolve.h"
+#include "node/policy/people/api_keys.h"
+#include "node/policy/people/people.h"
 
 static void send_frame(uint64_t connection, int len, struct effects *effects)
 {

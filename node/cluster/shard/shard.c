@@ -18,7 +18,7 @@
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/peer/credible.h"
 #include "node/cluster/shard_state.h"
-#include "node/policy/policy_join.h"
+#include "node/policy/people/policy_join.h"
 
 void shard_options_default(struct shard_options *options)
 {

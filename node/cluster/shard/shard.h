@@ -30,7 +30,7 @@
 #include "node/cluster/model/lag.h"
 #include "node/cluster/model/term.h"
 #include "node/cluster/model/view.h"
-#include "node/policy/policy.h"
+#include "node/policy/model/policy.h"
 
 enum {
     SHARD_PEERS_MAX = 2048,

@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "base/mp.h"
-#include "node/limit/engine.h"
+#include "node/limit/engine/engine.h"
 
 static void put_retry(struct bytes_writer *writer, const struct retry_key *key)
 {
@@ -370,7 +370,7 @@ void peer_put_pool_report(struct bytes_writer *writer, const struct peer_pool_or
         bytes_put_u16(writer, (uint16_t)report->count[class]);
     for (uint32_t class = 0; class < LIMIT_CLASSES; class ++) {
         for (uint32_t i = 0; i < report->count[class]; i++) {
-            const struct water_share *share = &report->shares[class][i];
+            const struct fair_share_bin *share = &report->shares[class][i];
             bytes_put_u32(writer,
                           share->weight > UINT32_MAX ? UINT32_MAX : (uint32_t)share->weight);
             bytes_put_u64(writer, share->ask);
@@ -735,7 +735,7 @@ static bool get_side(struct bytes_reader *reader, uint32_t vnodes, struct peer_s
     return true;
 }
 
-bool peer_share_next(struct bytes_reader *shares, struct water_share *share)
+bool peer_share_next(struct bytes_reader *shares, struct fair_share_bin *share)
 {
     if (bytes_left(shares) == 0)
         return false;
@@ -767,7 +767,7 @@ static bool get_pool_report(struct bytes_reader *reader, bool abroad,
     report->load_ms = bytes_get_u32(reader);
     for (uint32_t class = 0; class < LIMIT_CLASSES; class ++) {
         report->count[class] = bytes_get_u16(reader);
-        if (report->count[class] > WATER_SHARES_MAX)
+        if (report->count[class] > FAIR_SHARE_SUMMARY_MAX)
             return false;
         count += report->count[class];
     }
@@ -797,8 +797,8 @@ static bool get_pool_level(struct bytes_reader *reader, bool abroad, struct peer
     level->guaranteed = bytes_get_u64(reader);
     level->borrowed = bytes_get_u64(reader);
     level->load_ppm = bytes_get_u32(reader);
-    return level->pool != 0 && most <= WATER_RATE_MAX && out->budget <= WATER_RATE_MAX &&
-           out->budget_open <= WATER_RATE_MAX && out->spare <= WATER_RATE_MAX;
+    return level->pool != 0 && most <= FAIR_SHARE_RATE_MAX && out->budget <= FAIR_SHARE_RATE_MAX &&
+           out->budget_open <= FAIR_SHARE_RATE_MAX && out->spare <= FAIR_SHARE_RATE_MAX;
 }
 
 static bool get_reservation(struct bytes_reader *reader, struct peer_reservation *what)

@@ -92,7 +92,7 @@
 #include "node/cluster/model/guard.h"
 #include "node/cluster/model/side_blob.h"
 #include "node/cluster/model/term.h"
-#include "node/limit/elastic.h"
+#include "node/limit/engine/elastic.h"
 
 enum {
     PEER_VERSION = 1,
@@ -179,7 +179,7 @@ enum {
     RETRY_ATTEMPTS_MAX = 4, /* that a memory of answers knows by name */
 };
 
-/* The first three are the engine's own (enum limit_flag of node/limit/engine.h). */
+/* The first three are the engine's own (enum limit_flag of node/limit/engine/engine.h). */
 enum forward_flags {
     FORWARD_AT_MOST = 1, /* take what there is, up to cost */
     FORWARD_LOADED = 2,  /* the decider asked its disk; in a record: a version of rules follows */
@@ -383,7 +383,7 @@ struct peer_pool_origin {
 struct peer_pool_report {
     struct peer_pool_origin origin;
     uint32_t pool;
-    uint64_t guaranteed; /* a rate, as all that follows: water.h */
+    uint64_t guaranteed; /* a rate, as all that follows: fair_share.h */
     uint64_t borrowed;
     uint32_t load_ppm; /* as the protected service says, ... */
     uint32_t load_ms;  /* ... valid for so long; 0: nothing is said */
@@ -529,7 +529,7 @@ void peer_put_pool_report(struct bytes_writer *writer, const struct peer_pool_or
 /* As POOL_LEVEL, or as ABROAD_POOL_LEVEL if it is an echo. */
 void peer_put_pool_level(struct bytes_writer *writer, const struct peer_pool_level *level);
 /* The next share of either report that peer_next gave; false at the end. */
-bool peer_share_next(struct bytes_reader *shares, struct water_share *share);
+bool peer_share_next(struct bytes_reader *shares, struct fair_share_bin *share);
 /* `type` is one of those whose body is a vnode entry. */
 void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
                     const struct peer_vnode *entry);

@@ -1,7 +1,7 @@
 /* refresh.c - keeps the filters of what may be on disk sharp, one vnode at a time.
  *
- * A filter (node/limit/filter.h) only ever gains keys, so in a long run it fills up with keys whose
- * records have expired, until every new key costs a load that finds nothing. Now and then the
+ * A filter (node/limit/table/filter.h) only ever gains keys, so in a long run it fills up with keys
+ * whose records have expired, until every new key costs a load that finds nothing. Now and then the
  * slice of a vnode is therefore made anew from what the disk really holds:
  *
  *      tick: fill >= bar --> rebuild begins --> EFFECT_LIST --> (disk lists the vnode's ids)

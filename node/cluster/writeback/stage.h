@@ -23,7 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "node/limit/table.h"
+#include "node/limit/table/table.h"
 
 enum { STAGE_GROUPS = 4096 };
 

@@ -17,11 +17,12 @@
  * what dies with all replicas is what was asked in an interval, one round and one batch; in a
  * second round too, where the stage does not hold all that is dirty and the order is another one.
  *
- * While less than half of memory has room for new keys (node/limit/table_room.c) there is no pause:
- * what is written may leave for others.
+ * While less than half of memory has room for new keys (node/limit/table/table_room.c) there is no
+ * pause: what is written may leave for others.
  *
  * Until the writer answers, slots are marked as being written; only its success makes them "on
- * disk" (node/limit/table.h), so an eviction never trusts a write that has not been committed.
+ * disk" (node/limit/table/table.h), so an eviction never trusts a write that has not been
+ * committed.
  *
  * W1  At most one batch is out. What changes after it was copied stays dirty, for the next round:
  *     what would catch up with it on the way touches every vnode, and a busy node never ends it.
@@ -33,10 +34,10 @@
  * W3  Where the claim of a vnode fell (B2 of diverge.c), every batch until the next header has one
  *     that claims nothing: no slot of what follows is written under the old claim. What was marked
  *     of it is void. The storage writer is told, for it may write a batch in pieces (D2 of
- *     node/runtime/disk.h).
+ *     node/runtime/disk/disk.h).
  * W4  Nothing is dropped on disk while a batch is being copied: its slots of the vnode would be
  *     written after that. (What is with the storage writer is written before: D3 of
- *     node/runtime/disk.h.) Nor is anything copied of a vnode that is being removed.
+ *     node/runtime/disk/disk.h.) Nor is anything copied of a vnode that is being removed.
  */
 #include <string.h>
 

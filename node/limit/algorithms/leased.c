@@ -1,0 +1,482 @@
+/* leased.c - tokens of a limit that are held elsewhere, until a deadline.
+ *
+ * A lease takes tokens out of a limit and hands them to a holder, who admits requests with them by
+ * itself until a deadline. What is held is no part of the algorithm's state: a slot with leases out
+ * is an envelope around the plain state, and turns back into that when the last one has ended.
+ *
+ *      used = inner used + out              allowed iff used + cost <= capacity
+ *
+ *      lease n tokens    out += n; the inner state stays as it is
+ *      end, at time e    out -= n; the inner state is charged, as of e, what was used:
+ *                          the deadline passes at e        all of n: expired is spent
+ *                          a release at e states u used    u of n; the rest was never charged
+ *
+ *        |<----------- lease of n ------------>|
+ *     ---x----x--x-----------x------------------e----> time     x: uses, at the holder
+ *        |<-- each counts in full, as out ---->|<-- as if it had come at e -->
+ *
+ * So while n tokens are out the inner limit has capacity - n: of a bucket that is burst - n, and
+ * its debt drains down to what is out and no further. Were it not so a refill behind the lease's
+ * back would double the burst.
+ *
+ * Nothing here knows an algorithm but by `apply`: what is charged later weighs no less at any later
+ * time, in all of them. That is why a use may be counted in full until its lease ends, and as of
+ * that moment from then on.
+ *
+ * H1  After each admission and each lease inner used + out <= capacity (hits, and limits that a
+ *     rule has lowered, apart).
+ * H2  All uses, holders' and others', each at its own time, would have been admitted by a plain
+ *     limit of the same parameters: it would have counted none of them for more.
+ * H3  Only a release, or a renewal, that states what was used gives anything back; before the
+ *     deadline; once.
+ * H4  A lease is taken, renewed and released by its id alone: repeated, a request for one finds it
+ *     and takes no second, a release finds nothing, and a renewal charges only what was not stated
+ *     before (`used` counts from the beginning).
+ * H5  Hits, refunds and resets are about the inner state. What is out stays out: after a reset
+ *     capacity - out is free.
+ * H6  Of a fixed window a lease ends with the window at the latest, for then its count is void; of
+ *     any other the end lies LIMIT_LEASE_SLACK_NS behind what the holder is told: so far ahead may
+ *     the clock of a successor be, who takes the table over.
+ *
+ * When leases are in the way, what is said of the future is what can be known: `retry_after` is not
+ * before some lease has ended, `reset_after` is when all have, and their tokens have drained.
+ * Must not be wrapped around concurrency, which has leases of its own (leased_refusal).
+ */
+#include "node/limit/algorithms/leased.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/limit/algorithms/window.h"
+
+/* ---- the envelope ---------------------------------------------------------------------------- */
+
+const char *limit_lease_refusal(const struct limit *limit)
+{
+    if (limit->algorithm == ALGORITHM_LEAKY_BUCKET)
+        return "leaky_bucket: a token of a lease has no turn in the queue";
+    if (limit->algorithm == ALGORITHM_FIXED_WINDOW && limit->align == LIMIT_ALIGN_FIRST)
+        return "fixed_window with align first: nobody knows which use of a lease began the window";
+    if (limit->algorithm == ALGORITHM_CONCURRENCY)
+        return "concurrency: each admission is a lease already";
+    if (limit->exceed_percent != 0 || limit->pool != 0)
+        return "mode soft or elastic: a holder cannot tell what is above the limit";
+    return NULL;
+}
+
+int leased_wrap(struct limit_memory *memory, unsigned algorithm, struct limit_cell *cell)
+{
+    const uint32_t handle = arena_take(&memory->arena, leased_len(HOLDERS_MIN));
+    if (handle == ARENA_NONE)
+        return TG_EFULL;
+    struct leased *leased = arena_at(&memory->arena, handle);
+    *leased =
+        (struct leased){.inner = *cell, .capacity = HOLDERS_MIN, .algorithm = (uint8_t)algorithm};
+    *cell = (struct limit_cell){.word = {[2] = handle}, .wide = 1};
+    return 0;
+}
+
+unsigned leased_unwrap(struct limit_memory *memory, struct limit_cell *cell)
+{
+    const struct leased *leased = leased_of(memory, cell);
+    const struct limit_cell inner = leased->inner;
+    const unsigned algorithm = leased->algorithm;
+    arena_give(&memory->arena, cell->word[2]);
+    *cell = inner;
+    return algorithm;
+}
+
+/* ---- holders --------------------------------------------------------------------------------- */
+
+struct holder *leased_find(struct leased *leased, uint64_t id)
+{
+    for (uint32_t at = leased->count; id != 0 && at > 0; at--)
+        if (leased->holder[at - 1].id == id)
+            return &leased->holder[at - 1];
+    return NULL;
+}
+
+void leased_put_in(struct leased *leased, const struct holder *holder)
+{
+    uint32_t at = leased->count;
+    while (at > 0 && leased->holder[at - 1].until_ns > holder->until_ns)
+        at--;
+    memmove(&leased->holder[at + 1], &leased->holder[at],
+            (leased->count - at) * sizeof *leased->holder);
+    leased->holder[at] = *holder;
+    leased->count++;
+    leased->out += holder_out(holder);
+}
+
+/* Takes the first `count` from `at` out. */
+static void take_out(struct leased *leased, uint32_t at, uint32_t count)
+{
+    for (uint32_t i = at; i < at + count; i++)
+        leased->out -= holder_out(&leased->holder[i]);
+    memmove(&leased->holder[at], &leased->holder[at + count],
+            (leased->count - at - count) * sizeof *leased->holder);
+    leased->count -= count;
+}
+
+static uint32_t index_of(const struct leased *leased, const struct holder *holder)
+{
+    return (uint32_t)(holder - leased->holder);
+}
+
+/* Room for one more: 0, the block may be another one then; TG_EFULL; TG_EBUSY: they are too many.
+ */
+static int reserve(struct limit_memory *memory, struct limit_cell *cell)
+{
+    const struct leased *from = leased_of(memory, cell);
+    if (from->count < from->capacity)
+        return 0;
+    uint32_t capacity = 2 * from->capacity;
+    capacity = capacity < HOLDERS_MAX ? capacity : HOLDERS_MAX;
+    if (from->count >= capacity)
+        return TG_EBUSY;
+    const uint32_t handle = arena_take(&memory->arena, leased_len(capacity));
+    if (handle == ARENA_NONE)
+        return TG_EFULL;
+    struct leased *to = arena_at(&memory->arena, handle);
+    memcpy(to, from, leased_len(from->count));
+    to->capacity = capacity;
+    arena_give(&memory->arena, cell->word[2]);
+    cell->word[2] = handle;
+    return 0;
+}
+
+/* ---- the inner state ------------------------------------------------------------------------- */
+
+/* The capacity that lets an algorithm charge whatever was granted: so much that a state of it
+ * counts twice as many at most, for bytes of a lease that nobody granted must not overflow it. */
+static uint64_t boundless_capacity(const struct limit_plan *plan)
+{
+    const bool coarse = plan->exponent >= WINDOW_COARSE_EXPONENT;
+    if (plan->limit.algorithm == ALGORITHM_SLIDING_LOG)
+        return LIMIT_LOG_COUNT_MAX;
+    if (plan->limit.algorithm == ALGORITHM_FIXED_WINDOW && !coarse)
+        return (UINT64_C(1) << 46) - 1;
+    return LIMIT_COUNT_MAX;
+}
+
+/* Does to the inner state what the limit's capacity has no say in, for that request. */
+static int apply_inner(struct limit_memory *memory, struct leased *leased,
+                       const struct limit_plan *plan, const struct limit_request *request,
+                       enum operation operation, uint64_t cost, int64_t now_ns,
+                       struct limit_decision *out)
+{
+    struct limit_plan boundless = *plan;
+    boundless.capacity = boundless_capacity(plan);
+    boundless.owes_max = UINT64_MAX;
+    const struct limit_request inner = {.cost = cost,
+                                        .now_ns = now_ns,
+                                        .operation = (uint8_t)operation,
+                                        .flags = request->flags & LIMIT_OLDER};
+    return plan->ops->apply(memory, &leased->inner, &boundless, &inner, out);
+}
+
+/* Charges the inner state as of `now_ns`, or looks at it if there is nothing to charge. */
+static int charge(struct limit_memory *memory, struct leased *leased, const struct limit_plan *plan,
+                  const struct limit_request *request, uint64_t tokens, int64_t now_ns,
+                  struct limit_decision *out)
+{
+    const enum operation operation = tokens > 0 ? OPERATION_HIT : OPERATION_PEEK;
+    return apply_inner(memory, leased, plan, request, operation, tokens, now_ns, out);
+}
+
+/* Rewrites an inner state that was kept for another limit (O7, O8 of algorithm.h). */
+static int rewrite(struct limit_memory *memory, struct leased *leased,
+                   const struct limit_plan *plan, const struct limit_request *request)
+{
+    struct limit_decision ignored;
+    const struct limit_request nothing = {.now_ns = request->now_ns, .operation = OPERATION_CHECK};
+    if (!limit_rewrites(request))
+        return LIMIT_SAME;
+    const int change = plan->ops->apply(memory, &leased->inner, plan, &nothing, &ignored);
+    return change < 0 ? LIMIT_SAME : change; /* for want of room it stays as it is */
+}
+
+/* Brings in the ends of leases that came with a wrong clock (O9 of algorithm.h); none is given for
+ * longer. True if there were some. */
+static bool bring_in(struct leased *leased, const struct limit_request *request)
+{
+    const int64_t most_ns = sat_add(request->now_ns, LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS);
+    if (leased->count == 0 || !limit_rewrites(request) ||
+        leased->holder[leased->count - 1].until_ns <= sat_add(most_ns, LIMIT_AHEAD_NS))
+        return false;
+    for (uint32_t at = leased->count; at > 0 && leased->holder[at - 1].until_ns > most_ns; at--)
+        leased->holder[at - 1].until_ns = most_ns;
+    return true;
+}
+
+int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
+                  const struct limit_plan *plan, const struct limit_request *request)
+{
+    const int64_t now_ns = request->now_ns;
+    struct leased *leased = leased_of(memory, cell);
+    struct limit_decision ignored;
+    const bool ahead = bring_in(leased, request);
+    uint32_t ended = 0;
+    int rc = 0;
+    for (; ended < leased->count && leased->holder[ended].until_ns <= now_ns; ended++) {
+        const struct holder *holder = &leased->holder[ended];
+        rc = charge(memory, leased, plan, request, holder_out(holder), holder->until_ns,
+                    &ignored); /* H3 */
+        if (rc < 0)
+            break;
+    }
+    take_out(leased, 0, ended);
+    if (rc >= 0)
+        rc = rewrite(memory, leased, plan, request);
+    if (ahead && rc >= 0)
+        return LIMIT_LOWERED;
+    return rc == LIMIT_SAME && ended > 0 ? LIMIT_CHANGED : rc;
+}
+
+/* How long the tokens that are out weigh once they are charged. */
+static int64_t drain_ns(const struct limit_plan *plan, uint64_t out)
+{
+    const uint64_t ns = plan->limit.algorithm == ALGORITHM_TOKEN_BUCKET
+                            ? sat_muldiv_up(out, plan->p, plan->q)
+                            : 2 * plan->limit.window_ns;
+    return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
+}
+
+void leased_report(const struct leased *leased, const struct limit_plan *plan, int64_t now_ns,
+                   struct limit_decision *out)
+{
+    out->limit = plan->capacity;
+    out->used = sat_addu(out->used, leased->out);
+    out->remaining = sat_subu(plan->capacity, out->used);
+    if (leased->count == 0)
+        return;
+    out->notes |= LIMIT_HELD;
+    const int64_t last_ns = sat_sub(leased->holder[leased->count - 1].until_ns, now_ns);
+    const int64_t from_ns = last_ns > out->reset_after_ns ? last_ns : out->reset_after_ns;
+    out->reset_after_ns = sat_add(from_ns, leased->drain_ns);
+}
+
+/* How long `cost` will not fit, as far as is known. */
+static int64_t retry_ns(struct limit_memory *memory, struct leased *leased,
+                        const struct limit_plan *plan, uint64_t cost, int64_t now_ns)
+{
+    if (cost > plan->capacity)
+        return LIMIT_RETRY_NEVER;
+    uint64_t out = leased->out;
+    uint32_t at = 0;
+    while (out > plan->capacity - cost)
+        out -= holder_out(&leased->holder[at++]);
+    if (at > 0)
+        return leased->holder[at - 1].until_ns - now_ns;
+    struct limit_plan rest = *plan;
+    rest.capacity = plan->capacity - leased->out;
+    const struct limit_request peek = {.cost = cost, .now_ns = now_ns, .operation = OPERATION_PEEK};
+    struct limit_decision looked;
+    const int rc = plan->ops->apply(memory, &leased->inner, &rest, &peek, &looked);
+    return rc < 0 || looked.allowed ? 1 : looked.retry_after_ns;
+}
+
+/* ---- decisions ------------------------------------------------------------------------------- */
+
+/* What a request finds and what becomes of it. */
+struct scene {
+    struct limit_memory *memory;
+    struct limit_cell *cell;
+    const struct limit_plan *plan;
+    const struct limit_request *request;
+    struct limit_decision *out;
+};
+
+static struct leased *leased_in(const struct scene *scene)
+{
+    return leased_of(scene->memory, scene->cell);
+}
+
+/* Completes the decision, which holds what the inner algorithm said of its state. */
+static void conclude(const struct scene *scene, bool allowed, uint64_t granted, uint64_t retry_cost)
+{
+    struct leased *leased = leased_in(scene);
+    struct limit_decision *out = scene->out;
+    const int64_t now_ns = scene->request->now_ns;
+    leased->drain_ns = drain_ns(scene->plan, leased->out);
+    leased_report(leased, scene->plan, now_ns, out);
+    out->allowed = allowed;
+    out->granted = granted;
+    out->delay_ns = 0;
+    out->retry_after_ns =
+        allowed ? 0 : retry_ns(scene->memory, leased, scene->plan, retry_cost, now_ns);
+}
+
+/* The operations that are not about leases, by the meaning that they have everywhere. */
+static int apply_plain(const struct scene *scene)
+{
+    const struct limit_request *request = scene->request;
+    struct leased *leased = leased_in(scene);
+    struct limit_decision *out = scene->out;
+    int rc = charge(scene->memory, leased, scene->plan, scene->request, 0, request->now_ns, out);
+    if (rc < 0)
+        return rc;
+    const uint64_t used = sat_addu(out->used, leased->out);
+    const struct limit_verdict verdict = limit_judge(used, scene->plan->capacity, request);
+    if (verdict.refund != 0)
+        rc = apply_inner(scene->memory, leased, scene->plan, scene->request, request->operation,
+                         request->cost, request->now_ns, out);
+    else
+        rc = charge(scene->memory, leased, scene->plan, scene->request, verdict.charge,
+                    request->now_ns, out);
+    if (rc >= 0)
+        conclude(scene, verdict.allowed, verdict.granted, verdict.retry_cost);
+    return rc;
+}
+
+/* When a lease that begins now ends, and how long the holder is told that it lasts (H6). False: it
+ * would be over at once. */
+static bool lease_end(const struct scene *scene, int64_t *until_ns, int64_t *told_ns)
+{
+    const int64_t now_ns = scene->request->now_ns;
+    *told_ns = LIMIT_LEASE_NS;
+    *until_ns = sat_add(now_ns, LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS);
+    if (scene->plan->limit.algorithm != ALGORITHM_FIXED_WINDOW)
+        return true;
+    const int64_t last_ns =
+        fixed_window_left_ns(scene->memory, &leased_in(scene)->inner, scene->plan, now_ns) - 1;
+    if (now_ns + last_ns < *until_ns)
+        *until_ns = now_ns + last_ns;
+    if (last_ns < *told_ns)
+        *told_ns = last_ns;
+    return last_ns > 0;
+}
+
+/* What a lease of that cost would get: all of it, or at most half of what is left, so that there is
+ * something for the next one who asks. */
+static uint64_t lease_size(const struct limit_request *request, uint64_t left)
+{
+    const uint64_t most = left / 2 + left % 2;
+    if ((request->flags & LIMIT_AT_MOST) != 0)
+        return request->cost < most ? request->cost : most;
+    return request->cost <= left ? request->cost : 0;
+}
+
+static int lease(const struct scene *scene, bool peek)
+{
+    const struct limit_request *request = scene->request;
+    struct holder holder = {.id = request->lease};
+    int64_t told_ns;
+    int rc = charge(scene->memory, leased_in(scene), scene->plan, scene->request, 0,
+                    request->now_ns, scene->out);
+    if (rc < 0)
+        return rc;
+    const struct holder *own = leased_find(leased_in(scene), request->lease);
+    if (own != NULL) { /* H4 */
+        const int64_t left_ns = sat_sub(own->until_ns, request->now_ns + LIMIT_LEASE_SLACK_NS);
+        conclude(scene, true, holder_out(own), 0);
+        scene->out->delay_ns = left_ns > 0 ? left_ns : 0;
+        return LIMIT_SAME;
+    }
+    const uint64_t used = sat_addu(scene->out->used, leased_in(scene)->out);
+    const bool at_most = (request->flags & LIMIT_AT_MOST) != 0;
+    const bool lasts = lease_end(scene, &holder.until_ns, &told_ns);
+    holder.granted = lasts ? lease_size(request, sat_subu(scene->plan->capacity, used)) : 0;
+    const bool allowed = holder.granted > 0 || (request->cost == 0 && lasts);
+    if (allowed && !peek && holder.granted > 0) {
+        rc = reserve(scene->memory, scene->cell);
+        if (rc != 0)
+            return rc;
+        leased_put_in(leased_in(scene), &holder);
+    }
+    conclude(scene, allowed, holder.granted, at_most ? 1 : request->cost);
+    scene->out->delay_ns = holder.granted > 0 ? told_ns : 0;
+    return holder.granted > 0 && !peek ? LIMIT_CHANGED : LIMIT_SAME;
+}
+
+/* Charges what is stated as used of the lease and was not before. */
+static int state_used(const struct scene *scene, struct holder *own)
+{
+    const uint64_t cost = scene->request->cost;
+    const uint64_t stated = cost < own->granted ? cost : own->granted;
+    const uint64_t more = sat_subu(stated, own->used);
+    struct leased *leased = leased_in(scene);
+    const int rc = charge(scene->memory, leased, scene->plan, scene->request, more,
+                          scene->request->now_ns, scene->out);
+    if (rc < 0)
+        return rc;
+    own->used += more;
+    leased->out -= more;
+    return 0;
+}
+
+static int release(const struct scene *scene)
+{
+    struct leased *leased = leased_in(scene);
+    struct holder *own = leased_find(leased, scene->request->lease);
+    int rc = own != NULL ? state_used(scene, own)
+                         : charge(scene->memory, leased, scene->plan, scene->request, 0,
+                                  scene->request->now_ns, scene->out);
+    if (rc < 0)
+        return rc;
+    const uint64_t back = own != NULL ? holder_out(own) : 0;
+    if (own != NULL)
+        take_out(leased, index_of(leased, own), 1);
+    conclude(scene, true, back, 0);
+    return own == NULL ? LIMIT_SAME : back > 0 ? LIMIT_LOWERED : LIMIT_CHANGED;
+}
+
+static int renew(const struct scene *scene)
+{
+    struct leased *leased = leased_in(scene);
+    struct holder *own = leased_find(leased, scene->request->lease);
+    int64_t until_ns;
+    int64_t told_ns;
+    if (own == NULL) {
+        const int rc = charge(scene->memory, leased, scene->plan, scene->request, 0,
+                              scene->request->now_ns, scene->out);
+        if (rc >= 0)
+            conclude(scene, false, 0, UINT64_MAX); /* never */
+        return rc;
+    }
+    const int rc = state_used(scene, own);
+    if (rc < 0)
+        return rc;
+    struct holder renewed = *own;
+    const bool lasts = lease_end(scene, &until_ns, &told_ns);
+    if (until_ns > renewed.until_ns)
+        renewed.until_ns = until_ns;
+    take_out(leased, index_of(leased, own), 1);
+    if (holder_out(&renewed) > 0)
+        leased_put_in(leased, &renewed);
+    conclude(scene, true, holder_out(&renewed), 0);
+    scene->out->delay_ns = lasts && holder_out(&renewed) > 0 ? told_ns : 0;
+    return LIMIT_CHANGED;
+}
+
+int leased_apply(struct limit_memory *memory, struct limit_cell *cell,
+                 const struct limit_plan *plan, const struct limit_request *request,
+                 struct limit_decision *out)
+{
+    const struct scene scene = {memory, cell, plan, request, out};
+    const bool peek = request->operation == OPERATION_PEEK;
+    if ((request->flags & LIMIT_HOLD) == 0)
+        return apply_plain(&scene);
+    if (request->operation == OPERATION_RELEASE)
+        return release(&scene);
+    if (request->operation == OPERATION_RENEW)
+        return renew(&scene);
+    return lease(&scene, peek);
+}
+
+void leased_check(const struct limit_memory *memory, const struct limit_cell *cell)
+{
+    ASSERT(cell->wide);
+    const struct leased *leased = leased_of(memory, cell);
+    uint64_t out = 0;
+    int64_t last_ns = 0;
+    ASSERT(leased->count > 0 && leased->count <= leased->capacity);
+    ASSERT(leased->capacity <= HOLDERS_MAX && leased->algorithm < ALGORITHM_COUNT);
+    for (uint32_t i = 0; i < leased->count; i++) {
+        ASSERT(leased->holder[i].until_ns >= last_ns);
+        ASSERT(leased->holder[i].used < leased->holder[i].granted);
+        last_ns = leased->holder[i].until_ns;
+        out += holder_out(&leased->holder[i]);
+    }
+    ASSERT(out == leased->out && leased->drain_ns >= 0);
+}

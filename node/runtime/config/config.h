@@ -1,0 +1,122 @@
+/* config.h - what tidegated was told: flags over a YAML file over defaults, checked as a whole.
+ *
+ *   defaults  <-  --config FILE (YAML)  <-  flags      then: derive, check, refuse or accept
+ *
+ * One table of options (config_option.h) serves flags, YAML keys and the help text, so that they
+ * cannot drift apart: `--base-port 7700` and `base_port: 7700` are one entry.
+ *
+ * I1  After config_parse gave 0 every field is set, in range and consistent with the others:
+ *     nobody downstream checks again.
+ * I2  Every refusal names the flag, or FILE:LINE:COLUMN and key, what was found, what was expected.
+ * I3  Everything lies in the struct; there is nothing to free.
+ */
+#ifndef NODE_RUNTIME_CONFIG_CONFIG_H
+#define NODE_RUNTIME_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+enum {
+    CONFIG_HOST_LEN = 254,     /* the longest DNS name and NUL */
+    CONFIG_ENDPOINT_LEN = 264, /* "[HOST]:65535" and NUL */
+    CONFIG_ADDRESS_LEN = 64,   /* the same for our own addresses, which travel in member records */
+    CONFIG_NAME_LEN = 64,      /* a node's name and NUL */
+    CONFIG_PLACE_LEN = 32,     /* a region's or zone's name and NUL */
+    CONFIG_PATH_LEN = 4096,
+    CONFIG_SEEDS_MAX = 64,
+    CONFIG_SHARDS_MAX = 16,
+    CONFIG_SHARD_PORT_STEP = 10, /* shard i listens at port + 10 i (client, peer, resp) */
+    CONFIG_REPLICAS_MAX = 3,
+    CONFIG_ERROR_LEN = 512, /* a sentence of config_parse with its NUL */
+};
+
+/* One HOST:PORT; `host` has no brackets, also when it is an IPv6 address. */
+struct config_endpoint {
+    bool off; /* host is "" and port 0 then */
+    uint16_t port;
+    char host[CONFIG_HOST_LEN];
+};
+
+enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
+
+struct config {
+    char file[CONFIG_PATH_LEN]; /* --config; "" if none */
+    bool check_config;          /* validate and exit */
+
+    /* Where it listens. Shard i adds i * CONFIG_SHARD_PORT_STEP to the client, peer and resp port.
+     * client, peer and gossip are never off in this version. */
+    char bind[CONFIG_HOST_LEN];
+    uint16_t base_port;
+    struct config_endpoint client;
+    struct config_endpoint peer;
+    struct config_endpoint gossip;
+    struct config_endpoint resp;
+    struct config_endpoint http; /* http, grpc: always off in this version */
+    struct config_endpoint grpc;
+    bool insecure;
+
+    /* What it tells the others: HOST:PORT of shard 0. */
+    char advertise[CONFIG_HOST_LEN]; /* --advertise; "" if not given */
+    char client_address[CONFIG_ADDRESS_LEN];
+    char peer_address[CONFIG_ADDRESS_LEN];
+    char gossip_address[CONFIG_ADDRESS_LEN];
+
+    /* Who it is and whom it asks. */
+    struct config_endpoint seeds[CONFIG_SEEDS_MAX]; /* gossip endpoints, in the order given */
+    uint32_t seed_count;
+    bool bootstrap; /* create a cluster although seeds are given */
+    char name[CONFIG_NAME_LEN];
+    bool name_given; /* it is not derived from the host's */
+    char region[CONFIG_PLACE_LEN];
+    char zone[CONFIG_PLACE_LEN]; /* may be "" */
+    uint32_t weight;
+    uint32_t vnodes;   /* only used when creating a cluster */
+    uint32_t replicas; /* likewise */
+
+    /* What it keeps and how. */
+    char data[CONFIG_PATH_LEN];
+    bool ephemeral; /* no disk: `data` is not touched */
+    bool rebuild;
+    char rules[CONFIG_PATH_LEN]; /* "" if none */
+    uint32_t shards;
+    uint64_t memory_bytes;    /* of all shards together */
+    uint64_t store_max_bytes; /* from which on the store takes no new keys; 0: no bound */
+    int64_t flush_interval_ns;
+    uint64_t handoff_rate; /* bytes a second of complete copies that a shard sends, at most */
+    int64_t drain_timeout_ns;
+
+    enum log_level log_level;
+    enum config_log_format log_format;
+};
+
+enum config_result { CONFIG_HELP = 1, CONFIG_VERSION = 2 };
+
+/* Reads the flags (argv[0] is skipped) and the file they name. 0; CONFIG_HELP or CONFIG_VERSION
+ * (print it and exit 0; *out is unspecified); or TG_EINVALID (exit 2) with one sentence in `error`,
+ * which fits CONFIG_ERROR_LEN and is cut to `error_len`. Reads the file, the host name and nothing
+ * else of the machine. One thread at a time per `out`. */
+MUST_USE int config_parse(int argc, const char *const *argv, struct config *out, char *error,
+                          size_t error_len);
+
+/* Writes the help text, every flag with default and unit, and a NUL, cut to `capacity`. Returns the
+ * length the whole text has; CONFIG_HELP_LEN is enough. */
+enum { CONFIG_HELP_LEN = 8192 };
+size_t config_help(char *out, size_t capacity);
+
+/* Reads "HOST:PORT", "[IPV6]:PORT". 0, or TG_EINVALID with *out unspecified. Pure. */
+MUST_USE int config_endpoint_parse(const char *text, struct config_endpoint *out);
+/* Writes "HOST:PORT" ("[IPV6]:PORT") and returns `out`; "off" for an endpoint that is off. */
+const char *config_endpoint_text(const struct config_endpoint *endpoint,
+                                 char out[CONFIG_ENDPOINT_LEN]);
+/* The endpoint of shard `shard` from that of shard 0: only the port differs. */
+struct config_endpoint config_shard_endpoint(const struct config_endpoint *base, uint32_t shard);
+/* Whether only this machine reaches the host: 127.0.0.0/8, ::1 or "localhost". Pure. */
+bool config_host_is_loopback(const char *host);
+/* Whether the host means every address of the machine: 0.0.0.0, :: or "*". Pure. */
+bool config_host_is_wildcard(const char *host);
+
+#endif

@@ -1,0 +1,339 @@
+/* config_option.c - every option once: its name, default, range and help.
+ *
+ *   {"base-port", "PORT", "7600", .., KIND_PORT, offset}  -->  --base-port PORT
+ *                                                              base_port: PORT
+ *                                                              a line of --help
+ *                                                              the default, through the same setter
+ *
+ * I1  A default passes the check of its own option (asserted when it is set).
+ *
+ * Must not: know how a value is read (config_set.c), or look at two options at once
+ * (config_check.c).
+ */
+#include "node/runtime/config/config_option.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/nearest.h"
+#include "ring/ring.h"
+
+#define NS_PER_MS        UINT64_C(1000000)
+#define NS_PER_S         (1000 * NS_PER_MS)
+#define MEMORY_MAX       (UINT64_C(1) << 44)
+#define MEMORY_MIN       (UINT64_C(8) << 20)
+#define HANDOFF_RATE_MIN (UINT64_C(64) << 10)
+#define HANDOFF_RATE_MAX (UINT64_C(16) << 30)
+#define AT(field)        .offset = offsetof(struct config, field)
+#define SWITCH(f)        .kind = CONFIG_KIND_SWITCH, AT(f)
+#define ENDPOINT(f)      .value = "HOST:PORT", .kind = CONFIG_KIND_ENDPOINT, AT(f)
+#define GATEWAY(f)       .value = "off", .initial = "off", .kind = CONFIG_KIND_GATEWAY, AT(f)
+
+static const struct config_option options[] = {
+    {.name = "config",
+     .value = "FILE",
+     .kind = CONFIG_KIND_FILE,
+     .flag_only = true,
+     AT(file),
+     .help = "YAML file with these options, underscores for dashes; flags override it"},
+    {.name = "check-config",
+     SWITCH(check_config),
+     .flag_only = true,
+     .help = "check flags and file, then exit"},
+    {.name = "bind",
+     .value = "IP",
+     .initial = "127.0.0.1",
+     .kind = CONFIG_KIND_HOST,
+     AT(bind),
+     .help = "address to listen on"},
+    {.name = "base-port",
+     .value = "PORT",
+     .initial = "7600",
+     .kind = CONFIG_KIND_PORT,
+     AT(base_port),
+     .help = "client port; peer is + 1, gossip + 2, Redis + 3; shard i adds 10 * i"},
+    {.name = "client",
+     ENDPOINT(client),
+     .derived = "BIND:BASE-PORT",
+     .help = "where clients connect"},
+    {.name = "peer",
+     ENDPOINT(peer),
+     .derived = "BIND:BASE-PORT + 1",
+     .help = "where other nodes' shards connect"},
+    {.name = "gossip",
+     ENDPOINT(gossip),
+     .derived = "BIND:BASE-PORT + 2",
+     .help = "where membership is talked about"},
+    {.name = "resp",
+     ENDPOINT(resp),
+     .derived = "BIND:BASE-PORT + 3",
+     .help = "where Redis clients connect; or off"},
+    {.name = "http", GATEWAY(http), .help = "gateway for HTTP"},
+    {.name = "grpc", GATEWAY(grpc), .help = "gateway for gRPC"},
+    {.name = "advertise",
+     .value = "HOST",
+     .derived = "as bound",
+     .kind = CONFIG_KIND_HOST,
+     AT(advertise),
+     .help = "host told to others; needed when bound to every address"},
+    {.name = "insecure",
+     SWITCH(insecure),
+     .help = "allow addresses that other machines reach, without encryption or keys"},
+    {.name = "seed",
+     .value = "HOST:PORT",
+     .kind = CONFIG_KIND_SEED,
+     .help = "gossip address of a member; repeatable, a list in the file"},
+    {.name = "bootstrap", SWITCH(bootstrap), .help = "create a cluster although seeds are given"},
+    {.name = "name",
+     .value = "NAME",
+     .derived = "the host's name",
+     .kind = CONFIG_KIND_NAME,
+     AT(name),
+     .min = 1,
+     .max = CONFIG_NAME_LEN - 1,
+     .help = "this node's name"},
+    {.name = "region",
+     .value = "NAME",
+     .initial = "default",
+     .kind = CONFIG_KIND_NAME,
+     AT(region),
+     .min = 1,
+     .max = CONFIG_PLACE_LEN - 1,
+     .help = "region: all nodes of one ring, and of no other, have the same"},
+    {.name = "zone",
+     .value = "NAME",
+     .initial = "",
+     .kind = CONFIG_KIND_NAME,
+     AT(zone),
+     .max = CONFIG_PLACE_LEN - 1,
+     .help = "failure zone; replicas go to different ones"},
+    {.name = "weight",
+     .value = "N",
+     .initial = "100",
+     .kind = CONFIG_KIND_NUMBER,
+     AT(weight),
+     .min = RING_WEIGHT_MIN,
+     .max = RING_WEIGHT_MAX,
+     .help = "share of the keys in relation to the other nodes; of a newcomer, at most four times "
+             "the heaviest one's"},
+    {.name = "data",
+     .value = "DIR",
+     .initial = "./tidegate-data",
+     .kind = CONFIG_KIND_PATH,
+     AT(data),
+     .help = "folder of the store"},
+    {.name = "ephemeral", SWITCH(ephemeral), .help = "keep nothing on disk"},
+    {.name = "rebuild",
+     SWITCH(rebuild),
+     .help = "set the store aside, usable or not, and refill it from replicas"},
+    {.name = "rules",
+     .value = "FILE",
+     .kind = CONFIG_KIND_PATH,
+     AT(rules),
+     .help = "rules in YAML; reloaded by SIGHUP"},
+    {.name = "shards",
+     .value = "N",
+     .initial = "1",
+     .kind = CONFIG_KIND_NUMBER,
+     AT(shards),
+     .min = 1,
+     .max = CONFIG_SHARDS_MAX,
+     .help = "deciding threads"},
+    {.name = "memory",
+     .value = "SIZE",
+     .initial = "256M",
+     .kind = CONFIG_KIND_SIZE,
+     AT(memory_bytes),
+     .min = MEMORY_MIN,
+     .max = MEMORY_MAX,
+     .help = "bytes for keys, of all shards together; K, M, G"},
+    {.name = "store-max",
+     .value = "SIZE",
+     .initial = "0K",
+     .kind = CONFIG_KIND_SIZE,
+     AT(store_max_bytes),
+     .min = 0,
+     .max = MEMORY_MAX,
+     .help = "bytes on disk from which on new keys are refused; K, M, G; 0K: while there is room"},
+    {.name = "vnodes",
+     .value = "N",
+     .initial = "4096",
+     .kind = CONFIG_KIND_NUMBER,
+     AT(vnodes),
+     .min = RING_VNODES_MIN,
+     .max = RING_VNODES_MAX,
+     .help = "virtual nodes, a power of two; used when a cluster is created"},
+    {.name = "replicas",
+     .value = "N",
+     .initial = "3",
+     .kind = CONFIG_KIND_NUMBER,
+     AT(replicas),
+     .min = 1,
+     .max = CONFIG_REPLICAS_MAX,
+     .help = "nodes that keep each key; used when a cluster is created"},
+    {.name = "flush-interval",
+     .value = "TIME",
+     .initial = "500ms",
+     .kind = CONFIG_KIND_DURATION,
+     AT(flush_interval_ns),
+     .min = 10 * NS_PER_MS,
+     .max = 60 * NS_PER_S,
+     .help = "from the end of a write-back to the next; ms, s"},
+    {.name = "handoff-rate",
+     .value = "SIZE",
+     .initial = "64M",
+     .kind = CONFIG_KIND_SIZE,
+     AT(handoff_rate),
+     .min = HANDOFF_RATE_MIN,
+     .max = HANDOFF_RATE_MAX,
+     .help = "bytes a second that hand-off may send, per shard; K, M, G"},
+    {.name = "drain-timeout",
+     .value = "TIME",
+     .initial = "25s",
+     .kind = CONFIG_KIND_DURATION,
+     AT(drain_timeout_ns),
+     .min = 0,
+     .max = 3600 * NS_PER_S,
+     .help = "longest orderly stop; s, m; 0s: none, it ends at once"},
+    {.name = "cluster-secret",
+     .value = "FILE",
+     .kind = CONFIG_KIND_UNSUPPORTED,
+     .help = "not supported by this version"},
+    {.name = "log-level",
+     .value = "LEVEL",
+     .initial = "info",
+     .kind = CONFIG_KIND_LEVEL,
+     AT(log_level),
+     .help = "debug, info, warn or error"},
+    {.name = "log-format",
+     .value = "FORMAT",
+     .initial = "text",
+     .kind = CONFIG_KIND_FORMAT,
+     AT(log_format),
+     .help = "text or json"},
+    {.name = "help", .kind = CONFIG_KIND_HELP, .flag_only = true, .help = "print this and exit"},
+    {.name = "version",
+     .kind = CONFIG_KIND_VERSION,
+     .flag_only = true,
+     .help = "print the version and exit"},
+};
+
+enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
+static_assert((int)OPTIONS <= (int)CONFIG_OPTIONS_MAX, "a bit and an argument for each");
+static_assert((int)CONFIG_SHARD_PORT_STEP > 3, "the ports of two shards do not meet");
+
+const struct config_option *config_options(size_t *count)
+{
+    *count = OPTIONS;
+    return options;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+const char *config_option_name(const struct config_option *option, char separator,
+                               char out[CONFIG_NAME_MAX])
+{
+    (void)snprintf(out, CONFIG_NAME_MAX, "%s", option->name);
+    for (char *at = out; *at != '\0'; at++) {
+        if (*at == '-')
+            *at = separator;
+    }
+    return out;
+}
+
+const struct config_option *config_option_find(const char *name, char separator)
+{
+    char written[CONFIG_NAME_MAX];
+
+    for (size_t i = 0; i < OPTIONS; i++) {
+        if (strcmp(config_option_name(&options[i], separator, written), name) == 0)
+            return &options[i];
+    }
+    return NULL;
+}
+
+void config_option_nearest(const char *name, char separator, char out[CONFIG_NAME_MAX])
+{
+    char written[OPTIONS][CONFIG_NAME_MAX];
+    struct nearest nearest;
+
+    nearest_init(&nearest, name);
+    for (size_t i = 0; i < OPTIONS; i++) {
+        if (separator == '-' || !options[i].flag_only)
+            nearest_try(&nearest, config_option_name(&options[i], separator, written[i]));
+    }
+    (void)snprintf(out, CONFIG_NAME_MAX, "%s", nearest.found != NULL ? nearest.found : "");
+}
+
+bool config_option_bare(const struct config_option *option)
+{
+    return option->kind == CONFIG_KIND_SWITCH || option->kind == CONFIG_KIND_HELP ||
+           option->kind == CONFIG_KIND_VERSION;
+}
+
+/* ---- defaults
+ * ------------------------------------------------------------------------------------ */
+
+void config_option_defaults(struct config *config)
+{
+    char why[CONFIG_WHY_LEN];
+
+    *config = (struct config){.check_config = false};
+    for (size_t i = 0; i < OPTIONS; i++) {
+        if (options[i].initial == NULL)
+            continue;
+        const int result = config_option_set(&options[i], config, options[i].initial, why);
+        ASSERT(result == TG_OK); /* I1 */
+    }
+}
+
+/* ---- help ------------------------------------------------------------------------------------ */
+
+struct text {
+    char *out;
+    size_t capacity;
+    size_t len; /* of the whole text, also where it was cut */
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
+{
+    const bool fits = text->len < text->capacity;
+    va_list arguments;
+
+    va_start(arguments, format);
+    const int len = vsnprintf(fits ? text->out + text->len : NULL,
+                              fits ? text->capacity - text->len : 0, format, arguments);
+    va_end(arguments);
+    text->len += len > 0 ? (size_t)len : 0;
+}
+
+static void add_option(struct text *text, const struct config_option *option)
+{
+    const char *initial = option->initial != NULL ? option->initial : option->derived;
+    char flag[64];
+
+    (void)snprintf(flag, sizeof(flag), "--%s%s%s", option->name, option->value != NULL ? " " : "",
+                   option->value != NULL ? option->value : "");
+    add(text, "  %-24s %s", flag, option->help);
+    if (initial != NULL && initial[0] != '\0')
+        add(text, " [%s]", initial);
+    add(text, "\n");
+}
+
+size_t config_help(char *out, size_t capacity)
+{
+    struct text text = {.out = out, .capacity = capacity};
+
+    add(&text, "tidegated - a node of a Tidegate cluster, the distributed rate limiter\n\n"
+               "usage: tidegated [--config FILE] [options]\n\n"
+               "Without arguments: a cluster of one node on 127.0.0.1, data in ./tidegate-data.\n"
+               "Defaults are in brackets. --flag VALUE and --flag=VALUE mean the same.\n\n");
+    for (size_t i = 0; i < OPTIONS; i++)
+        add_option(&text, &options[i]);
+    add(&text, "\nExit status: 0, 2 bad configuration, 3 data unusable, 4 address in use.\n"
+               "SIGTERM stops in order (the node stays a member), SIGHUP reloads the rules.\n");
+    return text.len;
+}

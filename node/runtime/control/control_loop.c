@@ -1,0 +1,730 @@
+/* control_loop.c - the main thread's loop: gossip, membership, signals, operators' questions.
+ *
+ *     gossip ROUTER --+                          +--> gossip DEALERs
+ *     timer, letters --+--> control core --> effects --> durable meta values
+ *     signals --------+                          +--> views to the shards
+ *
+ * Nothing here is on the check path, so it may take a mutex, allocate, and wait for a disk sync:
+ * a configuration or a promise is durable before the frames that tell of it are sent, because
+ * effects are carried out in their order; what the disk has no room for ends them there
+ * (control_disk_loop.c). Rules are compiled elsewhere (compiler.h), for that may
+ * take longer than gossip can wait.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#include "base/assert.h"
+#include "client/protocol/wire.h"
+#include "node/runtime/control/daemon_state.h"
+#include "node/runtime/control/member_log.h"
+#include "node/runtime/control/ring_log.h"
+
+enum {
+    BURST_FRAMES = 256,
+    WAITING_MS = 5000,
+    WAITING_AGAIN_MS = 60000,
+    TIMER_REPEAT_MS = 1,
+    FAREWELL_MS = 500,
+    NEWS_MAX = 16 /* lines of one turn */
+};
+#define HEALTH_LOOK_NS INT64_C(250000000)
+
+static int64_t now_of(const struct daemon *daemon)
+{
+    return clock_now_ns(&daemon->clock);
+}
+
+/* ---- effects --------------------------------------------------------------------------------- */
+
+/* How many effects from `at` on are one transaction. */
+static size_t group_len(const struct effects *effects, size_t at)
+{
+    size_t end = at;
+    while (effects->items[end].more) {
+        end++;
+        ASSERT(end < effects->count && effects->items[end].kind == EFFECT_META);
+    }
+    ASSERT(end - at < EFFECTS_KEPT);
+    return end - at + 1;
+}
+
+static void carry_out(struct daemon *daemon)
+{
+    for (size_t i = 0; i < daemon->effects.count && !daemon->end.done; i++) {
+        const struct effect *effect = &daemon->effects.items[i];
+        switch (effect->kind) {
+        case EFFECT_SEND_GOSSIP:
+            gossip_out_send(&daemon->sockets.out, now_of(daemon), effect->address, effect->bytes,
+                            effect->len);
+            break;
+        case EFFECT_META:
+            if (!disk_keep(daemon, effect, group_len(&daemon->effects, i))) {
+                effects_clear(&daemon->effects);
+                return;
+            }
+            i += group_len(&daemon->effects, i) - 1;
+            break;
+        case EFFECT_INCARNATION:
+            disk_keep_incarnation(daemon, effect->target);
+            break;
+        case EFFECT_JOINED:
+            daemon->joined_due = true;
+            break;
+        case EFFECT_SEND_CLIENT:
+        case EFFECT_SEND_PEER:
+        case EFFECT_LOAD:
+        case EFFECT_LIST:
+        case EFFECT_ADMIN:
+        case EFFECT_DROP_VNODE:
+            ASSERT(false); /* a shard's */
+        }
+    }
+    effects_clear(&daemon->effects);
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+enum { REDIS_FIGURES = 12 };
+
+/* What Redis clients did, of all shards. */
+static void sum_redis(struct daemon *daemon, struct control_figure out[REDIS_FIGURES])
+{
+    const struct control_figure names[REDIS_FIGURES] = {
+        {"connections", 0},     {"accepted", 0},     {"refused", 0}, {"accept_failures", 0},
+        {"commands", 0},        {"checks", 0},       {"batches", 0}, {"busy", 0},
+        {"protocol_errors", 0}, {"slow_readers", 0}, {"crowded", 0}, {"late", 0},
+    };
+    memcpy(out, names, sizeof names);
+    for (uint32_t i = 0; i < daemon->shard_count; i++) {
+        struct resp_stats stats;
+        shard_loop_redis_stats(daemon->shards[i], &stats);
+        const uint64_t values[REDIS_FIGURES] = {
+            stats.connections,     stats.accepted,     stats.refused, stats.accept_failures,
+            stats.commands,        stats.checks,       stats.batches, stats.busy,
+            stats.protocol_errors, stats.slow_readers, stats.crowded, stats.late,
+        };
+        for (uint32_t k = 0; k < REDIS_FIGURES; k++)
+            out[k].value += values[k];
+    }
+}
+
+/* What the node is as a whole, but for `compiled`. `stats` has a place for each shard. */
+static struct control_report report_of(struct daemon *daemon, struct shard_stats *stats)
+{
+    struct disk_stats disk;
+    int64_t flush_lag_ns = 0;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        if (stats[i].flush_lag_ns > flush_lag_ns)
+            flush_lag_ns = stats[i].flush_lag_ns;
+    disk_stats(daemon->disk, &disk);
+    return (struct control_report){
+        .shards = stats,
+        .shard_count = daemon->shard_count,
+        .policy = daemon->rules.joined != NULL ? daemon->rules.joined : policy_empty(),
+        .storage = daemon->store != NULL ? "lmdb" : "ephemeral",
+        .storage_ok = !disk.failing && !disk.journal_failing && !control_disk_full(daemon->control),
+        .storage_full = disk.full || disk.journal_full || control_disk_full(daemon->control),
+        .storage_failed_writes = disk.write_fails + disk.journal_fails,
+        .storage_used = daemon->room.used,
+        .storage_most = daemon->room.most,
+        .storage_percent = room_percent(&daemon->room),
+        .storage_closed = daemon->room.level == ROOM_FULL,
+        .flush_lag_ns = flush_lag_ns,
+        .started_ns = daemon->started_ns,
+        .usage = daemon->usage.book,
+        .memory_max = daemon->config->memory_bytes,
+    };
+}
+
+static void answer_admin(struct daemon *daemon, const struct letter *letter,
+                         const struct control_compiled *compiled)
+{
+    struct shard_stats stats[CONFIG_SHARDS_MAX];
+    struct control_figure redis[REDIS_FIGURES];
+    const struct control_figure files[] = {
+        {"max", daemon->sockets.files.max},
+        {"kept", daemon->sockets.files.kept},
+        {"paused", atomic_load(&daemon->sockets.files.paused)},
+        {"pauses", daemon->sockets.files.pauses},
+        {"dropped", files_refused(&daemon->sockets.files)},
+    };
+    sum_redis(daemon, redis);
+    rules_note_spread(daemon);
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], true, &stats[i]);
+    struct control_report report = report_of(daemon, stats);
+    report.compiled = compiled;
+    report.resp = redis;
+    report.resp_count = REDIS_FIGURES;
+    report.files = files;
+    report.files_count = sizeof files / sizeof *files;
+    const size_t len = control_admin(daemon->control, now_of(daemon), letter->pointer, letter->len,
+                                     &report, daemon->reply, sizeof daemon->reply);
+    (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[letter->shard]), LETTER_REPLY,
+                           letter->shard, letter->number, daemon->reply, len);
+}
+
+/* Answers what an operator asks, or has its rules compiled first. The letter's block is taken. */
+static void take_admin(struct daemon *daemon, const struct letter *letter)
+{
+    static const struct control_compiled busy = {.error = TG_EBUSY};
+    const char *text;
+    size_t len;
+    struct compiler_job *job;
+    if (!control_admin_compiles(letter->pointer, letter->len, &text, &len)) {
+        answer_admin(daemon, letter, NULL);
+        free(letter->pointer);
+        return;
+    }
+    if ((job = compiler_job_new(COMPILER_QUESTION, NULL, 0)) == NULL) {
+        answer_admin(daemon, letter, &busy);
+        free(letter->pointer);
+        return;
+    }
+    job->letter = *letter;
+    job->block = letter->pointer;
+    job->text = text;
+    job->len = len;
+    if (!compiler_ask(daemon->rules.compiler, job)) {
+        answer_admin(daemon, letter, &busy);
+        compiler_job_free(&job);
+    }
+}
+
+static void read_compiled(struct daemon *daemon)
+{
+    struct compiler_job *job;
+    while ((job = compiler_take(daemon->rules.compiler)) != NULL) {
+        const struct control_compiled compiled = {.error = job->error,
+                                                  .policy = job->policy,
+                                                  .place = job->place,
+                                                  .errors = job->errors,
+                                                  .warnings = job->warnings,
+                                                  .warning_count = job->warning_count};
+        if (job->purpose == COMPILER_QUESTION)
+            answer_admin(daemon, &job->letter, &compiled);
+        else
+            rules_compiled(daemon, job);
+        compiler_job_free(&job);
+    }
+}
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+static void take_settled(struct daemon *daemon, const struct letter *letter)
+{
+    uint64_t lowest = UINT64_MAX;
+    daemon->settled[letter->shard] = letter->number;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        if (daemon->settled[i] < lowest)
+            lowest = daemon->settled[i];
+    control_settled(daemon->control, lowest);
+}
+
+static void read_letters(struct daemon *daemon)
+{
+    struct letter letter;
+    while (mailbox_take(&daemon->mailbox, &letter)) {
+        switch (letter.kind) {
+        case LETTER_ADMIN:
+            take_admin(daemon, &letter);
+            break;
+        case LETTER_CLOSED:
+            control_suspect(daemon->control, letter.number);
+            break;
+        case LETTER_SETTLED:
+            take_settled(daemon, &letter);
+            break;
+        case LETTER_IDLE:
+            daemon->idle[letter.shard] = true;
+            break;
+        case LETTER_USAGE:
+            usage_take(daemon, &letter);
+            break;
+        case LETTER_VIEW:
+        case LETTER_POLICY:
+        case LETTER_REPLY:
+        case LETTER_RESIGN:
+        case LETTER_STOP:
+            ASSERT(false); /* a shard's */
+        }
+    }
+}
+
+static uint32_t read_gossip(struct daemon *daemon)
+{
+    uint32_t taken = 0;
+    struct socket_message message;
+    while (taken < BURST_FRAMES &&
+           socket_receive(daemon->sockets.gossip, &daemon->sockets.holder, &message) > 0) {
+        control_receive(daemon->control, now_of(daemon), message.data,
+                        message.odd ? 0 : message.len, &daemon->effects);
+        carry_out(daemon);
+        taken++;
+    }
+    return taken;
+}
+
+/* ---- consequences ---------------------------------------------------------------------------- */
+
+/* Has the core look at the node as a whole, as an operator would. */
+static void look_at_health(struct daemon *daemon)
+{
+    struct shard_stats stats[CONFIG_SHARDS_MAX];
+    const int64_t now_ns = now_of(daemon);
+    if (daemon->shard_count == 0 || daemon->end.done ||
+        now_ns - daemon->looks.health_ns < HEALTH_LOOK_NS)
+        return;
+    daemon->looks.health_ns = now_ns;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], daemon->looks.troubled, &stats[i]);
+    const struct control_report report = report_of(daemon, stats);
+    daemon->looks.troubled = control_look(daemon->control, now_ns, &report);
+}
+
+/* Out of memory the next change is told along with this one. */
+static void tell_members(struct daemon *daemon)
+{
+    struct view *now = control_view(daemon->control);
+    if (now == NULL)
+        return;
+    uint64_t asked_of;
+    const char *asked = control_asked(daemon->control, &asked_of);
+    member_log_tell(daemon->log, daemon->told.view, now);
+    if (daemon->told.view == NULL || daemon->told.view->epoch != now->epoch)
+        ring_log_tell(daemon->log, control_config(daemon->control), now, asked_of, asked);
+    view_free(&daemon->told.view);
+    daemon->told.view = now;
+}
+
+static void spread_view(struct daemon *daemon)
+{
+    if (daemon->shard_count == 0 || daemon->end.done || rules_awaited(daemon) ||
+        control_settings_awaited(daemon->control, now_of(daemon)))
+        return;
+    if (control_view_due(daemon->control)) {
+        daemon->views_owed = daemon_all_shards(daemon);
+        tell_members(daemon);
+    } else if (daemon->views_owed == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < daemon->shard_count; i++) {
+        if ((daemon->views_owed & 1u << i) == 0)
+            continue;
+        const struct letter letter = {.kind = LETTER_VIEW,
+                                      .pointer = control_view(daemon->control)};
+        struct view *view = letter.pointer;
+        if (view != NULL && mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter))
+            daemon->views_owed &= ~(1u << i);
+        else
+            view_free(&view);
+    }
+    if (daemon->told.ready)
+        return;
+    daemon->told.ready = true;
+    log_printf(daemon->log, LOG_LEVEL_INFO, "node %s (%016llx) serves", daemon->config->name,
+               (unsigned long long)daemon->node_id);
+    char resp[CONFIG_ENDPOINT_LEN];
+    (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s resp=%s name=%s\n",
+                  daemon->config->client_address, daemon->config->peer_address,
+                  daemon->config->gossip_address, config_endpoint_text(&daemon->config->resp, resp),
+                  daemon->config->name);
+    (void)sd_notify(0, "READY=1");
+}
+
+static void start_if_joined(struct daemon *daemon)
+{
+    if (!daemon->joined_due || daemon->shard_count > 0 || daemon->end.stopping || daemon->end.done)
+        return;
+    const int code = daemon_start_shards(daemon);
+    if (code != 0) {
+        daemon->end.exit_code = code;
+        daemon->end.done = true;
+        return;
+    }
+    files_hold(&daemon->sockets.files);
+    rules_spread(daemon);
+    control_rules(daemon->control, 0,
+                  daemon->rules.joined != NULL ? policy_digest(daemon->rules.joined) : 0);
+}
+
+/* While no cluster was found: names may resolve only now, or to other nodes than before. */
+static void look_for_seeds(struct daemon *daemon, const struct log *log)
+{
+    char seeds[CONTROL_SEEDS_MAX][VIEW_TEXT_LEN];
+    const uint32_t count = seeds_resolve(daemon->config, seeds, log, daemon->seeds_lost);
+    for (uint32_t i = 0; i < count; i++)
+        control_add_seed(daemon->control, seeds[i]);
+}
+
+/* What a node that does not serve yet waits for: the one place that says so, to whoever asks. */
+static void say_waiting(const struct daemon *daemon, char out[CONTROL_SENTENCE_LEN])
+{
+    if (control_waiting(daemon->control, out, CONTROL_SENTENCE_LEN)) {
+        const size_t len = strlen(out);
+        if (control_identity(daemon->control) == NULL)
+            (void)snprintf(out + len, CONTROL_SENTENCE_LEN - len, "%s", daemon->seeds_lost);
+        return;
+    }
+    (void)snprintf(
+        out, CONTROL_SENTENCE_LEN, "%s",
+        rules_awaited(daemon)
+            ? "waiting for rules of the cluster that this node can put in force (its log "
+              "tells what keeps it)"
+        : control_settings_awaited(daemon->control, now_of(daemon))
+            ? "waiting for the cluster's configuration"
+            : "about to serve");
+}
+
+/* In the log at first after five seconds, then every minute. Meanwhile seeds are resolved again. */
+static void tell_waiting(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    const int64_t now_ns = now_of(daemon);
+    if (daemon->told.ready || now_ns - daemon->looks.seeds_ns < (int64_t)WAITING_MS * 1000000)
+        return;
+    const bool told = daemon->told.waiting_ns != 0 &&
+                      now_ns - daemon->told.waiting_ns < (int64_t)WAITING_AGAIN_MS * 1000000;
+    daemon->looks.seeds_ns = now_ns;
+    look_for_seeds(daemon, told ? NULL : daemon->log);
+    if (told)
+        return;
+    daemon->told.waiting_ns = now_ns;
+    say_waiting(daemon, sentence);
+    log_printf(daemon->log, LOG_LEVEL_WARN, "not serving: %s%s", sentence,
+               control_identity(daemon->control) == NULL
+                   ? "; trying on (start one node without --seed, or with --bootstrap, to create a "
+                     "cluster)"
+                   : "");
+}
+
+/* Clients are told why, while nobody else is there to answer them. */
+static void look_at_lobby(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    if (daemon->shard_count > 0 || daemon->end.done) {
+        lobby_free(&daemon->sockets.lobby);
+        return;
+    }
+    if (daemon->sockets.lobby == NULL && lobby_new(&daemon->sockets.lobby) != 0)
+        return; /* the next turn tries again */
+    say_waiting(daemon, sentence);
+    for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        lobby_answer(daemon->sockets.lobby, daemon->sockets.clients[i], sentence);
+        lobby_accept(daemon->sockets.lobby, daemon->sockets.redis[i]);
+    }
+    lobby_answer_redis(daemon->sockets.lobby, sentence);
+}
+
+/* ---- stopping -------------------------------------------------------------------------------- */
+
+/* Says good-bye to gossip: for good if the node leaves, else until it is started again, for which
+ * nobody waits longer than for FAREWELL_MS. True when there is nothing left to say. */
+static bool say_farewell(struct daemon *daemon)
+{
+    if (!daemon->end.leaving)
+        return control_stop(daemon->control) ||
+               now_of(daemon) - daemon->end.stop_ns >= (int64_t)FAREWELL_MS * 1000000;
+    const bool told = control_leave(daemon->control, now_of(daemon), &daemon->effects);
+    carry_out(daemon);
+    return told;
+}
+
+static void begin_stop(struct daemon *daemon)
+{
+    if (daemon->end.stopping) {
+        daemon->end.done = true; /* asked twice: at once */
+        return;
+    }
+    daemon->end.stopping = true;
+    daemon->end.stop_ns = now_of(daemon);
+    log_printf(daemon->log, LOG_LEVEL_INFO, "stopping: passing deciding on and writing everything");
+    if (!daemon->end.again)
+        (void)sd_notify(0, "STOPPING=1");
+    if (!daemon->end.leaving)
+        (void)control_stop(daemon->control); /* others hear of it while shards pass deciding on */
+    const struct letter letter = {.kind = LETTER_RESIGN};
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);
+}
+
+/* A node that an operator asked to leave stops when it has no part in the ring any more. */
+static void look_at_departure(struct daemon *daemon)
+{
+    if (daemon->end.stopping || !control_departed(daemon->control, now_of(daemon)))
+        return;
+    log_printf(daemon->log, LOG_LEVEL_INFO, "left the ring");
+    daemon->end.leaving = true;
+    begin_stop(daemon);
+}
+
+/* What was kept is of another cluster than the seeds: said once, and the end of a node that came up
+ * so. It may have served, so it stops as it would when asked to. */
+static void look_at_foreign(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    if (daemon->end.stopping || !control_foreign_say(daemon->control, sentence, sizeof sentence))
+        return;
+    if (!daemon->told.foreign)
+        log_printf(daemon->log, LOG_LEVEL_WARN, "%s", sentence);
+    daemon->told.foreign = true;
+    if (!control_misplaced(daemon->control))
+        return;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "%s: %s, and nobody of its own is heard; expected the data directory or the seeds "
+               "of one cluster",
+               daemon->config->data, sentence);
+    daemon->end.exit_code = DAEMON_DATA;
+    begin_stop(daemon);
+}
+
+/* What has come about since, a line each. */
+static void tell_news(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    bool warns;
+    for (int i = 0; i < NEWS_MAX && !daemon->end.done &&
+                    control_news(daemon->control, sentence, sizeof sentence, &warns);
+         i++)
+        log_printf(daemon->log, warns ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "%s", sentence);
+}
+
+static void look_at_standing(struct daemon *daemon)
+{
+    struct shard_stats stats[CONFIG_SHARDS_MAX];
+    const int64_t now_ns = (int64_t)uv_hrtime();
+    if (daemon->shard_count == 0 || daemon->end.stopping ||
+        !standing_due(&daemon->standing, now_ns))
+        return;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], false, &stats[i]);
+    standing_look(&daemon->standing, now_ns, stats, daemon->shard_count, daemon->log);
+}
+
+/* Another node of this one's name: each of them says so once, and the one outside ends, if somebody
+ * gave it that name; with the name of its host it may be what is left of a change of hosts. */
+static void look_at_twin(struct daemon *daemon)
+{
+    char sentence[CONTROL_SENTENCE_LEN];
+    const uint64_t twin = control_twin_say(daemon->control, sentence, sizeof sentence);
+    if (daemon->end.stopping || twin == 0)
+        return;
+    if (twin != daemon->told.twin)
+        log_printf(daemon->log, LOG_LEVEL_WARN, "%s", sentence);
+    daemon->told.twin = twin;
+    if (!daemon->config->name_given || !control_twin_ends(daemon->control))
+        return;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "--name %s: %s; this one ends. Expected a name that no living node has",
+               daemon->config->name, sentence);
+    daemon->end.exit_code = DAEMON_CONFIG;
+    daemon->end.leaving = true; /* it was never in the ring: nobody is to wait for it */
+    begin_stop(daemon);
+}
+
+static void look_at_stop(struct daemon *daemon)
+{
+    if (!daemon->end.stopping)
+        return;
+    bool idle = true;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        idle = idle && daemon->idle[i];
+    const bool late = now_of(daemon) - daemon->end.stop_ns >= daemon->config->drain_timeout_ns;
+    if (late && !idle)
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "the drain time-out passed before all was handed "
+                   "over or written");
+    daemon->end.done = daemon->end.done || late || (idle && say_farewell(daemon));
+}
+
+/* A node that stops to start again for its clock goes on stopping in order, and stays away then. */
+static void end(struct daemon *daemon)
+{
+    const bool under_way = daemon->end.again && daemon->end.stopping;
+    daemon->end.again = false;
+    if (!under_way) {
+        begin_stop(daemon);
+        return;
+    }
+    log_printf(daemon->log, LOG_LEVEL_INFO, "told to stop: this node does not start again");
+    (void)sd_notify(0, "STOPPING=1");
+}
+
+static void read_signals(struct daemon *daemon)
+{
+    int number;
+    while ((number = signals_take(daemon->events.signals)) != 0) {
+        if (number == SIGHUP)
+            rules_reload(daemon);
+        else
+            end(daemon);
+    }
+}
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+/* A node whose own time is off starts again: in order while the others still listen to it, or at
+ * once. Its state is with them, and on its disk. */
+static void look_at_own_clock(struct daemon *daemon)
+{
+    const enum clock_verdict verdict = control_clock_verdict(daemon->control);
+    if (verdict < CLOCK_PASSES || daemon->end.stopping)
+        return;
+    daemon->end.again = true;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "the time of this node has left that of the cluster: %s",
+               verdict == CLOCK_PASSES ? "passing deciding on, to start again"
+                                       : "nobody listens to it any more, it starts again");
+    if (verdict == CLOCK_PASSES)
+        begin_stop(daemon);
+    else
+        daemon->end.done = true;
+}
+
+/* A boot time that is set back would make time stand still until it is where it was, and leases
+ * with it. */
+static void look_for_setback(struct daemon *daemon)
+{
+    const int64_t now_ns = now_of(daemon);
+    if (now_ns > daemon->looks.latest_ns)
+        daemon->looks.latest_ns = now_ns;
+    if (daemon->looks.latest_ns - now_ns < CLUSTER_TIME_REFUSED_NS || daemon->end.stopping)
+        return;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "the machine's boot time was set back by %lld ms: this node starts again",
+               (long long)((daemon->looks.latest_ns - now_ns) / 1000000));
+    daemon->end.again = true;
+    daemon->end.done = true;
+}
+
+static void look_at_clocks(struct daemon *daemon, int64_t now_ns)
+{
+    struct cluster_time_sample clocks[SHARD_LOOP_CLOCKS_MAX];
+    daemon->looks.clocks_ns = now_ns;
+    clock_look(&daemon->clock);
+    control_wall(daemon->control, clock_wall_ns(&daemon->clock));
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        control_clock_heard(daemon->control, now_ns, clocks,
+                            shard_loop_clocks(daemon->shards[i], clocks));
+    look_at_own_clock(daemon);
+    if (now_ns - daemon->looks.rate_ns < CLOCK_ADJUST_EVERY_NS)
+        return;
+    daemon->looks.rate_ns = now_ns;
+    clock_adjust(&daemon->clock, control_clock_target_ns(daemon->control));
+    gossip_out_tidy(&daemon->sockets.out, now_ns);
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer)
+{
+    (void)timer; /* only wakes the loop */
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    (void)wake;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    (void)poll;
+    (void)status;
+    (void)events;
+}
+
+static void turn(struct daemon *daemon)
+{
+    read_signals(daemon);
+    read_letters(daemon);
+    read_compiled(daemon);
+    const uint32_t frames = read_gossip(daemon);
+    control_tick(daemon->control, now_of(daemon), &daemon->effects);
+    carry_out(daemon);
+    disk_look(daemon);
+    look_at_health(daemon);
+    start_if_joined(daemon);
+    look_at_lobby(daemon);
+    rules_look(daemon);
+    usage_look(daemon);
+    spread_view(daemon);
+    tell_waiting(daemon);
+    tell_news(daemon);
+    look_at_standing(daemon);
+    look_at_departure(daemon);
+    look_at_foreign(daemon);
+    look_at_twin(daemon);
+    look_at_stop(daemon);
+    const int64_t now_ns = now_of(daemon);
+    if (now_ns - daemon->looks.clocks_ns >= CLOCK_WALL_EVERY_NS)
+        look_at_clocks(daemon, now_ns);
+    if (daemon->shard_count > 0 && !daemon->end.stopping)
+        files_look(&daemon->sockets.files, now_ns, daemon->log);
+    if (daemon->shard_count > 0 &&
+        room_look(&daemon->room, daemon->store, daemon->config->data, now_ns, daemon->log))
+        disk_close(daemon->disk, daemon->room.level == ROOM_FULL);
+    int64_t wait_ns = control_next_deadline(daemon->control) - now_ns;
+    if (wait_ns < 0 || frames == BURST_FRAMES || socket_readable(daemon->sockets.gossip))
+        wait_ns = 0;
+    /* uv_run looks at timers before it sleeps. One that is due by then must not leave the sleep
+     * without an end: it repeats. */
+    uv_update_time(&daemon->events.loop);
+    daemon->events.wake_ns = (int64_t)uv_hrtime() + wait_ns;
+    (void)uv_timer_start(&daemon->events.timer, on_timer, (uint64_t)(wait_ns + 999999) / 1000000,
+                         TIMER_REPEAT_MS);
+}
+
+void control_loop_run(struct daemon *daemon)
+{
+    while (!daemon->end.done) {
+        look_for_setback(daemon);
+        if (!daemon->end.done)
+            turn(daemon);
+        if (!daemon->end.done)
+            (void)uv_run(&daemon->events.loop, UV_RUN_ONCE);
+        const int64_t now_ns = (int64_t)uv_hrtime();
+        standing_woke(&daemon->standing, now_ns, now_ns - daemon->events.wake_ns, daemon->log);
+    }
+}
+
+static bool wake_when_readable(struct daemon *daemon, uv_poll_t *poll, int fd)
+{
+    return uv_poll_init(&daemon->events.loop, poll, fd) == 0 &&
+           uv_poll_start(poll, UV_READABLE, on_poll) == 0;
+}
+
+int control_loop_open(struct daemon *daemon)
+{
+    if (uv_loop_init(&daemon->events.loop) != 0)
+        return TG_EIO;
+    const bool ok =
+        signals_open(&daemon->events.signals) == 0 &&
+        uv_async_init(&daemon->events.loop, &daemon->events.wake, on_wake) == 0 &&
+        uv_timer_init(&daemon->events.loop, &daemon->events.timer) == 0 &&
+        wake_when_readable(daemon, &daemon->events.poll, socket_fd(daemon->sockets.gossip)) &&
+        wake_when_readable(daemon, &daemon->events.signals_poll, daemon->events.signals);
+    const struct compiler_options compiling = rules_compiler_options(daemon);
+    if (!ok)
+        return TG_EIO;
+    const int error = mailbox_init(&daemon->mailbox, &daemon->events.wake);
+    return error != 0 ? error : compiler_new(&compiling, &daemon->rules.compiler);
+}
+
+static void close_handle(uv_handle_t *handle, void *context)
+{
+    (void)context;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+void control_loop_close(struct daemon *daemon)
+{
+    uv_walk(&daemon->events.loop, close_handle, NULL);
+    (void)uv_run(&daemon->events.loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&daemon->events.loop);
+    signals_close(&daemon->events.signals);
+    mailbox_fini(&daemon->mailbox);
+    socket_release(&daemon->sockets.holder);
+}

@@ -1,0 +1,541 @@
+/* rules_file.c - the rules: those of the settings, put in force; the rules file, handed to them.
+ *
+ *   start    file --> compiled, in force while the settings have no rules
+ *            settings without rules --> the file becomes their first version (RULES_SEEDED)
+ *            settings with other rules --> these are in force, and a warning says so, once
+ *   SIGHUP   file --> an edit of the settings by "file" (RULES_RELOADED): in force on every node
+ *   A large file is kept, compared and sent as it is packed (packed.h), which the compiler does.
+ *   settings changed --> compiled once, by a thread (compiler.h), shared by all shards, swapped
+ *
+ * I1  Rules that do not compile change nothing: the old ones stay in force. Of the settings they
+ *     can only be those of a newer release or of a node that knows more time zones, for a node
+ *     compiles what it proposes; status shows them. Those that found no memory are tried again a
+ *     second later.
+ * I2  All threads share one compiled policy, which nobody changes.
+ * I3  A node serves nobody before rules that its settings know at the start are in force, with
+ *     their blocks, API keys and quotas: without them it would allow everything. Where they cannot
+ *     be read it ends, and the others go on; but first it waits for newer ones, for what it has
+ *     may be of before it stopped.
+ * I4  An edit that was asked of this node is done for whoever asked when this node decides by it.
+ */
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/cluster/configstore/block_record.h"
+#include "node/cluster/configstore/settings.h"
+#include "node/policy/compile/policy_diff.h"
+#include "node/policy/people/api_keys.h"
+#include "node/policy/people/blocks.h"
+#include "node/policy/people/people.h"
+#include "node/policy/people/policy_join.h"
+#include "node/runtime/control/daemon_state.h"
+#include "node/zones/zones.h"
+
+enum {
+    RULES_LEN_MAX = POLICY_FILE_LEN_MAX,
+    SEED_PAUSE_MS = 1000,
+    ERROR_LEN = 16 * CONFIG_ERROR_LEN
+};
+
+#define RETRY_NS INT64_C(1000000000) /* after a want of memory */
+#define NEWER_NS INT64_C(2000000000) /* in which whoever can be reached has told what is newer */
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* The whole file with its length, or NULL with a sentence. The caller frees it. */
+static char *read_file(const char *path, size_t *len, char *error, size_t capacity)
+{
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        (void)snprintf(error, capacity, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    char *text = malloc((size_t)RULES_LEN_MAX + 1);
+    *len = text == NULL ? 0 : fread(text, 1, (size_t)RULES_LEN_MAX + 1, file);
+    const bool failed = text == NULL || ferror(file) != 0;
+    const bool large = *len > RULES_LEN_MAX;
+    (void)fclose(file);
+    if (!failed && !large)
+        return text;
+    if (large)
+        (void)snprintf(error, capacity, "%s is larger than %d bytes", path, (int)RULES_LEN_MAX);
+    else
+        (void)snprintf(error, capacity, "%s: cannot be read", path);
+    free(text);
+    return NULL;
+}
+
+static void wake(void *context)
+{
+    struct daemon *daemon = context;
+    (void)uv_async_send(&daemon->events.wake);
+}
+
+struct compiler_options rules_compiler_options(struct daemon *daemon)
+{
+    return (struct compiler_options){
+        .allocator = alloc_heap(), .zones = zones_system(), .wake = wake, .context = daemon};
+}
+
+/* Reads the file into a job that is to compile it; NULL with a sentence. */
+static struct compiler_job *read_rules(const struct daemon *daemon, char *error, size_t capacity)
+{
+    size_t len;
+    char *text = read_file(daemon->config->rules, &len, error, capacity);
+    if (text == NULL)
+        return NULL;
+    struct compiler_job *job = compiler_job_new(COMPILER_FILE, NULL, 0);
+    if (job == NULL) {
+        (void)snprintf(error, capacity, "%s: out of memory", daemon->config->rules);
+        free(text);
+        return NULL;
+    }
+    job->block = text;
+    job->text = text;
+    job->len = len;
+    return job;
+}
+
+/* A process that starts again for its clock goes on with what it had read: what was written into
+ * the file since was never reloaded, and may not even compile. */
+static struct compiler_job *kept_rules(const struct daemon *daemon, char *error, size_t capacity)
+{
+    const struct daemon_kept *kept = daemon->kept;
+    struct compiler_job *job = compiler_job_new(COMPILER_FILE, kept->rules_text, kept->rules_len);
+    if (job == NULL)
+        (void)snprintf(error, capacity, "%s: out of memory", daemon->config->rules);
+    return job;
+}
+
+/* Keeps what the file was compiled to. 0, or an error with "FILE:LINE:COLUMN: what". */
+static int take_file(struct daemon *daemon, struct compiler_job *job, char *error, size_t capacity)
+{
+    if (job->error != 0 && job->place.line == 0) {
+        (void)snprintf(error, capacity, "%s%s %s", daemon->config->rules,
+                       job->error == TG_ETOOBIG ? "" : ":", job->place.message);
+        return job->error;
+    }
+    if (job->error != 0) {
+        const int len = snprintf(error, capacity, "%s:%u:%u: %s", daemon->config->rules,
+                                 job->place.line, job->place.column, job->place.message);
+        const uint32_t all = job->errors != NULL ? job->errors->count + job->errors->more : 1;
+        if (all > 1 && len > 0 && (size_t)len < capacity)
+            (void)snprintf(error + len, capacity - (size_t)len,
+                           "; and %u errors more: `tidegate rules validate` lists them", all - 1);
+        return job->error;
+    }
+    free(daemon->rules.file.text);
+    daemon->rules.file.text = job->block;
+    daemon->rules.file.len = job->len;
+    job->block = NULL;
+    policy_free(&daemon->rules.file.policy);
+    daemon->rules.file.policy = job->policy;
+    job->policy = NULL;
+    return 0;
+}
+
+int rules_load(struct daemon *daemon, char *error, size_t capacity)
+{
+    const struct compiler_options compiling = rules_compiler_options(daemon);
+    if (daemon->config->rules[0] == '\0')
+        return 0;
+    struct compiler_job *job = daemon->kept != NULL && daemon->kept->rules_text != NULL
+                                   ? kept_rules(daemon, error, capacity)
+                                   : read_rules(daemon, error, capacity);
+    if (job == NULL)
+        return TG_EINVALID;
+    compiler_do(&compiling, job);
+    const int result = take_file(daemon, job, error, capacity);
+    compiler_job_free(&job);
+    if (result != 0)
+        return result;
+    policy_free(&daemon->rules.alone);
+    policy_free(&daemon->rules.joined);
+    daemon->rules.alone = policy_share(daemon->rules.file.policy);
+    daemon->rules.joined = policy_share(daemon->rules.file.policy);
+    return 0;
+}
+
+/* ---- in force -------------------------------------------------------------------------------- */
+
+/* Until a mailbox has room, its shard decides by the old rules. */
+static void spread_owed(struct daemon *daemon)
+{
+    for (uint32_t i = 0; i < daemon->shard_count; i++) {
+        if ((daemon->rules.owed & 1u << i) == 0)
+            continue;
+        const struct policy *shared = daemon->rules.joined != NULL
+                                          ? policy_share(daemon->rules.joined)
+                                          : policy_empty(); /* I2 */
+        struct policy *policy = (struct policy *)(uintptr_t)shared;
+        const struct letter letter = {.kind = LETTER_POLICY, .pointer = policy};
+        if (mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter)) {
+            daemon->rules.owed &= ~(1u << i);
+            daemon->rules.sent[i]++;
+        } else {
+            policy_free(&policy);
+        }
+    }
+}
+
+void rules_spread(struct daemon *daemon)
+{
+    daemon->rules.owed = daemon_all_shards(daemon);
+    spread_owed(daemon);
+}
+
+/* All blocks of the settings, in the spelling of these kinds; NULL if there are none, or no memory
+ * for them: *error tells. */
+static struct blocks *collect_blocks(const struct daemon *daemon,
+                                     const struct attribute_kinds *kinds, int *error)
+{
+    struct blocks *blocks = NULL;
+    const struct settings_entry *entry;
+    size_t cursor = 0;
+    size_t count = 0;
+    while (control_setting_next(daemon->control, SETTINGS_BLOCK, &cursor) != NULL)
+        count++;
+    *error = 0;
+    if (count == 0)
+        return NULL;
+    struct block *list = calloc(count, sizeof *list);
+    *error = list == NULL ? TG_ENOMEM : 0;
+    cursor = 0;
+    count = 0;
+    while (list != NULL &&
+           (entry = control_setting_next(daemon->control, SETTINGS_BLOCK, &cursor)) != NULL)
+        count += control_block_of(entry, &list[count]);
+    if (*error == 0)
+        *error = blocks_new(alloc_heap(), kinds, list, count, &blocks);
+    free(list);
+    return blocks;
+}
+
+/* Joins the rules of that version with blocks, API keys and quotas, and gives them to the shards.
+ * 0, or why nothing changes. */
+static int join_records(struct daemon *daemon, struct policy *rules, uint64_t version)
+{
+    int error;
+    const bool ruled = rules != NULL;
+    struct policy *policy = NULL;
+    const struct attribute_kinds *kinds = policy_kinds(ruled ? rules : policy_empty());
+    struct policy_joined with = {.blocks = collect_blocks(daemon, kinds, &error),
+                                 .version = version};
+    if (daemon->records.api_keys != NULL)
+        with.api_keys = api_keys_share(daemon->records.api_keys);
+    if (daemon->records.people != NULL)
+        with.people = people_share(daemon->records.people);
+    if (error == 0 &&
+        (ruled || with.blocks != NULL || with.api_keys != NULL || with.people != NULL))
+        error = policy_join(alloc_heap(), ruled ? rules : policy_empty(), &with, &policy);
+    if (error != 0) {
+        blocks_free(&with.blocks);
+        api_keys_free(&with.api_keys);
+        people_free(&with.people);
+        return error;
+    }
+    policy_free(&daemon->rules.joined);
+    daemon->rules.joined = policy;
+    rules_spread(daemon);
+    return 0;
+}
+
+/* Those before stay (I1); for want of memory it is tried again. Where there are none before, nobody
+ * is served (I3). */
+static void refuse(struct daemon *daemon, uint64_t version, int error, const char *why)
+{
+    control_rules_refused(daemon->control, version, why);
+    if (error == TG_ENOMEM)
+        daemon->rules.missed_ns = clock_now_ns(&daemon->clock);
+    else if (!daemon->told.ready && daemon->rules.refused_ns == 0)
+        daemon->rules.refused_ns = clock_now_ns(&daemon->clock);
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "rules of version %u cannot be put in force here, %s: %s",
+               settings_version_shown(version),
+               daemon->told.ready ? "those before them stay" : "so nobody is served yet", why);
+}
+
+bool rules_awaited(const struct daemon *daemon)
+{
+    struct settings_entry rules;
+    if (daemon->told.ready)
+        return false;
+    if (daemon->records.missed_ns != 0 || daemon->records.owed)
+        return true;
+    return (daemon->rules.missed_ns != 0 || daemon->rules.refused_ns != 0) &&
+           control_rules_known(daemon->control, &rules);
+}
+
+/* I3: ends a node whose rules cannot be read when nobody has told of others. */
+static void look_at_refused(struct daemon *daemon)
+{
+    if (daemon->rules.refused_ns == 0 || !rules_awaited(daemon) ||
+        clock_now_ns(&daemon->clock) - daemon->rules.refused_ns < NEWER_NS)
+        return;
+    log_printf(daemon->log, LOG_LEVEL_ERROR,
+               "this node cannot read the cluster's rules, and would allow everything without "
+               "them; start it with the release, and the time zones, of the others");
+    daemon->end.exit_code = DAEMON_DATA;
+    daemon->end.done = true;
+}
+
+static void put_in_force(struct daemon *daemon, struct compiler_job *job)
+{
+    char why[sizeof job->place.message + 64];
+    daemon->rules.judged = job->version;
+    if (job->error != 0) {
+        if (job->place.line == 0) /* it is not about a line */
+            (void)snprintf(why, sizeof why, "%s", job->place.message);
+        else
+            (void)snprintf(why, sizeof why, "line %u, column %u: %s", job->place.line,
+                           job->place.column, job->place.message);
+        refuse(daemon, job->version, job->error, why);
+        return;
+    }
+    const int error = join_records(daemon, job->policy, job->version);
+    if (error != 0) {
+        refuse(daemon, job->version, error, error_message(error));
+        return;
+    }
+    policy_free(&daemon->rules.alone);
+    daemon->rules.alone = job->policy;
+    daemon->rules.version = job->version;
+    free(daemon->rules.ordinals);
+    daemon->rules.ordinals = job->known;
+    daemon->rules.ordinals_len = job->known_len;
+    job->known = NULL;
+    job->policy = NULL;
+    daemon->rules.missed_ns = 0;
+    daemon->rules.refused_ns = 0;
+    control_rules(daemon->control, job->version, policy_digest(daemon->rules.alone));
+    log_printf(daemon->log, LOG_LEVEL_INFO, "rules of version %u by %s are in force: %zu",
+               settings_version_shown(job->version), job->author,
+               policy_rule_count(daemon->rules.alone));
+}
+
+/* Has the rules compiled, to be put in force then: at once, as long as nobody is served. */
+static void compile(struct daemon *daemon, const struct settings_entry *rules)
+{
+    const struct compiler_options compiling = rules_compiler_options(daemon);
+    struct compiler_job *job =
+        compiler_job_new(COMPILER_RULES, rules->value.data, rules->value.len);
+    if (job == NULL) {
+        refuse(daemon, rules->version, TG_ENOMEM, "out of memory");
+        return;
+    }
+    job->version = rules->version;
+    const struct settings_text known = control_ordinals_known(daemon->control);
+    if (!compiler_job_know(job, known.data, known.len)) {
+        compiler_job_free(&job);
+        refuse(daemon, rules->version, TG_ENOMEM, "out of memory");
+        return;
+    }
+    (void)snprintf(job->author, sizeof job->author, "%.*s", (int)rules->author.len,
+                   rules->author.data);
+    if (daemon->told.ready) {
+        const bool taken = compiler_ask(daemon->rules.compiler, job);
+        ASSERT(taken); /* P2 of compiler.h */
+        return;
+    }
+    compiler_do(&compiling, job);
+    put_in_force(daemon, job);
+    compiler_job_free(&job);
+}
+
+/* ---- the file and the settings --------------------------------------------------------------- */
+
+static bool is_file(const struct daemon *daemon, const struct settings_entry *rules)
+{
+    return rules->value.len == daemon->rules.file.len &&
+           memcmp(rules->value.data, daemon->rules.file.text, daemon->rules.file.len) == 0;
+}
+
+/* Says once that the file is not what is in force. */
+static void compare_file(struct daemon *daemon, const struct settings_entry *rules)
+{
+    const struct policy *file = daemon->rules.file.policy;
+    const struct policy *mine = daemon->rules.alone != NULL ? daemon->rules.alone : policy_empty();
+    struct policy_diff diff = {.rules = {NULL, NULL, NULL}};
+    ASSERT(file != NULL); /* it is kept until it was compared */
+    daemon->rules.file.compared = true;
+    if (!is_file(daemon, rules) && policy_digest(file) != policy_digest(mine) &&
+        policy_compare(mine, file, alloc_heap(), 0, &diff) == 0)
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "in force are the cluster's rules, version %u by %.*s, not those of %s, which "
+                   "has %u rules more, %u fewer and %u changed%s: `tidegate rules diff FILE` "
+                   "shows them, `tidegate rules apply FILE` or SIGHUP puts them in force",
+                   settings_version_shown(rules->version), (int)rules->author.len,
+                   rules->author.data, daemon->config->rules, diff.counts[POLICY_ADDED],
+                   diff.counts[POLICY_REMOVED], diff.counts[POLICY_CHANGED],
+                   diff.reordered ? ", in another order" : "");
+    policy_free(&daemon->rules.file.policy);
+}
+
+/* Has the settings changed to what the file holds. */
+static int wish(struct daemon *daemon, uint64_t based_on, const char *note)
+{
+    static const char author[] = "file";
+    static const char name[] = "rules";
+    struct rules_file_state *wanted = &daemon->rules.file;
+    randombytes_buf(&wanted->edit_id, sizeof wanted->edit_id);
+    struct control_edit_request request = {
+        .id = wanted->edit_id,
+        .kind = SETTINGS_RULES,
+        .based_on = based_on,
+        .name = {name, sizeof name - 1},
+        .value = {daemon->rules.file.text, daemon->rules.file.len},
+        .author = {author, sizeof author - 1},
+        .note = {note, strlen(note)},
+        .rules = daemon->rules.file.policy,
+    };
+    wanted->asked_ns = clock_now_ns(&daemon->clock);
+    ASSERT(request.rules != NULL);
+    return control_edit_rules(daemon->control, wanted->asked_ns,
+                              daemon->rules.alone != NULL ? daemon->rules.alone : policy_empty(),
+                              &request);
+}
+
+void rules_reload(struct daemon *daemon)
+{
+    char error[ERROR_LEN];
+    if (daemon->config->rules[0] == '\0') {
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "SIGHUP: there is nothing to reload: this node was started without --rules; the "
+                   "rules of a cluster are changed by `tidegate rules apply FILE`");
+        return;
+    }
+    struct compiler_job *job = read_rules(daemon, error, sizeof error);
+    if (job == NULL) {
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
+        return;
+    }
+    const bool taken = compiler_ask(daemon->rules.compiler, job);
+    ASSERT(taken); /* P2 of compiler.h */
+}
+
+static void reload(struct daemon *daemon, struct compiler_job *job)
+{
+    char error[ERROR_LEN];
+    int result = take_file(daemon, job, error, sizeof error);
+    if (result != 0) {
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
+        return;
+    }
+    result = wish(daemon, SETTINGS_ANY, "SIGHUP");
+    if (daemon->rules.file.compared)
+        policy_free(&daemon->rules.file.policy);
+    daemon->rules.file.state = result == 0 ? RULES_RELOADED : RULES_IDLE;
+    if (result != 0)
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error_message(result));
+}
+
+void rules_compiled(struct daemon *daemon, struct compiler_job *job)
+{
+    if (job->purpose == COMPILER_RULES)
+        put_in_force(daemon, job);
+    else
+        reload(daemon, job);
+}
+
+/* Tells how an edit of the file's ended. */
+static void look_at_wish(struct daemon *daemon)
+{
+    struct rules_file_state *wanted = &daemon->rules.file;
+    const struct settings_edit *edit = control_edit_find(daemon->control, wanted->edit_id);
+    if (edit != NULL && edit->state == SETTINGS_EDIT_WAITS)
+        return;
+    const bool reloaded = wanted->state == RULES_RELOADED;
+    wanted->state = RULES_IDLE;
+    if (edit == NULL)
+        return;
+    const char *verb = reloaded ? "reloaded" : "seeded";
+    if (edit->state == SETTINGS_EDIT_DONE)
+        log_printf(daemon->log, LOG_LEVEL_INFO, "rules %s from %s: version %u%s", verb,
+                   daemon->config->rules, settings_version_shown(edit->version),
+                   edit->changed ? "" : ", which was in force before");
+    else if (reloaded || edit->state != SETTINGS_EDIT_CONFLICT)
+        log_printf(daemon->log, reloaded ? LOG_LEVEL_ERROR : LOG_LEVEL_WARN, "rules not %s: %s",
+                   verb, edit->sentence);
+}
+
+static void look_at_records(struct daemon *daemon)
+{
+    const int error = join_records(daemon, daemon->rules.alone, daemon->rules.version);
+    daemon->records.missed_ns = error != 0 ? clock_now_ns(&daemon->clock) : 0;
+    if (error != 0)
+        log_printf(daemon->log, LOG_LEVEL_ERROR, "blocks, API keys and quotas not put in force: %s",
+                   error_message(error));
+}
+
+/* Whether what found no memory at that time, 0 for nothing, is to be tried again. */
+static bool is_missed(const struct daemon *daemon, int64_t since_ns)
+{
+    return since_ns != 0 && clock_now_ns(&daemon->clock) - since_ns >= RETRY_NS;
+}
+
+/* Whether the rules in force were compiled with other ordinals than the store has by now: a copy of
+ * it broke off between them, when this node had no rules yet. */
+static bool lacks_ordinals(struct daemon *daemon)
+{
+    const struct settings_text known = control_ordinals_known(daemon->control);
+    return control_kind_due(daemon->control, SETTINGS_ORDINALS) && daemon->rules.alone != NULL &&
+           (known.len != daemon->rules.ordinals_len ||
+            (known.len > 0 && memcmp(known.data, daemon->rules.ordinals, known.len) != 0));
+}
+
+void rules_note_spread(struct daemon *daemon)
+{
+    bool taken =
+        daemon->shard_count > 0 && daemon->rules.owed == 0 && daemon->records.missed_ns == 0;
+    for (uint32_t i = 0; taken && i < daemon->shard_count; i++)
+        taken = shard_loop_policies(daemon->shards[i]) == daemon->rules.sent[i];
+    if (taken)
+        control_spread(daemon->control, daemon->rules.judged);
+}
+
+static void look_at_settings(struct daemon *daemon)
+{
+    struct settings_entry rules;
+    const bool records_due = records_look(daemon);
+    const bool missed = is_missed(daemon, daemon->records.missed_ns);
+    if (daemon->shard_count > 0 &&
+        (control_kind_due(daemon->control, SETTINGS_BLOCK) || records_due || missed))
+        look_at_records(daemon);
+    spread_owed(daemon);
+    if (is_missed(daemon, daemon->rules.missed_ns))
+        control_rules_missed(daemon->control);
+    const bool lacks = lacks_ordinals(daemon);
+    if (lacks && control_rules_known(daemon->control, &rules) &&
+        rules.version == daemon->rules.version)
+        compile(daemon, &rules);
+    if (daemon->shard_count > 0 && control_rules_due(daemon->control, &rules)) {
+        daemon->rules.missed_ns = 0;
+        compile(daemon, &rules);
+    }
+    look_at_refused(daemon);
+    rules_note_spread(daemon);
+}
+
+void rules_look(struct daemon *daemon)
+{
+    struct rules_file_state *wanted = &daemon->rules.file;
+    struct settings_entry rules;
+    look_at_settings(daemon);
+    if (wanted->state != RULES_IDLE) {
+        look_at_wish(daemon);
+        return;
+    }
+    if (daemon->rules.file.text == NULL || wanted->compared ||
+        clock_now_ns(&daemon->clock) - wanted->asked_ns < (int64_t)SEED_PAUSE_MS * 1000000 ||
+        !control_settings_known(daemon->control))
+        return;
+    const bool known = control_rules_known(daemon->control, &rules);
+    if (known && rules.version == daemon->rules.judged)
+        compare_file(daemon, &rules);
+    else if (!known && wish(daemon, 0, "the rules file, at the first start") == 0)
+        wanted->state = RULES_SEEDED;
+}

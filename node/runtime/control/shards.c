@@ -1,0 +1,229 @@
+/* shards.c - the cluster is known: shards are made, restored from the store, and started.
+ *
+ *   identity kept -> a shard core each -> slots and journal from the store -> loops -> threads
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "node/runtime/control/daemon_state.h"
+
+enum { REDIS_CONNECTIONS_MAX = 10000 /* of each shard */ };
+
+static void copy_text(char *out, size_t capacity, const char *text)
+{
+    (void)snprintf(out, capacity, "%s", text);
+}
+
+static int keep_identity(struct daemon *daemon, const struct control_identity *identity)
+{
+    struct store_identity stored = {
+        .node_id = daemon->node_id,
+        .secret = identity->secret,
+        .route_key = identity->route_key,
+        .vnodes = identity->vnodes,
+        .replicas = identity->replicas,
+    };
+    memcpy(stored.cluster_id, identity->cluster_id, sizeof stored.cluster_id);
+    const char *region = daemon->config->region;
+    const int error = daemon->store == NULL ? 0 : store_identity_put(daemon->store, &stored);
+    return daemon->store == NULL || error != 0
+               ? error
+               : store_meta_put(daemon->store, DAEMON_REGION_KEY, region, strlen(region));
+}
+
+static void shard_options_of(const struct daemon *daemon, uint32_t number,
+                             const struct control_identity *identity, struct shard_options *options)
+{
+    const struct config *config = daemon->config;
+    shard_options_default(options);
+    options->node_id = daemon->node_id;
+    options->boot = daemon->boot;
+    options->incarnation = daemon->incarnation;
+    options->shard = (uint16_t)number;
+    options->shards = (uint16_t)config->shards;
+    options->vnodes = identity->vnodes;
+    options->memory_bytes = config->memory_bytes / config->shards;
+    options->ephemeral = daemon->store == NULL;
+    options->secret = identity->secret;
+    options->route_key = identity->route_key;
+    memcpy(options->cluster_id, identity->cluster_id, sizeof options->cluster_id);
+    copy_text(options->name, sizeof options->name, config->name);
+    copy_text(options->version, sizeof options->version, "tidegated " DAEMON_VERSION);
+    options->flush_ns = config->flush_interval_ns;
+    options->handoff_rate = config->handoff_rate;
+}
+
+struct restore {
+    struct shard *shards[CONFIG_SHARDS_MAX];
+    uint32_t count;
+    uint32_t vnodes;
+    int64_t now_ns;
+    uint64_t slots;
+};
+
+static int restore_records(void *context, uint32_t vnode, const struct store_vnode_header *header,
+                           const struct store_record *records, size_t count, bool last)
+{
+    struct restore *restore = context;
+    struct shard *shard = restore->shards[vnode % restore->count];
+    for (size_t i = 0; i < count; i++) {
+        const int result = shard_restore_slot(shard, vnode, records[i].id, records[i].state,
+                                              records[i].len, restore->now_ns);
+        if (result != 0)
+            return result;
+    }
+    restore->slots += count;
+    if (last && header != NULL) {
+        const struct term term = {header->epoch, header->number, header->writer};
+        shard_restore_vnode(shard, vnode, &term, header->seq);
+    }
+    return 0;
+}
+
+static int restore_journal(void *context, const struct store_journal_record *record)
+{
+    struct restore *restore = context;
+    const uint32_t vnode = record->vnode;
+    if (vnode < restore->vnodes || vnode >= 2 * restore->vnodes)
+        return TG_ECORRUPT;
+    struct shard *shard = restore->shards[vnode % restore->vnodes % restore->count];
+    const struct term term = {record->header.epoch, record->header.number, record->header.writer};
+    switch (record->kind) {
+    case STORE_JOURNAL_PROMISE:
+        shard_restore_promise(shard, vnode, &term);
+        return 0;
+    case STORE_JOURNAL_HEADER:
+        shard_restore_vnode(shard, vnode, &term, record->header.seq);
+        return 0;
+    case STORE_JOURNAL_SLOT:
+        break;
+    }
+    restore->slots++;
+    return shard_restore_slot(shard, vnode, record->slot.id, record->slot.state, record->slot.len,
+                              restore->now_ns);
+}
+
+static int restore_shards(struct daemon *daemon, struct restore *restore)
+{
+    char error[STORE_ERROR_LEN];
+    if (daemon->store == NULL)
+        return 0;
+    int result = store_scan(daemon->store, STORE_VNODE_ALL, restore_records, restore);
+    if (result == 0)
+        result = store_journal_scan(daemon->store, restore_journal, restore);
+    if (result == 0) {
+        log_printf(daemon->log, LOG_LEVEL_INFO, "restored %llu slots",
+                   (unsigned long long)restore->slots);
+        return 0;
+    }
+    store_last_error(daemon->store, error);
+    return daemon_complain_corrupt(daemon,
+                                   error[0] != '\0' ? error : "the store holds impossible records");
+}
+
+static void wake_shard(void *context, uint32_t shard)
+{
+    struct daemon *daemon = context;
+    shard_loop_wake(daemon->shards[shard]);
+}
+
+static int start_threads(struct daemon *daemon)
+{
+    const struct disk_options options = {
+        .allocator = alloc_heap(),
+        .store = daemon->store,
+        .shard_count = daemon->config->shards,
+        .vnodes = control_identity(daemon->control)->vnodes,
+        .clock = &daemon->clock,
+        .log = daemon->log,
+        .wake = wake_shard,
+        .context = daemon,
+    };
+    if (disk_new(&options, &daemon->disk) != 0)
+        return daemon_complain(daemon, DAEMON_DATA, "the storage threads cannot be started");
+    for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        if (shard_loop_start(daemon->shards[i], daemon->disk) != 0)
+            return daemon_complain(daemon, DAEMON_DATA, "a shard's thread cannot be started");
+        daemon->shard_count++;
+    }
+    return 0;
+}
+
+/* Redis clients of a shard: as many as are promised, but at most half of the descriptors that there
+ * are, for a node that has none left for its peers is of no use to anybody. */
+static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t number)
+{
+    const struct config *config = daemon->config;
+    const uint32_t share = daemon->sockets.files.max / 2 / config->shards;
+    if (share < REDIS_CONNECTIONS_MAX && !config->resp.off && number == 0)
+        log_printf(daemon->log, LOG_LEVEL_INFO,
+                   "each shard takes %" PRIu32
+                   " Redis clients at most: half of the files that this "
+                   "process may open (ulimit -n, LimitNOFILE)",
+                   share);
+    return (struct resp_facts){
+        .name = config->name,
+        .version = DAEMON_VERSION,
+        .connections_max = share < REDIS_CONNECTIONS_MAX ? share : REDIS_CONNECTIONS_MAX,
+        .port = config_shard_endpoint(&config->resp, number).port,
+        .started_ns = daemon->started_ns,
+        .now_ns = daemon->started_ns,
+    };
+}
+
+static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shard, uint32_t vnodes)
+{
+    const struct shard_loop_options options = {
+        .context = daemon->sockets.context,
+        .clients = daemon->sockets.clients[number],
+        .peers = daemon->sockets.peers[number],
+        .redis = daemon->sockets.redis[number],
+        .redis_session = daemon_random_id(),
+        .redis_facts = redis_facts(daemon, number),
+        .crowded = &daemon->sockets.files.paused,
+        .shard = *shard,
+        .number = number,
+        .node_id = daemon->node_id,
+        .clock = &daemon->clock,
+        .log = daemon->log,
+        .failpoints = daemon->failpoints,
+        .control = &daemon->mailbox,
+    };
+    const int error = shard_loop_new(&options, vnodes, &daemon->shards[number]);
+    daemon->sockets.redis[number] = -1;
+    if (error != 0)
+        return error;
+    *shard = NULL; /* the loop's from now on */
+    daemon->sockets.clients[number] = NULL;
+    daemon->sockets.peers[number] = NULL;
+    return 0;
+}
+
+int daemon_start_shards(struct daemon *daemon)
+{
+    const struct control_identity *identity = control_identity(daemon->control);
+    struct restore restore = {.count = daemon->config->shards,
+                              .vnodes = identity->vnodes,
+                              .now_ns = clock_now_ns(&daemon->clock)};
+    int code = 0;
+    if (keep_identity(daemon, identity) != 0)
+        return daemon_complain(daemon, DAEMON_DATA,
+                               "the node's identity cannot be written to the store");
+    for (uint32_t i = 0; i < restore.count; i++) {
+        struct shard_options options;
+        shard_options_of(daemon, i, identity, &options);
+        if (shard_new(alloc_heap(), &options, restore.now_ns, &restore.shards[i]) != 0)
+            code = daemon_complain(daemon, DAEMON_DATA, "not enough memory for --memory");
+        else
+            shard_wall(restore.shards[i], clock_wall_ns(&daemon->clock));
+    }
+    if (code == 0)
+        code = restore_shards(daemon, &restore);
+    for (uint32_t i = 0; code == 0 && i < restore.count; i++)
+        if (make_loop(daemon, i, &restore.shards[i], identity->vnodes) != 0)
+            code = daemon_complain(daemon, DAEMON_DATA, "a shard's loop cannot be made");
+    for (uint32_t i = 0; i < restore.count; i++)
+        shard_free(&restore.shards[i]);
+    return code != 0 ? code : start_threads(daemon);
+}

@@ -1,0 +1,868 @@
+/* shard_loop.c - the event loop of one shard; shard_loop.h draws it.
+ *
+ * ZMQ_FD tells that a socket has commands, which only a call on the socket takes away. So a socket
+ * is *due* from the moment its descriptor is readable, or something was sent through it (which may
+ * have taken the commands that told of messages), until it was read empty; one that is still due at
+ * the end of a turn (its budget was used up) keeps the loop from sleeping by an idle handle.
+ * Every look at a socket costs several system calls, so one that is not due is left alone: an idle
+ * node wakes up some hundred times a second, for keep-alives.
+ *
+ * L1  Only this thread touches the shard core, its sockets and its links.
+ * L2  After a turn either no socket is due or the idle handle is active, or they are closed.
+ * L3  Nothing is decided after the last write: the shard has resigned, and the sockets are closed
+ *     before it is asked for. Those of Redis clients are left in order meanwhile.
+ * L4  The shard never holds more than POLICIES_HELD_MAX sets of rules, however often they are
+ *     reloaded and however long requests wait that refer to old ones; newer ones wait here.
+ * L5  Replies are held while there are more messages to decide, until one is decided when they are
+ *     REPLIES_HELD_US old, and none beyond the reading of clients in its turn: who asks alone is
+ *     answered at once.
+ */
+#include "node/runtime/shard/shard_loop.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "base/assert.h"
+#include "node/cluster/model/effects.h"
+#include "node/cluster/model/usage_tally.h"
+#include "node/runtime/shard/clients.h"
+#include "node/runtime/shard/links.h"
+#include "node/runtime/shard/replies.h"
+#include "node/runtime/shard/resp_loop.h"
+#include "node/runtime/system/failure.h"
+#include "node/runtime/system/listener.h"
+#include "node/runtime/system/socket.h"
+
+enum {
+    PEERS_BURST_US = 8000, /* of peers: at least, and at least as long as the rest of a turn */
+    PEERS_BURST_MAX_US = 200 * 1000,
+    STATS_EVERY_MS = 1000, /* nobody asked */
+    STATS_ASKED_MS = 100,  /* somebody asked not long ago */
+    STATS_LONG_MS = 5000,  /* how long "not long ago" is */
+    TIMER_REPEAT_MS = 1,
+    WRITES_BYTES = 12 << 20,
+    WRITE_SLOT_NS = 50, /* about: of a slot that is found, put in order, or copied */
+    WRITE_EFFORT_MIN = 1024,
+    JOURNAL_BYTES = 4 << 20,
+    POLICIES_HELD_MAX = 6, /* less than a shard keeps (SHARD_POLICIES_MAX) */
+    REPLIES_HELD_US = 300,
+    REPLIES_HELD_MAX = 64,
+    REPLIES_HELD_BYTES = 256 << 10,
+};
+
+#define LOG_ROOM_NS INT64_C(60000000000)
+
+static_assert((int)STATS_ASKED_MS < (int)STATS_EVERY_MS, "who asks is told newer figures");
+static_assert((int)REPLIES_HELD_MAX < (int)EFFECTS_KEPT, "they take no other effect's place");
+static_assert((int)REPLIES_HELD_BYTES < (int)EFFECTS_ARENA_LEN / 4, "nor much of the arena");
+static_assert((int)JOURNAL_BYTES >= (int)SHARD_JOURNAL_BYTES_MIN, "any slot fits a batch");
+
+/* The number of all Redis clients together: to the shard they are one. No connection of ZeroMQ's
+ * has it, for these have 32 bits. */
+#define REDIS_CONNECTION (UINT64_C(1) << 32)
+
+struct shard_loop {
+    struct shard_loop_options options;
+    struct disk *disk;
+    struct effects effects;
+    size_t held;     /* of these, replies that were left for those of the next messages (L5) */
+    int64_t held_ns; /* since when */
+    struct links *links;
+    struct replies *replies;
+    struct resp_loop *redis;    /* NULL: it takes none */
+    struct policy *policy_next; /* rules that the shard has no room for yet, or NULL */
+    uint32_t policies_held;     /* by the shard */
+    uint64_t policies_got;      /* letters so far */
+    _Atomic uint64_t policies;  /* of these, up to which one the shard has what they brought */
+    const struct view *view;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t timer;
+    uv_idle_t idle;
+    uv_poll_t poll_clients;
+    uv_poll_t poll_peers;
+    uv_poll_t poll_links;
+    uv_poll_t poll_redis;
+    bool redis_due;
+    bool clients_due;
+    bool peers_due;
+    bool links_due;
+    struct mailbox mailbox;
+    struct clients *clients;
+    struct socket_holder holder; /* of peers' frames */
+    struct shard_writes writes;
+    struct shard_journal journal;
+    pthread_t thread;
+    bool opened; /* `loop` is there to be closed */
+    bool started;
+    bool resigning;
+    bool closed; /* nothing is read any more: what is decided from here on would not be written */
+    bool idle_told;
+    bool stopping;
+    uint64_t settled_told;
+    struct usage_tally *usage_seen; /* to be given to control, if `usage_due` */
+    bool usage_due;
+    int64_t stats_ns;
+    struct shard_stats told;    /* as the log told last of keys without room, */
+    int64_t told_ns;            /* and when; 0: never */
+    int64_t rest_ns;            /* how long the last turn took, beside reading */
+    pthread_mutex_t stats_lock; /* of what is below */
+    struct shard_stats stats;
+    struct resp_stats redis_stats;
+    int64_t stats_asked_ns;
+    struct cluster_time_sample clocks[SHARD_LOOP_CLOCKS_MAX];
+    uint32_t clocks_count;
+    int64_t clocks_ns; /* when they were left there; the loop's own */
+};
+
+static int64_t now_of(const struct shard_loop *loop)
+{
+    return clock_now_ns(loop->options.clock);
+}
+
+/* ---- effects --------------------------------------------------------------------------------- */
+
+/* The core never has more loads out than the disk takes (asserted). */
+static void load(struct shard_loop *loop, const struct effect *effect)
+{
+    const int error = disk_load(loop->disk, loop->options.number, effect->vnode, effect->id);
+    ASSERT(error == 0);
+}
+
+static void reply(struct shard_loop *loop, uint64_t connection, const void *data, size_t len)
+{
+    if (connection == REDIS_CONNECTION) {
+        resp_loop_answer(loop->redis, data, len);
+        return;
+    }
+    (void)replies_send(loop->replies, loop->options.clients, connection, data, len);
+    loop->clients_due = true; /* L2 */
+}
+
+/* Leaves a copy of the counters where other threads find it. */
+/* Keys that found no room, and what became of that: told when it begins, and once a minute. */
+static void log_room(struct shard_loop *loop, const struct shard_stats *stats)
+{
+    const struct shard_stats *told = &loop->told;
+    if (stats->turned_away == told->turned_away && stats->uncounted == told->uncounted &&
+        stats->forgotten == told->forgotten)
+        return;
+    if (loop->told_ns != 0 && loop->stats_ns - loop->told_ns < LOG_ROOM_NS)
+        return;
+    log_printf(loop->options.log, LOG_LEVEL_WARN,
+               "shard %" PRIu32 ": no room for new keys: %" PRIu64 " checks refused, %" PRIu64
+               " tokens allowed uncounted by on_failure: open, %" PRIu64
+               " slots lost to a bad disk, since this was told last",
+               loop->options.number, stats->turned_away - told->turned_away,
+               stats->uncounted - told->uncounted, stats->forgotten - told->forgotten);
+    loop->told = *stats;
+    loop->told_ns = loop->stats_ns;
+}
+
+static void tell_stats(struct shard_loop *loop)
+{
+    struct shard_stats stats;
+    struct resp_stats redis_stats = {.connections = 0};
+    loop->stats_ns = now_of(loop);
+    shard_stats(loop->options.shard, &stats);
+    log_room(loop, &stats);
+    if (loop->redis != NULL)
+        resp_loop_stats(loop->redis, &redis_stats);
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    loop->stats = stats;
+    loop->redis_stats = redis_stats;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+/* An operator asks through this shard: what it is answered with is to be new. */
+static void ask_control(struct shard_loop *loop, const struct effect *effect)
+{
+    tell_stats(loop);
+    (void)mailbox_put_copy(loop->options.control, LETTER_ADMIN, loop->options.number,
+                           effect->target, effect->bytes, effect->len);
+}
+
+static void carry_out_one(struct shard_loop *loop, const struct effect *effect)
+{
+    switch (effect->kind) {
+    case EFFECT_SEND_CLIENT:
+        reply(loop, effect->target, effect->bytes, effect->len);
+        break;
+    case EFFECT_SEND_PEER:
+        links_send(loop->links, effect->target, effect->shard, effect->bulk, effect->bytes,
+                   effect->len);
+        break;
+    case EFFECT_LOAD:
+        load(loop, effect);
+        break;
+    case EFFECT_LIST:
+        disk_list(loop->disk, loop->options.number, effect->vnode);
+        break;
+    case EFFECT_DROP_VNODE:
+        disk_drop(loop->disk, loop->options.number, effect->vnode);
+        break;
+    case EFFECT_ADMIN:
+        ask_control(loop, effect);
+        break;
+    case EFFECT_SEND_GOSSIP:
+    case EFFECT_META:
+    case EFFECT_JOINED:
+    case EFFECT_INCARNATION:
+        ASSERT(false); /* the control core's */
+    }
+}
+
+static void carry_out(struct shard_loop *loop)
+{
+    for (size_t i = 0; i < loop->effects.count; i++)
+        carry_out_one(loop, &loop->effects.items[i]);
+    effects_clear(&loop->effects);
+    loop->held = 0;
+}
+
+/* As carry_out, but what is replies alone may wait for those of the messages that are read next:
+ * each that is sent alone wakes a thread of libzmq (L5). */
+static void carry_out_soon(struct shard_loop *loop)
+{
+    const struct effects *effects = &loop->effects;
+    const int64_t now_ns = now_of(loop);
+    bool wait = effects->count < REPLIES_HELD_MAX && effects->used < REPLIES_HELD_BYTES;
+    for (size_t i = loop->held; wait && i < effects->count; i++)
+        wait = effects->items[i].kind == EFFECT_SEND_CLIENT;
+    if (loop->held == 0)
+        loop->held_ns = now_ns;
+    if (wait && now_ns - loop->held_ns < REPLIES_HELD_US * INT64_C(1000))
+        loop->held = effects->count;
+    else
+        carry_out(loop);
+}
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+static void decide_client(void *context, uint64_t connection, const void *data, size_t len)
+{
+    struct shard_loop *loop = context;
+    shard_client(loop->options.shard, now_of(loop), connection, data, len, &loop->effects);
+    carry_out_soon(loop);
+}
+
+static void refuse_client(void *context, uint64_t connection, const void *data, size_t len)
+{
+    struct shard_loop *loop = context;
+    shard_refuse(loop->options.shard, now_of(loop), connection, data, len, &loop->effects);
+    carry_out_soon(loop);
+}
+
+/* What Redis clients ask, many at once; what can be answered at once is, before this returns. */
+static void submit_redis(void *context, const void *frame, size_t len)
+{
+    struct shard_loop *loop = context;
+    shard_client(loop->options.shard, now_of(loop), REDIS_CONNECTION, frame, len, &loop->effects);
+    carry_out(loop);
+}
+
+static void read_redis(struct shard_loop *loop)
+{
+    if (!loop->redis_due && !resp_loop_pending(loop->redis) &&
+        !resp_loop_due(loop->redis, now_of(loop)))
+        return;
+    loop->redis_due = false;
+    resp_loop_turn(loop->redis);
+}
+
+/* Where a turn's other work takes long, reading may take as long: else frames would come faster
+ * than they are read, and wait longer and longer. */
+static int64_t peers_burst_ns(const struct shard_loop *loop)
+{
+    const int64_t least_ns = (int64_t)PEERS_BURST_US * 1000;
+    const int64_t most_ns = (int64_t)PEERS_BURST_MAX_US * 1000;
+    const int64_t rest_ns = loop->rest_ns < most_ns ? loop->rest_ns : most_ns;
+    return rest_ns > least_ns ? rest_ns : least_ns;
+}
+
+/* Reads what peers sent. If more is left, nobody may be judged silent meanwhile. */
+static void read_peers(struct shard_loop *loop)
+{
+    const int64_t until_ns = now_of(loop) + peers_burst_ns(loop);
+    struct socket_message message;
+    while (socket_receive(loop->options.peers, &loop->holder, &message) > 0) {
+        shard_peer(loop->options.shard, now_of(loop), message.data, message.odd ? 0 : message.len,
+                   &loop->effects);
+        carry_out(loop);
+        failure_frame(loop->options.failpoints, FAILURE_RECEIVED, message.data, message.len);
+        if (now_of(loop) < until_ns)
+            continue;
+        loop->peers_due = socket_readable(loop->options.peers);
+        if (loop->peers_due)
+            shard_unread(loop->options.shard, now_of(loop));
+        return;
+    }
+    loop->peers_due = false;
+}
+
+static void lost(void *context, uint64_t node, uint16_t shard, bool refused)
+{
+    struct shard_loop *loop = context;
+    shard_peer_closed(loop->options.shard, now_of(loop), node, shard, refused, &loop->effects);
+    carry_out(loop);
+    const struct letter letter = {
+        .kind = LETTER_CLOSED, .shard = loop->options.number, .number = node};
+    (void)mailbox_put(loop->options.control, &letter);
+}
+
+static void read_disk(struct shard_loop *loop)
+{
+    struct disk_result result;
+    while (disk_poll(loop->disk, loop->options.number, &result)) {
+        if (result.kind == DISK_JOURNALED)
+            shard_journaled(loop->options.shard, now_of(loop), result.ok, &loop->effects);
+        else if (result.kind == DISK_WRITTEN)
+            shard_written(loop->options.shard, now_of(loop), result.ok);
+        else if (result.kind == DISK_LISTED)
+            shard_listed(loop->options.shard, now_of(loop), result.vnode, result.ids, result.count,
+                         result.last, result.result);
+        else
+            shard_loaded(loop->options.shard, now_of(loop), result.vnode, result.id, result.result,
+                         result.bytes, result.len, &loop->effects);
+        carry_out(loop);
+    }
+}
+
+static void take_view(struct shard_loop *loop, struct view *view)
+{
+    const struct view *before = loop->view;
+    loop->view = view;
+    links_follow(loop->links, view);
+    shard_view(loop->options.shard, now_of(loop), view, &loop->effects);
+    carry_out(loop);
+    struct view *old = (struct view *)(uintptr_t)before;
+    view_free(&old);
+}
+
+/* Only the newest rules wait; ones that were overtaken are never put in force (L4). */
+static void take_policy(struct shard_loop *loop, struct policy *policy)
+{
+    policy_free(&loop->policy_next);
+    loop->policy_next = policy;
+    loop->policies_got++;
+}
+
+/* Takes back what no waiting request refers to any more, and gives the newest rules if the shard
+ * has room for them. */
+static void exchange_policies(struct shard_loop *loop)
+{
+    const struct policy *unused;
+    while ((unused = shard_policy_unused(loop->options.shard)) != NULL) {
+        struct policy *old = (struct policy *)(uintptr_t)unused;
+        policy_free(&old);
+        loop->policies_held--;
+    }
+    if (loop->policy_next == NULL || loop->policies_held == POLICIES_HELD_MAX)
+        return;
+    shard_policy(loop->options.shard, loop->policy_next);
+    atomic_store(&loop->policies, loop->policies_got);
+    loop->policy_next = NULL;
+    loop->policies_held++;
+}
+
+static void read_letters(struct shard_loop *loop)
+{
+    struct letter letter;
+    while (mailbox_take(&loop->mailbox, &letter)) {
+        switch (letter.kind) {
+        case LETTER_VIEW:
+            take_view(loop, letter.pointer);
+            break;
+        case LETTER_POLICY:
+            take_policy(loop, letter.pointer);
+            break;
+        case LETTER_REPLY:
+            reply(loop, letter.number, letter.pointer, letter.len);
+            free(letter.pointer);
+            break;
+        case LETTER_RESIGN:
+            loop->resigning = true;
+            break;
+        case LETTER_USAGE:
+            loop->usage_seen = shard_usage(loop->options.shard, letter.pointer);
+            loop->usage_due = true;
+            break;
+        case LETTER_STOP:
+            loop->stopping = true;
+            break;
+        case LETTER_ADMIN:
+        case LETTER_CLOSED:
+        case LETTER_SETTLED:
+        case LETTER_IDLE:
+            ASSERT(false); /* the control loop's */
+        }
+    }
+}
+
+/* ---- a turn ---------------------------------------------------------------------------------- */
+
+/* How many slots write-back may handle now: as many as take about as long as reading has taken in
+ * this turn. So nobody waits for much longer than for others, and where turns are long a round is
+ * not made longer by there being few of them. (To note that a batch is written is not divided.) */
+static uint32_t write_effort(int64_t read_ns)
+{
+    const int64_t slots = read_ns / WRITE_SLOT_NS;
+    if (slots < WRITE_EFFORT_MIN)
+        return WRITE_EFFORT_MIN;
+    return slots < DISK_WRITES_MAX ? (uint32_t)slots : DISK_WRITES_MAX;
+}
+
+static void write_back(struct shard_loop *loop, int64_t read_ns)
+{
+    const int64_t now_ns = now_of(loop);
+    shard_close(loop->options.shard, disk_closed(loop->disk));
+    if (!shard_write_due(loop->options.shard, now_ns))
+        return;
+    loop->writes.effort = write_effort(read_ns);
+    shard_gather(loop->options.shard, now_ns, &loop->writes);
+    if (loop->writes.count > 0)
+        disk_write(loop->disk, loop->options.number, &loop->writes);
+}
+
+/* Hands over what may not be forgotten. Without a disk it is as durable as it will ever be: such a
+ * node has a new id after each start, so nobody takes it for the one that promised. */
+static void journal(struct shard_loop *loop)
+{
+    const int64_t now_ns = now_of(loop);
+    if (!shard_journal_due(loop->options.shard))
+        return;
+    shard_journal_gather(loop->options.shard, now_ns, &loop->journal);
+    if (loop->journal.count > 0 && disk_journal(loop->disk, loop->options.number, &loop->journal))
+        return;
+    shard_journaled(loop->options.shard, now_ns, true, &loop->effects);
+    carry_out(loop);
+}
+
+/* To count everything takes a walk over all vnodes: seldom, while nobody wants to know. */
+static bool stats_due(struct shard_loop *loop)
+{
+    const int64_t now_ns = now_of(loop);
+    if (now_ns - loop->stats_ns < (int64_t)STATS_ASKED_MS * 1000000)
+        return false;
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    const int64_t asked_ns = loop->stats_asked_ns;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+    return now_ns - asked_ns < (int64_t)STATS_LONG_MS * 1000000 ||
+           now_ns - loop->stats_ns >= (int64_t)STATS_EVERY_MS * 1000000;
+}
+
+/* Leaves what peers' keep-alives say of their clocks where control finds it. */
+static void tell_clocks(struct shard_loop *loop)
+{
+    const int64_t now_ns = now_of(loop);
+    shard_wall(loop->options.shard, clock_wall_ns(loop->options.clock));
+    if (now_ns - loop->clocks_ns < CLOCK_WALL_EVERY_NS / 2)
+        return;
+    loop->clocks_ns = now_ns;
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    loop->clocks_count += shard_clocks(loop->options.shard, loop->clocks + loop->clocks_count,
+                                       (uint32_t)SHARD_LOOP_CLOCKS_MAX - loop->clocks_count);
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+uint32_t shard_loop_clocks(struct shard_loop *loop,
+                           struct cluster_time_sample out[SHARD_LOOP_CLOCKS_MAX])
+{
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    const uint32_t count = loop->clocks_count;
+    memcpy(out, loop->clocks, count * sizeof *out);
+    loop->clocks_count = 0;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+    return count;
+}
+
+static void tell_control(struct shard_loop *loop)
+{
+    const uint64_t settled = shard_settled_epoch(loop->options.shard);
+    struct letter letter = {.kind = LETTER_SETTLED, .shard = loop->options.number};
+    if (settled > loop->settled_told) {
+        letter.number = settled;
+        if (mailbox_put(loop->options.control, &letter))
+            loop->settled_told = settled;
+    }
+    letter = (struct letter){
+        .kind = LETTER_USAGE, .shard = loop->options.number, .pointer = loop->usage_seen};
+    if (loop->usage_due && mailbox_put(loop->options.control, &letter)) {
+        loop->usage_due = false;
+        loop->usage_seen = NULL;
+    }
+    if (stats_due(loop))
+        tell_stats(loop);
+}
+
+static void resign(struct shard_loop *loop)
+{
+    const bool passed = shard_resign(loop->options.shard, now_of(loop), &loop->effects);
+    carry_out(loop);
+    if (passed && loop->redis != NULL)
+        resp_loop_leave(loop->redis);
+    if (passed && !loop->closed && (loop->redis == NULL || !resp_loop_waits(loop->redis))) {
+        loop->closed = true; /* L3 */
+        (void)uv_poll_stop(&loop->poll_clients);
+        (void)uv_poll_stop(&loop->poll_peers);
+    }
+    const bool left = loop->redis == NULL || resp_loop_left(loop->redis);
+    if (!passed || !loop->closed || !left || loop->idle_told || !shard_flushed(loop->options.shard))
+        return;
+    const struct letter letter = {.kind = LETTER_IDLE, .shard = loop->options.number};
+    loop->idle_told = mailbox_put(loop->options.control, &letter);
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+    (void)idle; /* only keeps the loop from sleeping */
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    (void)timer; /* only wakes the loop */
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    (void)wake;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    bool *due = poll->data;
+    (void)status;
+    (void)events;
+    *due = true;
+}
+
+/* Looks for lost connections, when one of their monitors has something to tell. */
+static void poll_links(struct shard_loop *loop)
+{
+    const int64_t now_ns = now_of(loop);
+    const bool news = loop->links_due;
+    links_retry(loop->links, now_ns);
+    if (!news && now_ns < links_deadline(loop->links))
+        return;
+    loop->links_due = false;
+    links_poll(loop->links, news, now_ns, lost, loop);
+}
+
+/* Lets the loop sleep until the core has something to do, or not at all if input is left (L2), or a
+ * step of write-back. */
+static void set_timer(struct shard_loop *loop)
+{
+    const bool redis = loop->redis != NULL && resp_loop_pending(loop->redis);
+    const bool due = redis || (!loop->closed && (loop->peers_due || loop->clients_due)) ||
+                     shard_write_due(loop->options.shard, now_of(loop));
+    if (due)
+        (void)uv_idle_start(&loop->idle, on_idle);
+    else
+        (void)uv_idle_stop(&loop->idle);
+    const int64_t core_ns = shard_next_deadline(loop->options.shard);
+    const int64_t links_ns = links_deadline(loop->links);
+    int64_t wait_ns = (core_ns < links_ns ? core_ns : links_ns) - now_of(loop);
+    if (wait_ns < 0)
+        wait_ns = 0;
+    /* uv_run looks at timers before it sleeps. One that is due by then must not leave the sleep
+     * without an end: it repeats. */
+    uv_update_time(&loop->loop);
+    (void)uv_timer_start(&loop->timer, on_timer, (uint64_t)(wait_ns + 999999) / 1000000,
+                         TIMER_REPEAT_MS);
+}
+
+/* Whether there is something to do that Redis clients have not asked for. */
+static bool has_other_work(struct shard_loop *loop)
+{
+    return (!loop->closed && (loop->peers_due || loop->clients_due)) ||
+           shard_write_due(loop->options.shard, now_of(loop)) ||
+           shard_journal_due(loop->options.shard);
+}
+
+static void turn(struct shard_loop *loop)
+{
+    read_letters(loop);
+    exchange_policies(loop);
+    read_disk(loop);
+    poll_links(loop);
+    const int64_t before_ns = now_of(loop);
+    if (loop->redis != NULL && has_other_work(loop))
+        resp_loop_other(loop->redis);
+    if (!loop->closed && loop->peers_due)
+        read_peers(loop);
+    if (!loop->closed && loop->clients_due)
+        loop->clients_due = clients_turn(loop->clients);
+    carry_out(loop); /* L5 */
+    if (loop->redis != NULL)
+        read_redis(loop);
+    const int64_t began_ns = now_of(loop);
+    if (loop->resigning)
+        resign(loop);
+    shard_tick(loop->options.shard, now_of(loop), &loop->effects);
+    carry_out(loop);
+    journal(loop);
+    write_back(loop, began_ns - before_ns);
+    tell_control(loop);
+    tell_clocks(loop);
+    loop->rest_ns = now_of(loop) - began_ns;
+    if (!loop->closed && loop->clients_due &&
+        !clients_waiting(loop->clients)) /* replies were sent */
+        loop->clients_due = socket_readable(loop->options.clients);
+    set_timer(loop);
+}
+
+static void *run(void *argument)
+{
+    struct shard_loop *loop = argument;
+    while (!loop->stopping) {
+        turn(loop);
+        if (!loop->stopping)
+            (void)uv_run(&loop->loop, UV_RUN_ONCE);
+    }
+    return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int open_loop(struct shard_loop *loop)
+{
+    const int clients_fd = socket_fd(loop->options.clients);
+    const int peers_fd = socket_fd(loop->options.peers);
+    const int links_fd = links_descriptor(loop->links);
+    loop->clients_due = true;
+    loop->peers_due = true;
+    loop->poll_clients.data = &loop->clients_due;
+    loop->poll_peers.data = &loop->peers_due;
+    loop->poll_links.data = &loop->links_due;
+    if (uv_loop_init(&loop->loop) != 0)
+        return TG_EIO;
+    loop->opened = true;
+    const bool ok = uv_async_init(&loop->loop, &loop->wake, on_wake) == 0 &&
+                    uv_timer_init(&loop->loop, &loop->timer) == 0 &&
+                    uv_idle_init(&loop->loop, &loop->idle) == 0 &&
+                    uv_poll_init(&loop->loop, &loop->poll_clients, clients_fd) == 0 &&
+                    uv_poll_init(&loop->loop, &loop->poll_peers, peers_fd) == 0 &&
+                    uv_poll_init(&loop->loop, &loop->poll_links, links_fd) == 0 &&
+                    uv_poll_start(&loop->poll_clients, UV_READABLE, on_poll) == 0 &&
+                    uv_poll_start(&loop->poll_peers, UV_READABLE, on_poll) == 0 &&
+                    uv_poll_start(&loop->poll_links, UV_READABLE, on_poll) == 0;
+    return ok ? 0 : TG_EIO;
+}
+
+/* Redis clients, if there is a listener for them. */
+static int open_redis(struct shard_loop *loop)
+{
+    const struct resp_loop_options options = {
+        .listener = loop->options.redis,
+        .session = loop->options.redis_session,
+        .facts = loop->options.redis_facts,
+        .crowded = loop->options.crowded,
+        .all = uv_backend_fd(&loop->loop),
+        .slow_ns = RESP_SLOW_NS,
+        .clock = loop->options.clock,
+        .log = loop->options.log,
+        .submit = submit_redis,
+        .context = loop,
+    };
+    if (loop->options.redis < 0)
+        return 0;
+    const int error = resp_loop_new(&options, &loop->redis);
+    loop->options.redis = -1; /* taken */
+    if (error != 0)
+        return error;
+    loop->redis_due = true;
+    loop->poll_redis.data = &loop->redis_due;
+    const bool ok = uv_poll_init(&loop->loop, &loop->poll_redis, resp_loop_fd(loop->redis)) == 0 &&
+                    uv_poll_start(&loop->poll_redis, UV_READABLE, on_poll) == 0;
+    return ok ? 0 : TG_EIO;
+}
+
+static int take_memory(struct shard_loop *loop, uint32_t vnodes)
+{
+    loop->writes.capacity = DISK_WRITES_MAX;
+    loop->writes.bytes_capacity = WRITES_BYTES;
+    loop->writes.writes = calloc(DISK_WRITES_MAX, sizeof *loop->writes.writes);
+    loop->writes.headers = calloc(vnodes, sizeof *loop->writes.headers);
+    loop->writes.bytes = malloc(WRITES_BYTES);
+    loop->journal.capacity = DISK_JOURNAL_RECORDS;
+    loop->journal.bytes_capacity = JOURNAL_BYTES;
+    loop->journal.records = calloc(DISK_JOURNAL_RECORDS, sizeof *loop->journal.records);
+    loop->journal.bytes = malloc(JOURNAL_BYTES);
+    if (loop->writes.writes == NULL || loop->writes.headers == NULL || loop->writes.bytes == NULL ||
+        loop->journal.records == NULL || loop->journal.bytes == NULL)
+        return TG_ENOMEM;
+    return effects_init(&loop->effects, alloc_heap());
+}
+
+int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
+                   struct shard_loop **out)
+{
+    *out = NULL;
+    struct shard_loop *loop = calloc(1, sizeof *loop);
+    int listener = options->redis;
+    if (loop == NULL) {
+        listener_close(&listener);
+        return TG_ENOMEM;
+    }
+    loop->options = *options;
+    loop->policies_held = 1; /* a shard begins with the empty one */
+    (void)pthread_mutex_init(&loop->stats_lock, NULL);
+    const struct links_options links = {.context = options->context,
+                                        .log = options->log,
+                                        .self = options->node_id,
+                                        .shard = (uint16_t)options->number,
+                                        .failpoints = options->failpoints};
+    int error = take_memory(loop, vnodes);
+    if (error == 0)
+        error = links_new(&links, &loop->links);
+    if (error == 0)
+        error = replies_new(&loop->replies);
+    const struct clients_options clients = {.socket = options->clients,
+                                            .clock = options->clock,
+                                            .decide = decide_client,
+                                            .refuse = refuse_client,
+                                            .context = loop};
+    if (error == 0)
+        error = clients_new(&clients, &loop->clients);
+    if (error == 0)
+        error = open_loop(loop);
+    if (error == 0)
+        error = mailbox_init(&loop->mailbox, &loop->wake);
+    if (error == 0)
+        error = open_redis(loop);
+    *out = loop;
+    if (error == 0)
+        return 0;
+    loop->options.shard = NULL; /* stays the caller's, as do the sockets */
+    loop->options.clients = NULL;
+    loop->options.peers = NULL;
+    shard_loop_free(out);
+    return error;
+}
+
+int shard_loop_start(struct shard_loop *loop, struct disk *disk)
+{
+    loop->disk = disk;
+    if (pthread_create(&loop->thread, NULL, run, loop) != 0)
+        return TG_EIO;
+    loop->started = true;
+    return 0;
+}
+
+struct mailbox *shard_loop_mailbox(struct shard_loop *loop)
+{
+    return &loop->mailbox;
+}
+
+void shard_loop_wake(struct shard_loop *loop)
+{
+    (void)uv_async_send(&loop->wake);
+}
+
+void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *out)
+{
+    const int64_t now_ns = now_of(loop);
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    *out = loop->stats;
+    if (asked)
+        loop->stats_asked_ns = now_ns;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+void shard_loop_redis_stats(struct shard_loop *loop, struct resp_stats *out)
+{
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    *out = loop->redis_stats;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+uint64_t shard_loop_policies(const struct shard_loop *loop)
+{
+    return atomic_load(&loop->policies);
+}
+
+void shard_loop_join(struct shard_loop *loop)
+{
+    if (loop->started)
+        (void)pthread_join(loop->thread, NULL);
+    loop->started = false;
+}
+
+struct usage_tally *shard_loop_usage(struct shard_loop *loop)
+{
+    struct usage_tally *seen = loop->usage_seen;
+    loop->usage_seen = NULL;
+    return seen != NULL ? seen : shard_usage(loop->options.shard, NULL);
+}
+
+static void close_handle(uv_handle_t *handle, void *context)
+{
+    (void)context;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+/* Letters that were never taken. */
+static void drop_letters(struct shard_loop *loop)
+{
+    struct letter letter;
+    while (loop->mailbox.letters != NULL && mailbox_take(&loop->mailbox, &letter)) {
+        if (letter.kind == LETTER_VIEW)
+            view_free((struct view **)&letter.pointer);
+        else if (letter.kind == LETTER_POLICY)
+            policy_free((struct policy **)&letter.pointer);
+        else if (letter.kind == LETTER_USAGE)
+            usage_tally_free((struct usage_tally **)&letter.pointer);
+        else
+            free(letter.pointer);
+    }
+}
+
+static void free_policies(struct shard *shard)
+{
+    const struct policy *held;
+    while (shard != NULL && (held = shard_policy_take(shard)) != NULL) {
+        struct policy *policy = (struct policy *)(uintptr_t)held;
+        policy_free(&policy);
+    }
+}
+
+void shard_loop_free(struct shard_loop **pointer)
+{
+    struct shard_loop *loop = *pointer;
+    *pointer = NULL;
+    if (loop == NULL)
+        return;
+    if (loop->opened) {
+        uv_walk(&loop->loop, close_handle, NULL);
+        (void)uv_run(&loop->loop, UV_RUN_DEFAULT);
+        (void)uv_loop_close(&loop->loop);
+    }
+    resp_loop_free(&loop->redis);
+    listener_close(&loop->options.redis);
+    drop_letters(loop);
+    mailbox_fini(&loop->mailbox);
+    links_free(&loop->links);
+    clients_free(&loop->clients);
+    socket_release(&loop->holder);
+    socket_close(&loop->options.clients);
+    socket_close(&loop->options.peers);
+    replies_free(&loop->replies);
+    policy_free(&loop->policy_next);
+    free_policies(loop->options.shard);
+    shard_free(&loop->options.shard);
+    struct view *view = (struct view *)(uintptr_t)loop->view;
+    view_free(&view);
+    effects_fini(&loop->effects);
+    free(loop->writes.writes);
+    free(loop->writes.headers);
+    free(loop->writes.bytes);
+    free(loop->journal.records);
+    free(loop->journal.bytes);
+    (void)pthread_mutex_destroy(&loop->stats_lock);
+    free(loop);
+}

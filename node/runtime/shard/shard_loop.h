@@ -1,0 +1,71 @@
+/* shard_loop.h - the thread of one shard: its sockets, its timer, its disk results, one event loop.
+ *
+ *      clients ROUTER --+                       +--> client replies
+ *       Redis clients --+                       +--> their replies
+ *        peers ROUTER --+--> shard core --> effects --> links to peers
+ *   timer, disk, letters+                       +--> disk loads, drops, writes
+ *
+ * Each turn of the loop takes a bounded burst of input, ticks the core once, and carries out its
+ * effects. Batches form by themselves: what arrived during a turn leaves together at its end.
+ */
+#ifndef NODE_RUNTIME_SHARD_SHARD_LOOP_H
+#define NODE_RUNTIME_SHARD_SHARD_LOOP_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "node/cluster/shard/shard.h"
+#include "node/gateway/resp_local.h"
+#include "node/runtime/disk/disk.h"
+#include "node/runtime/system/clock.h"
+#include "node/runtime/system/mailbox.h"
+
+struct shard_loop;
+
+struct shard_loop_options {
+    void *context; /* ZeroMQ's */
+    void *clients; /* bound ROUTER; the loop's from now on */
+    void *peers;   /* bound ROUTER; likewise */
+    int redis;     /* listener for Redis clients; the loop's, also if it cannot be made; -1 */
+    uint64_t redis_session; /* random */
+    struct resp_facts redis_facts;
+    const _Atomic bool *crowded; /* no further client is to be let in; NULL: never */
+    struct shard *shard;         /* restored, without a view; the loop's from now on */
+    uint32_t number;
+    uint64_t node_id;
+    const struct clock *clock;
+    const struct log *log;
+    const struct failpoints *failpoints; /* borrowed; NULL outside fault tests */
+    struct mailbox *control;             /* where letters to the control loop go */
+};
+
+/* 0 or an error; on failure sockets and shard stay the caller's. The thread starts with
+ * shard_loop_start. */
+MUST_USE int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
+                            struct shard_loop **out);
+MUST_USE int shard_loop_start(struct shard_loop *loop, struct disk *disk);
+/* The mailbox of the loop, and its wake-up for disk results: any thread. */
+struct mailbox *shard_loop_mailbox(struct shard_loop *loop);
+void shard_loop_wake(struct shard_loop *loop);
+/* A recent copy of the shard's counters; `asked`: newer ones are wanted for a while. Any thread. */
+void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *out);
+/* The same of its Redis clients; zeros if it takes none. */
+void shard_loop_redis_stats(struct shard_loop *loop, struct resp_stats *out);
+/* How many of the LETTER_POLICY that it was sent are in force: by the last of these, or a later
+ * one. Any thread. */
+uint64_t shard_loop_policies(const struct shard_loop *loop);
+/* What the shard saw of its peers' clocks since the last call; returns how many. Any thread. */
+enum { SHARD_LOOP_CLOCKS_MAX = 256 };
+uint32_t shard_loop_clocks(struct shard_loop *loop,
+                           struct cluster_time_sample out[SHARD_LOOP_CLOCKS_MAX]);
+/* Waits for the thread to end (after LETTER_STOP). */
+void shard_loop_join(struct shard_loop *loop);
+/* After the join: a tally of people and API keys that control has not got yet, the caller's; NULL
+ * after the last one. */
+struct usage_tally *shard_loop_usage(struct shard_loop *loop);
+/* After the join, and after disk_free: its buffers may have been with the writer. */
+void shard_loop_free(struct shard_loop **loop);
+
+#endif

@@ -1,0 +1,63 @@
+/* listener.c - TCP ports beside ZeroMQ's. Only the start of the node calls this: a name may be
+ * looked up.
+ */
+#include "node/runtime/system/listener.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024, PORT_LEN = 8 };
+
+static int listen_at(const struct addrinfo *address, int *out)
+{
+    const int on = 1;
+    const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return TG_EIO;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
+        *out = fd;
+        return 0;
+    }
+    const int error = errno;
+    (void)close(fd);
+    if (error == EADDRINUSE)
+        return TG_EADDRINUSE;
+    return error == EADDRNOTAVAIL ? TG_EINVALID : TG_EIO;
+}
+
+int listener_open(const char *host, uint16_t port, int *out)
+{
+    const bool any = strcmp(host, "*") == 0;
+    const struct addrinfo wanted = {
+        .ai_family = any ? AF_INET : AF_UNSPEC,
+        .ai_socktype = SOCK_STREAM,
+        .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+    };
+    struct addrinfo *found;
+    char text[PORT_LEN];
+    *out = -1;
+    (void)snprintf(text, sizeof text, "%u", port);
+    if (getaddrinfo(any ? NULL : host, text, &wanted, &found) != 0)
+        return TG_EINVALID;
+    const int result = listen_at(found, out);
+    freeaddrinfo(found);
+    return result;
+}
+
+int listener_backlog(int listener, int backlog)
+{
+    return listen(listener, backlog) == 0 ? 0 : TG_EIO;
+}
+
+void listener_close(int *listener)
+{
+    if (*listener >= 0)
+        (void)close(*listener);
+    *listener = -1;
+}

@@ -1,0 +1,18 @@
+/* listener.h - a TCP port of this node's that is not ZeroMQ's.
+ */
+#ifndef NODE_RUNTIME_SYSTEM_LISTENER_H
+#define NODE_RUNTIME_SYSTEM_LISTENER_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Listens at host:port ("*": every address of IPv4), without blocking. 0, TG_EADDRINUSE,
+ * TG_EINVALID (the address is not this machine's) or TG_EIO. */
+MUST_USE int listener_open(const char *host, uint16_t port, int *out);
+/* Lets so many connections wait there at most. 0 or TG_EIO. */
+MUST_USE int listener_backlog(int listener, int backlog);
+/* Closes it and sets it to -1; allowed for one that is. */
+void listener_close(int *listener);
+
+#endif

@@ -1,0 +1,78 @@
+/* mailbox.c - a bounded queue of letters under a mutex; mailbox.h tells who writes to whom. */
+#include "node/runtime/system/mailbox.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+int mailbox_init(struct mailbox *mailbox, uv_async_t *wake)
+{
+    memset(mailbox, 0, sizeof *mailbox);
+    mailbox->wake = wake;
+    mailbox->letters = calloc(MAILBOX_LETTERS_MAX, sizeof *mailbox->letters);
+    if (mailbox->letters == NULL)
+        return TG_ENOMEM;
+    if (pthread_mutex_init(&mailbox->lock, NULL) == 0)
+        return 0;
+    free(mailbox->letters);
+    mailbox->letters = NULL;
+    return TG_ENOMEM;
+}
+
+void mailbox_fini(struct mailbox *mailbox)
+{
+    struct letter letter;
+    if (mailbox->letters == NULL)
+        return;
+    while (mailbox_take(mailbox, &letter))
+        if (letter.kind == LETTER_REPLY || letter.kind == LETTER_ADMIN)
+            free(letter.pointer);
+    (void)pthread_mutex_destroy(&mailbox->lock);
+    free(mailbox->letters);
+    mailbox->letters = NULL;
+}
+
+static_assert(MAILBOX_KEPT < MAILBOX_LETTERS_MAX / 2, "most places are for what is asked");
+
+bool mailbox_put(struct mailbox *mailbox, const struct letter *letter)
+{
+    const bool asked = letter->kind == LETTER_ADMIN || letter->kind == LETTER_REPLY;
+    const uint32_t places = MAILBOX_LETTERS_MAX - (asked ? MAILBOX_KEPT : 0);
+    (void)pthread_mutex_lock(&mailbox->lock);
+    const bool room = mailbox->count < places;
+    if (room)
+        mailbox->letters[(mailbox->first + mailbox->count++) % MAILBOX_LETTERS_MAX] = *letter;
+    else
+        mailbox->refused++;
+    (void)pthread_mutex_unlock(&mailbox->lock);
+    if (room)
+        (void)uv_async_send(mailbox->wake);
+    return room;
+}
+
+bool mailbox_put_copy(struct mailbox *mailbox, enum letter_kind kind, uint32_t shard,
+                      uint64_t number, const void *data, size_t len)
+{
+    struct letter letter = {.kind = kind, .shard = shard, .number = number, .len = len};
+    letter.pointer = malloc(len > 0 ? len : 1);
+    if (letter.pointer == NULL)
+        return false;
+    memcpy(letter.pointer, data, len);
+    if (mailbox_put(mailbox, &letter))
+        return true;
+    free(letter.pointer);
+    return false;
+}
+
+bool mailbox_take(struct mailbox *mailbox, struct letter *out)
+{
+    (void)pthread_mutex_lock(&mailbox->lock);
+    const bool some = mailbox->count > 0;
+    if (some) {
+        *out = mailbox->letters[mailbox->first];
+        mailbox->first = (mailbox->first + 1) % MAILBOX_LETTERS_MAX;
+        mailbox->count--;
+    }
+    (void)pthread_mutex_unlock(&mailbox->lock);
+    return some;
+}
