@@ -3,7 +3,8 @@
 prose: lines of Markdown have at most 100 columns, but for tables, what programs print, and a line that
 only the address of a link makes long. In every README.md and in deploy/docs a sentence has at most 45
 words, and those of a file at most 25 on average. A code span counts as one word; tables and headings are
-no sentences.
+no sentences. The README.md of a folder is one page, of 60 lines; that of the root has 150, and one of
+deploy/docs, which is an index, may have as many as that.
 
 blocks: every fenced block says what it is (BLOCKS), so that tests/docs can run it or check it; code that
 is only indented says nothing, and is refused.
@@ -20,6 +21,8 @@ import markdown  # pylint: disable=wrong-import-position
 COLUMNS_MAX = 100
 WORDS_MAX = 45
 WORDS_AVERAGE_MAX = 25
+README_LINES_MAX = 60
+ROOT_README_LINES_MAX = 150
 # Kinds of blocks, and what may stand behind each; tests/docs/README.md says what is done with them.
 BLOCKS = {
     "sh": {"name", "needs"},
@@ -51,6 +54,13 @@ def is_held_to_sentences(path):
     return os.path.basename(path) == "README.md" or path.startswith("deploy/docs/")
 
 
+def lines_max(path):
+    """How many lines a file may have, or None."""
+    if path == "README.md" or path.startswith("deploy/docs/"):
+        return ROOT_README_LINES_MAX if path.endswith("README.md") else None
+    return README_LINES_MAX if os.path.basename(path) == "README.md" else None
+
+
 def wide_lines(text):
     """Yields (line, columns) of lines that are too long for no reason."""
     allowed = set()
@@ -68,6 +78,8 @@ def prose_of(path, text):
     """Yields (line, message) of what the rule `prose` finds in one file."""
     for line, columns in wide_lines(text):
         yield line, f"has {columns} columns, more than {COLUMNS_MAX}"
+    if lines_max(path) and text.count("\n") > lines_max(path):
+        yield lines_max(path) + 1, f"has {text.count(chr(10))} lines, more than {lines_max(path)}"
     if not is_held_to_sentences(path):
         return
     counts = []

@@ -136,6 +136,7 @@ CASES = [
      "27.0 words on average"),
     ("prose", {"deploy/docs/README.md": "# docs\n", "deploy/docs/x.md": "# x\n\n" + ("word " * 15 + "\n") * 4},
      "deploy/docs/x.md:3", "more than 45"),
+    ("prose", {"base/README.md": "# base\n" + "\nword.\n" * 30}, "base/README.md:61", "has 61 lines, more than 60"),
     ("blocks", {"base/README.md": "# base\n\n```\ncode\n```\n"}, "base/README.md:3", "says it is ``"),
     ("blocks", {"base/README.md": "# base\n\n    make\n"}, "base/README.md:3", "is an indented block"),
     ("blocks", {"base/README.md": "# base\n\n```sh plain\nmake\n```\n"}, "base/README.md:3", "means nothing"),
