@@ -12,6 +12,7 @@
 #include "client/replay/log_time.h"
 #include "client/replay/replay.h"
 #include "node/limit/table/table.h"
+#include "node/policy/compile/policy_compile.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { KINDS = 4, KEYS_MAX = 32, TEXT_MAX = 4096, WAITING_MAX = 8, DEPTH_OF_OURS = 32 };

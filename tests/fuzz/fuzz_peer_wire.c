@@ -109,7 +109,7 @@ static void put_vnode(struct bytes_writer *writer, const struct peer_record *rec
         peer_put_vnode(writer, record->type, &record->vnode);
         break;
     default:
-        ASSERT(!"a type that no list here has");
+        ASSERT(record->type == PEER_TYPE_END); /* a type that no list here has */
     }
 }
 
