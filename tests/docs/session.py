@@ -11,13 +11,11 @@ The programs are on its path, as they are once installed.
 2. A page ends every node that it started; one that is left over fails it.
 3. What follows a block as `output` is what the block printed; `...` in a line stands for
    anything in it, and a line of `...` alone for any lines.
-4. A block that `needs=PROGRAM` is left out, and so are the blocks behind it, where there is no such program.
 """
 
 import collections
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -30,7 +28,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 LEFT_OVER = "if left=$(pgrep -l 'tidegated'); then echo \"still runs at the end of the page: $left\"; exit 1; fi\n"
 
 # `ran`: how many sh blocks were run; `compared`: how many outputs; `failure`: what went wrong, or None.
-Result = collections.namedtuple("Result", "path ran compared seconds skipped failure")
+Result = collections.namedtuple("Result", "path ran compared seconds failure")
 
 
 def build_folder():
@@ -53,16 +51,9 @@ def matches(expected, printed):
 
 
 def steps_of(text, exempt):
-    """The blocks of a page that its session is made of, up to the first that needs what is not there."""
-    steps = []
-    for block in markdown.blocks(text):
-        if block.kind == "sh" and markdown.word_value(block, "name") in exempt:
-            continue
-        needs = markdown.word_value(block, "needs")
-        if needs and shutil.which(needs, path=PATH) is None:
-            return steps, f"{needs} is not installed"
-        steps.append(block)
-    return steps, None
+    """The blocks of a page that its session is made of."""
+    return [block for block in markdown.blocks(text)
+            if block.kind != "sh" or markdown.word_value(block, "name") not in exempt]
 
 
 def script_of(steps, outputs):
@@ -117,7 +108,7 @@ def run_script(script, folder):
 
 def run(path, text, scratch, exempt=()):
     """Runs the sh blocks of a page and compares what they print."""
-    steps, skipped = steps_of(text, exempt)
+    steps = steps_of(text, exempt)
     outputs = os.path.join(scratch, "outputs")
     os.mkdir(outputs)
     start = time.monotonic()
@@ -137,4 +128,4 @@ def run(path, text, scratch, exempt=()):
         compared += 1
         if not matches(step.text, printed):
             failure = f"{path}:{step.line}: expected\n{step.text}\nbut the block before printed\n{printed}"
-    return Result(path, len(ran), compared, time.monotonic() - start, skipped, failure)
+    return Result(path, len(ran), compared, time.monotonic() - start, failure)

@@ -63,11 +63,6 @@ def test_blocks_of_a_page_share_one_shell(tmp_path):
     assert result.failure is None and result.ran == 2 and result.compared == 1
 
 
-def test_a_block_that_needs_what_is_not_there_is_left_out_and_said(tmp_path):
-    result = session.run("page.md", "```sh needs=no-such-program\nfalse\n```\n", tmp_path)
-    assert result.failure is None and result.skipped == "no-such-program is not installed"
-
-
 @pytest.mark.parametrize("expected, printed, same", [
     ("a ... c\n", "a b c\n", True), ("a ... c\n", "a b d\n", False), ("a\n...\nd\n", "a\nb\nc\nd\n", True),
     ("a\n", "a  \n", True), ("a\n", "a\nb\n", False), ("...\n", "", True), ("(a)\n", "a\n", False),
@@ -79,6 +74,7 @@ def test_an_output_is_compared_but_for_what_is_left_open(expected, printed, same
 @pytest.mark.parametrize("info, text", [
     ("yaml rules", "rules: [{name: a, limit: 3}]\n"), ("yaml config", "base_prt: 7600\n"), ("json", "{\"a\": }\n"),
     ("c", "int f(void) { return tg_no_such(); }\n"), ("python", "def f(:\n"),
+    ("js", "const a = ;\n"),
 ])
 def test_a_sample_that_its_reader_refuses_is_found(info, text, tmp_path):
     block = markdown.blocks(f"```{info}\n{text}```\n")[0]

@@ -25,7 +25,7 @@ README_LINES_MAX = 60
 ROOT_README_LINES_MAX = 150
 # Kinds of blocks, and what may stand behind each; tests/docs/README.md says what is done with them.
 BLOCKS = {
-    "sh": {"name", "needs"},
+    "sh": {"name"},
     "output": set(),
     "yaml": {"rules", "config", "file"},
     "json": {"file"},
@@ -107,6 +107,8 @@ def blocks_of(text):
         for word in piece.words:
             if word.split("=")[0] not in BLOCKS[piece.kind]:
                 yield piece.line, f"`{word}` means nothing of a block of kind {piece.kind}"
+        if piece.kind == "text" and markdown.word_value(piece, "file") is None:
+            yield piece.line, "is text that nothing checks: expected file=NAME, for a block that uses it"
         if piece.kind == "yaml" and not YAML_KINDS.intersection(piece.words):
             yield piece.line, f"is yaml of which kind? expected {' or '.join(sorted(YAML_KINDS))}"
 

@@ -141,6 +141,7 @@ CASES = [
     ("blocks", {"base/README.md": "# base\n\n    make\n"}, "base/README.md:3", "is an indented block"),
     ("blocks", {"base/README.md": "# base\n\n```sh plain\nmake\n```\n"}, "base/README.md:3", "means nothing"),
     ("blocks", {"base/README.md": "# base\n\n```yaml\na: 1\n```\n"}, "base/README.md:3", "of which kind"),
+    ("blocks", {"base/README.md": "# base\n\n```text\na\n```\n"}, "base/README.md:3", "text that nothing checks"),
 ]
 
 
