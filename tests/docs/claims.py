@@ -4,7 +4,8 @@ Each check is a function of (path, text, world) that yields (line, message). `Wo
 is: files, targets of make, commands and flags of the programs, asked of the programs themselves.
 
 Looked at are links, code spans and sh blocks. A code span is a claim where its form says so: it
-begins with `tidegate`, `tidegated` or `make`, is a flag, or is the name of a C, Python or Markdown file.
+begins with `tidegate`, `tidegated` or `make`, is a flag, is the name of a C, Python or Markdown file, or is
+of the form `function()`.
 """
 
 import functools
@@ -15,6 +16,7 @@ import subprocess
 import markdown
 
 FILE_NAME = re.compile(r"^[\w./-]*\w(?:\.(?:c|h|py|md|mk)|\.\[ch\])$")
+FUNCTION = re.compile(r"^(\w+)\(\)$")
 FLAG = re.compile(r"^(--[a-z][a-z-]*)")
 ALTERNATIVES = re.compile(r"^[a-z]+(\|[a-z]+)+$")
 COMMAND_WORD = re.compile(r"^[a-z][a-z-]*$")
@@ -60,6 +62,16 @@ class World:
         """Every flag of both programs."""
         flags = self.flags_of_all | self.flags_of_daemon
         return flags.union(*(self.flags_of(command) for command in self.commands))
+
+    @functools.cached_property
+    def functions(self):
+        """Every name in a C file that stands before a parenthesis."""
+        found = set()
+        for path in self.files:
+            if path.endswith((".c", ".h")):
+                with open(os.path.join(self.root, path), encoding="utf-8") as source:
+                    found.update(re.findall(r"\b(\w+)\(", source.read()))
+        return found
 
     def find_commands(self, words):
         """The commands that the first words name, `a|b` being two; empty where they name none."""
@@ -112,7 +124,7 @@ def names_a_file(path, name, world, own):
 
 
 def files(path, text, world):
-    """Files that code spans and diagrams name are there."""
+    """Files and functions that code spans name, and files in diagrams, are there."""
     own = {markdown.word_value(b, "file") for b in markdown.blocks(text)}
     spans = list(code_spans(text))
     for block in markdown.blocks(text):
@@ -121,6 +133,9 @@ def files(path, text, world):
     for line, code in spans:
         if FILE_NAME.match(code) and not code.startswith("/") and not names_a_file(path, code, world, own):
             yield line, f"names the file {code}, which is not there"
+        function = FUNCTION.match(code)
+        if function and function.group(1) not in world.functions:
+            yield line, f"names the function {code}, which is not there"
 
 
 def said_of_tidegate(line, words, world):

@@ -16,6 +16,7 @@ CLAIMS = [
     ("See [there](README.md#no-such-heading).", "has no such heading"),
     ("Read `base/eror.h`.", "names the file base/eror.h"),
     ("Both of `base/main.[ch]`.", "names the file base/main.[ch]"),
+    ("It calls `no_such_function()`.", "names the function no_such_function()"),
     ("Ask `tidegate chek --key a`.", "`tidegate chek --key` is no command"),
     ("Ask `tidegate rules aply`.", "`tidegate rules aply` is no command"),
     ("Ask `tidegate check --kye a`.", "`tidegate check` has no flag --kye"),
@@ -37,7 +38,7 @@ def test_a_claim_that_is_false_is_found(text, message):
 
 @pytest.mark.parametrize("text", [
     "`tidegate rules diff|apply`, `tidegate apikey`, `tidegate -e tcp://a:1 status --all`, `make test unit`",
-    "`--shards N`, `--suggest 0.1%`, `gossip/swim.h`, `swim_table.c`, [map](README.md#tidegate), `/etc/x.c`",
+    "`--shards N`, `--suggest 0.1%`, `gossip/swim.h`, `swim_table.c`, `swim_new()`, [map](README.md#tidegate), `/etc/x.c`",
     "```sh\nx=$(tidegate peek --key a --rate 1/s) && make lint; tidegate help rules apply # --not-a-flag\n```",
 ])
 def test_a_claim_that_is_true_is_none(text):
