@@ -52,10 +52,10 @@
 #include "node/cluster/replication/handoff.h"
 #include "node/cluster/replication/stream.h"
 #include "node/cluster/request/cross_region.h"
-#include "node/cluster/request/parts.h"
 #include "node/cluster/request/reasons.h"
 #include "node/cluster/request/requests.h"
 #include "node/cluster/request/resolve.h"
+#include "node/cluster/request/route_pending.h"
 #include "node/cluster/request/stand_in.h"
 #include "node/cluster/request/unfinished.h"
 #include "node/cluster/shard/admin.h"
@@ -91,7 +91,7 @@ struct policy_slot {
 struct upkeep {
     int64_t stream_ns;
     int64_t watch_ns;
-    int64_t parts_ns;
+    int64_t pending_ns;
 };
 
 struct shard {
@@ -132,8 +132,8 @@ struct shard {
     bool resume_due;           /* a peer may have room again */
     uint64_t settled_epoch;
 
-    struct pool parts;
-    uint32_t active[SHARD_PARTS_MAX];
+    struct pool pending;
+    uint32_t active[SHARD_PENDING_MAX];
     uint32_t active_count;
     struct pool requests;
     uint32_t news; /* the first request of which something is to be told, or POOL_NONE */

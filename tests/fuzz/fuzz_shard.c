@@ -441,7 +441,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     lab_tick(lab, 0);
     shard_check_invariants(lab->shards[0].shard); /* once: it takes longer than all the steps */
     const struct shard_stats stats = lab_stats(lab, 0);
-    ASSERT(stats.parts_waiting <= SHARD_PARTS_MAX && stats.slots <= stats.slots_max);
+    ASSERT(stats.checks_pending <= SHARD_PENDING_MAX && stats.slots <= stats.slots_max);
     for (size_t i = 0; i < lab->frame_count; i++) {
         struct peer_envelope envelope;
         ASSERT(peer_decode(lab->frames[i].bytes, lab->frames[i].len, &envelope) == 0);

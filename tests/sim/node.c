@@ -473,7 +473,7 @@ uint32_t node_parts(const struct node *node)
         if (node->shards[i] == NULL)
             continue;
         shard_stats(node->shards[i], &stats);
-        sum += stats.parts_waiting;
+        sum += stats.checks_pending;
     }
     return sum;
 }

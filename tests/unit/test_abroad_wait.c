@@ -99,7 +99,7 @@ static void silence_home(struct lab *lab, bool silent)
 
 static uint32_t parts_at_all(const struct lab *lab)
 {
-    return lab->shards[2].shard->parts.used + lab->shards[3].shard->parts.used;
+    return lab->shards[2].shard->pending.used + lab->shards[3].shard->pending.used;
 }
 
 /* When the first one is told that the home is out of reach its rule falls back. Then tokens that

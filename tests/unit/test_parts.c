@@ -303,7 +303,7 @@ static void a_peers_forward_waits_for_the_term(void **state)
     assert_true(record.answer.ticket == 32 || record.answer.ticket == 31);
     assert_int_equal(record.answer.answer.status, ANSWER_DECIDED);
     assert_true(record.answer.answer.allowed && record.answer.answer.used == 2);
-    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+    assert_int_equal(lab_stats(lab, 0).checks_pending, 0);
 }
 
 /* A peer's forward never travels on: when another decides, its sender is told so. */
@@ -322,7 +322,7 @@ static void a_peers_forward_that_waited_is_answered_moved(void **state)
     assert_int_equal(lab_said(lab, 0, 2, PEER_MOVED, &record), 1);
     assert_int_equal(record.moved.ticket, 31);
     assert_int_equal(record.moved.term.writer, lab->shards[1].node);
-    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+    assert_int_equal(lab_stats(lab, 0).checks_pending, 0);
 }
 
 /* ---- giving back ----------------------------------------------------------------------------- */
@@ -373,7 +373,7 @@ static void a_denial_gives_back_what_other_owners_granted(void **state)
     lab_run(lab, 20 * LAB_MS);
     assert_int_equal(host_used(lab, &apart), 1);
     assert_int_equal(lab_stats(lab, 0).undone, 3);
-    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+    assert_int_equal(lab_stats(lab, 0).checks_pending, 0);
 }
 
 /* A forward that a node sent again is no attempt of somebody else: what it was told of is given
@@ -611,7 +611,7 @@ static void a_give_back_that_finds_nobody_is_counted_as_lost(void **state)
     assert_int_equal(lab_stats(lab, 0).undo_lost, 0);
     lab_run(lab, 200 * LAB_MS);
     assert_int_equal(lab_stats(lab, 0).undo_lost, 1);
-    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+    assert_int_equal(lab_stats(lab, 0).checks_pending, 0);
 }
 
 /* ---- the disk -------------------------------------------------------------------------------- */

@@ -606,7 +606,7 @@ static void a_check_that_nobody_decides_ends_at_its_deadline(void **state)
     assert_true(!decision.allowed && decision.outcome == OUTCOME_ERROR && decision.degraded);
     assert_int_equal(decision.source->status, 503);
     assert_int_equal(lab_stats(lab, 0).expired, 1);
-    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+    assert_int_equal(lab_stats(lab, 0).checks_pending, 0);
 }
 
 /* on_failure decides what a request gets whose limit nobody could look at. */
@@ -645,7 +645,7 @@ static void more_than_may_wait_is_answered_busy_at_once(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(10);
     char key[LAB_KEY_LEN];
-    uint64_t waiting[SHARD_PARTS_MAX / WIRE_CHECKS_MAX];
+    uint64_t waiting[SHARD_PENDING_MAX / WIRE_CHECKS_MAX];
     const uint32_t messages = sizeof waiting / sizeof *waiting;
     lab_key(lab, lab_vnode_owned(lab, 1), 0, key);
     for (uint32_t m = 0; m <= messages; m++) {
@@ -661,12 +661,12 @@ static void more_than_may_wait_is_answered_busy_at_once(void **state)
         assert_true(!decision.allowed && decision.outcome == OUTCOME_BUSY);
     }
     assert_int_equal(lab_stats(lab, 0).busy, WIRE_CHECKS_MAX);
-    assert_int_equal(lab_stats(lab, 0).parts_waiting, SHARD_PARTS_MAX);
+    assert_int_equal(lab_stats(lab, 0).checks_pending, SHARD_PENDING_MAX);
     for (uint32_t m = 0; m < messages; m++) {
         assert_int_equal(lab_answer(lab, waiting[m], 7).outcome, OUTCOME_ERROR);
         assert_int_equal(lab_answers(lab, waiting[m]), 1);
     }
-    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+    assert_int_equal(lab_stats(lab, 0).checks_pending, 0);
 }
 
 /* Asks for `here`, which node 0 decides, and `there`, which nobody does, by turns. */

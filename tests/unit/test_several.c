@@ -103,7 +103,7 @@ static void a_denial_by_one_leaves_the_others_as_they_were(void **state)
         for (uint32_t n = 0; n < 5; n++)
             assert_false(ask(lab, &request, OPERATION_CHECK, 1).allowed);
         assert_used(lab, &request, 2, 2);
-        assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+        assert_int_equal(lab_stats(lab, 0).checks_pending, 0);
     }
     assert_true(lab_stats(lab, 0).several >= 28 && lab_stats(lab, 0).undone >= 20);
     assert_int_equal(lab_stats(lab, 0).undo_lost, 0);
@@ -382,7 +382,7 @@ static void who_has_passed_everything_on_sends_clients_to_another_node(void **st
     }
     (void)send(lab, OPERATION_CHECK, 1, request.user, request.host, 2000);
     assert_int_equal(lab_last_error(lab).code, TG_EUNAVAILABLE);
-    assert_int_equal(lab_stats(lab, 0).parts_waiting, 0);
+    assert_int_equal(lab_stats(lab, 0).checks_pending, 0);
     assert_int_equal(lab_stats(lab, 0).undo_lost, 0);
     lab_run(lab, 50 * LAB_MS);
     const char *const host[] = {request.host, NULL};
@@ -394,7 +394,7 @@ static void who_has_passed_everything_on_sends_clients_to_another_node(void **st
 static bool waits_for_nothing(struct lab *lab, void *context)
 {
     (void)context;
-    return lab_stats(lab, 0).parts_waiting == 0;
+    return lab_stats(lab, 0).checks_pending == 0;
 }
 
 /* When the decider dies between charge and undo, its successor holds the charge, but does not know
@@ -439,10 +439,10 @@ static void an_undo_calls_off_a_charge_that_still_waits(void **state)
     const uint64_t seq = send(lab, OPERATION_CHECK, 1, request.user, request.host, 150);
     lab_run(lab, 300 * LAB_MS);
     assert_false(lab_answer(lab, seq, 0).allowed);
-    assert_true(lab_stats(lab, 0).undone >= 1 && lab_stats(lab, 0).parts_waiting == 0);
+    assert_true(lab_stats(lab, 0).undone >= 1 && lab_stats(lab, 0).checks_pending == 0);
     shard_loaded(shard, lab->now_ns, host.vnode, host.ids[0], TG_ENOTFOUND, NULL, 0, &lab->effects);
     lab_perform(lab, 2);
-    assert_int_equal(lab_stats(lab, 2).parts_waiting, 0);
+    assert_int_equal(lab_stats(lab, 2).checks_pending, 0);
     assert_used(lab, &request, 1, 0);
 }
 

@@ -169,13 +169,13 @@ static bool undoes(const struct forward *forward)
 
 /* D4: a repeated forward may have its first copy in the very batch; and a first copy that is looked
  * up (D9) a repeated one. */
-static void run_before_repeated(struct shard *shard, const struct forward *forward, bool is_part,
+static void run_before_repeated(struct shard *shard, const struct forward *forward, bool is_pending,
                                 struct effects *effects)
 {
     const struct batch *batch = &shard->batch;
     const bool repeated = (forward->flags & FORWARD_RETRY) != 0;
     if ((repeated && batch->item_count > 0) ||
-        ((is_part || decide_gives_back(forward) || decide_expects_late(shard)) &&
+        ((is_pending || decide_gives_back(forward) || decide_expects_late(shard)) &&
          batch->has_repeated) ||
         (undoes(forward) && batch->has_several)) /* D12 */
         decide_run(shard, effects);
@@ -210,7 +210,7 @@ static struct retry_memory *memory_of(struct shard *shard, bool several)
 static uint16_t attempt_of(const struct shard *shard, const struct batch_item *item)
 {
     if (item->part != POOL_NONE)
-        return parts_attempt(shard, item->part);
+        return pending_attempt(shard, item->part);
     return item->from_peer ? retry_attempt(shard->peers[item->peer]->node, item->ticket) : 0;
 }
 
@@ -308,30 +308,30 @@ static void recall(struct shard *shard, struct batch_item *item, const struct fo
 
 bool decide_called_off(const struct shard *shard, uint32_t index)
 {
-    const struct part *part = parts_at(shard, index);
-    const struct forward *forward = &part->forward;
-    if (!part->from_peer || (forward->flags & FORWARD_SEVERAL) == 0 || undoes(forward))
+    const struct pending_check *check = pending_at(shard, index);
+    const struct forward *forward = &check->forward;
+    if (!check->from_peer || (forward->flags & FORWARD_SEVERAL) == 0 || undoes(forward))
         return false;
     const struct retry_key key = reserve_key(&forward->retry, forward->ids[0]);
-    return reserve_called_off(&shard->reserves, &key, parts_attempt(shard, index), shard->now_ns);
+    return reserve_called_off(&shard->reserves, &key, pending_attempt(shard, index), shard->now_ns);
 }
 
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
 {
-    struct part *part = parts_at(shard, index);
+    struct pending_check *check = pending_at(shard, index);
     if (decide_called_off(shard, index)) {
-        parts_free(shard, index);
+        pending_free(shard, index);
         return;
     }
-    if (holds_asks(&part->forward) && holds_refuses(shard, part->forward.vnode)) {
+    if (holds_asks(&check->forward) && holds_refuses(shard, check->forward.vnode)) {
         const struct answer busy = {.status = ANSWER_BUSY};
         shard->stats.leases_refused++;
-        parts_answer(shard, index, &busy, shard->options.node_id, effects);
+        route_pending_answer(shard, index, &busy, shard->options.node_id, effects);
         return;
     }
-    run_before_repeated(shard, &part->forward, true, effects);
-    if (decide_only_once(shard, &part->forward)) {
-        const struct forward *forward = &part->forward;
+    run_before_repeated(shard, &check->forward, true, effects);
+    if (decide_only_once(shard, &check->forward)) {
+        const struct forward *forward = &check->forward;
         const bool several = (forward->flags & FORWARD_SEVERAL) != 0;
         const struct retry_key key =
             key_of(shard, &forward->retry, forward->vnode, forward->ids[0], several);
@@ -340,17 +340,17 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
         struct retry_memory_entry first;
         if (!retry_look(memory_of(shard, several), &key, shard->now_ns, &first) &&
             !firsts_recall(shard, forward->vnode, &plain, &key, several)) { /* D7 */
-            parts_answer(shard, index, &unavailable, shard->options.node_id, effects);
+            route_pending_answer(shard, index, &unavailable, shard->options.node_id, effects);
             return;
         }
     }
-    const uint64_t takes = shares_take(shard, &part->forward, effects);
-    struct batch_item *item = decide_group(shard, part->forward.limit_count, effects);
+    const uint64_t takes = shares_take(shard, &check->forward, effects);
+    struct batch_item *item = decide_group(shard, check->forward.limit_count, effects);
     item->part = index;
     item->takes = takes;
-    recall(shard, item, &part->forward);
-    decide_rows(shard, item, part->rule, &part->forward, part->loaded);
-    part->status = PART_DECIDING;
+    recall(shard, item, &check->forward);
+    decide_rows(shard, item, check->rule, &check->forward, check->loaded);
+    check->status = PENDING_DECIDING;
 }
 
 void decide_forward(struct shard *shard, uint16_t at, const struct forward *forward,
@@ -630,25 +630,25 @@ static void wait_for_disk(struct shard *shard, const struct batch_item *item,
                           struct effects *effects)
 {
     if (item->part != POOL_NONE) {
-        parts_load(shard, item->part, effects);
+        route_pending_load(shard, item->part, effects);
         return;
     }
     for (uint32_t i = 0; i < item->parts; i++) {
         struct forward forward;
         rebuild_forward(shard, item, i, &forward);
-        const uint32_t part = item->from_peer
-                                  ? parts_new(shard, &forward, shard->now_ns + SHARD_FORWARD_NS)
-                                  : requests_new_part(shard, item->item, item->rules[i], &forward);
+        const uint32_t part =
+            item->from_peer ? pending_new(shard, &forward, shard->now_ns + SHARD_FORWARD_NS)
+                            : requests_new_pending(shard, item->item, item->rules[i], &forward);
         if (part == POOL_NONE) {
             answer_busy(shard, item, i, &forward, effects);
             continue;
         }
         if (item->from_peer) {
-            parts_at(shard, part)->from_peer = true;
-            parts_at(shard, part)->origin_peer = item->peer;
-            parts_at(shard, part)->origin_ticket = item->ticket;
+            pending_at(shard, part)->from_peer = true;
+            pending_at(shard, part)->origin_peer = item->peer;
+            pending_at(shard, part)->origin_ticket = item->ticket;
         }
-        parts_load(shard, part, effects);
+        route_pending_load(shard, part, effects);
     }
 }
 
@@ -685,14 +685,14 @@ static bool awaits_replicas(const struct shard *shard, const struct batch *batch
 {
     if ((batch->flags[first] & LIMIT_HOLD) != 0)
         return item->operation != OPERATION_RELEASE;
-    return !item->undo && holds_sure(shard, &parts_at(shard, item->part)->forward);
+    return !item->undo && holds_sure(shard, &pending_at(shard, item->part)->forward);
 }
 
 static void deliver(struct shard *shard, const struct batch_item *item, struct effects *effects)
 {
     const struct batch *batch = &shard->batch;
     if (item->revoked) {
-        parts_dispatch(shard, item->part, effects);
+        route_pending_dispatch(shard, item->part, effects);
         return;
     }
     if (batch->status[item->first] == LIMIT_ABSENT) {
@@ -720,7 +720,7 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
                    awaits_replicas(shard, batch, item, first))
             holds_wait(shard, item->part, &answer, effects); /* D13 */
         else if (item->part != POOL_NONE)
-            parts_answer(shard, item->part, &answer, shard->options.node_id, effects);
+            route_pending_answer(shard, item->part, &answer, shard->options.node_id, effects);
         else if (item->from_peer)
             peer_put_answer(peers_outbox(shard, item->peer, PEER_RECORD_MAX, effects), item->ticket,
                             &answer);

@@ -76,24 +76,24 @@ static void keep(struct shard *shard, uint32_t explained, uint32_t item, uint32_
 void explain_part(struct shard *shard, uint32_t index, const struct peer_state *states,
                   uint32_t count, struct effects *effects)
 {
-    const struct part *part = parts_at(shard, index);
-    if (part->undo || count != part->forward.limit_count ||
-        (part->forward.flags & FORWARD_EXPLAIN) == 0)
+    const struct pending_check *check = pending_at(shard, index);
+    if (check->undo || count != check->forward.limit_count ||
+        (check->forward.flags & FORWARD_EXPLAIN) == 0)
         return;
-    if (part->from_peer) {
-        peer_put_explain(peers_outbox(shard, part->origin_peer, PEER_RECORD_MAX, effects),
-                         part->origin_ticket, states, count);
+    if (check->from_peer) {
+        peer_put_explain(peers_outbox(shard, check->origin_peer, PEER_RECORD_MAX, effects),
+                         check->origin_ticket, states, count);
         return;
     }
-    if (part->abroad) {
+    if (check->abroad) {
         abroad_explain(shard, index, states, count, effects);
         return;
     }
-    const struct request *request = pool_at(&shard->requests, part->request);
+    const struct request *request = pool_at(&shard->requests, check->request);
     if (request->explained != POOL_NONE)
-        keep(shard, request->explained, part->item,
-             (uint8_t)(part->forward.retry.part & ~RETRY_LOCAL), part->rule,
-             &part->forward.limits[0], states, count);
+        keep(shard, request->explained, check->item,
+             (uint8_t)(check->forward.retry.part & ~RETRY_LOCAL), check->rule,
+             &check->forward.limits[0], states, count);
 }
 
 void explain_rows(struct shard *shard, const struct batch_item *item, uint32_t part, uint32_t first,

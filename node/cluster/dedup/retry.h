@@ -93,7 +93,7 @@ static inline void retry_prefetch(const struct retry_memory *memory, uint64_t ta
 }
 /* The name of the attempt that node `node` sends under `ticket`, however often, and to whomever:
  * the bits of RETRY_TICKET_STANDS say how often it has changed between its decider and one that
- * stands in (parts.c), and name no other attempt. */
+ * stands in (route_pending.c), and name no other attempt. */
 uint16_t retry_attempt(uint64_t node, uint64_t ticket);
 /* Notes the answer to `key`, which `attempt` is told. If there was one already, those who were told
  * of that one claim this one. Returns the index of its entry. */

@@ -134,20 +134,20 @@ static void drop(struct shard *shard, uint32_t at)
 void holds_wait(struct shard *shard, uint32_t index, const struct answer *answer,
                 struct effects *effects)
 {
-    struct part *part = parts_at(shard, index);
-    const uint32_t number = part->forward.vnode;
+    struct pending_check *check = pending_at(shard, index);
+    const uint32_t number = check->forward.vnode;
     const uint64_t seq = table_vnode_seq(shard->table, number);
-    const bool sure = part->forward.sure;
+    const bool sure = check->forward.sure;
     if (shard->holds.count == HOLDS_MAX) { /* T5 */
         const struct answer busy = {.status = ANSWER_BUSY};
         shard->stats.leases_refused += !sure;
-        parts_answer(shard, index, &busy, shard->options.node_id, effects);
+        route_pending_answer(shard, index, &busy, shard->options.node_id, effects);
         return;
     }
-    part->status = PART_HOLDING;
-    part->answer = *answer;
-    if (part->from_peer && part->deadline_ns < shard->now_ns + SHARD_FORWARD_NS)
-        part->deadline_ns = shard->now_ns + SHARD_FORWARD_NS;
+    check->status = PENDING_LEASE_REPLICATION;
+    check->answer = *answer;
+    if (check->from_peer && check->deadline_ns < shard->now_ns + SHARD_FORWARD_NS)
+        check->deadline_ns = shard->now_ns + SHARD_FORWARD_NS;
     shard->holds.waiting[shard->holds.count++] =
         (struct hold){.part = index, .seq = seq, .term = shard->vnodes[number].term};
     shard->quorum.due = shard->quorum.due || sure; /* it does not wait for time */
@@ -159,10 +159,10 @@ void holds_forget(struct shard *shard, uint32_t index)
         if (shard->holds.waiting[at].part != index)
             continue;
         drop(shard, at);
-        shard->stats.leases_untold += !parts_at(shard, index)->forward.sure;
+        shard->stats.leases_untold += !pending_at(shard, index)->forward.sure;
         return;
     }
-    ASSERT(false); /* a part that holds is in the list */
+    ASSERT(false); /* a check that holds is in the list */
 }
 
 void holds_step(struct shard *shard, struct effects *effects)
@@ -173,24 +173,24 @@ void holds_step(struct shard *shard, struct effects *effects)
     shard->holds.looked_ns = shard->now_ns;
     for (uint32_t at = shard->holds.count; at > 0; at--) {
         const struct hold hold = shard->holds.waiting[at - 1];
-        struct part *part = parts_at(shard, hold.part);
-        const uint32_t number = part->forward.vnode;
+        struct pending_check *check = pending_at(shard, hold.part);
+        const uint32_t number = check->forward.vnode;
         const struct vnode *vnode = &shard->vnodes[number];
-        ASSERT(part->status == PART_HOLDING);
+        ASSERT(check->status == PENDING_LEASE_REPLICATION);
         if ((vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING) ||
             term_compare(&vnode->term, &hold.term) != 0) {
             drop(shard, at - 1);
-            part->status = PART_PARKED;
-            part->forward.flags |= FORWARD_RETRY;
-            part->retry_ns = shard->now_ns;
+            check->status = PENDING_PARKED;
+            check->forward.flags |= FORWARD_RETRY;
+            check->retry_ns = shard->now_ns;
             shard->reroute_due = true;
         } else if (is_known(shard, number, hold.seq) ||
-                   (part->forward.sure && vnodes_degraded(shard, number))) {
-            struct answer answer = part->answer;
+                   (check->forward.sure && vnodes_degraded(shard, number))) {
+            struct answer answer = check->answer;
             answer.degraded = answer.degraded || vnodes_degraded(shard, number);
             drop(shard, at - 1);
-            shard->stats.leases_granted += !part->forward.sure;
-            parts_answer(shard, hold.part, &answer, shard->options.node_id, effects);
+            shard->stats.leases_granted += !check->forward.sure;
+            route_pending_answer(shard, hold.part, &answer, shard->options.node_id, effects);
         }
     }
 }

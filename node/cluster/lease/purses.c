@@ -177,7 +177,7 @@ static void note_demand(const struct shard *shard, struct purse *purse,
 static bool send(struct shard *shard, const struct purse *purse, struct forward *forward,
                  uint16_t caller, struct effects *effects)
 {
-    if (shard->parts.used >= SHARD_UNDO_PARTS_MAX)
+    if (shard->pending.used >= SHARD_UNDO_PENDING_MAX)
         return false;
     forward->retry = (struct retry_key){shard->purses.session, shard->purses.seq, 0, 0};
     forward->vnode = purse->forward.vnode;
@@ -187,11 +187,11 @@ static bool send(struct shard *shard, const struct purse *purse, struct forward 
     memcpy(forward->ids, purse->forward.ids, sizeof forward->ids);
     memcpy(forward->limits, purse->forward.limits, sizeof forward->limits);
     const int64_t patience_ns = forward->home != 0 ? PURSES_ABROAD_NS : PURSES_PATIENCE_NS;
-    const uint32_t index = parts_new(shard, forward, shard->now_ns + patience_ns);
+    const uint32_t index = pending_new(shard, forward, shard->now_ns + patience_ns);
     if (index == POOL_NONE)
         return false;
-    parts_at(shard, index)->purse = caller;
-    parts_dispatch(shard, index, effects);
+    pending_at(shard, index)->purse = caller;
+    route_pending_dispatch(shard, index, effects);
     return true;
 }
 
@@ -389,7 +389,7 @@ static void receive(struct shard *shard, struct purse *purse, const struct answe
 
 void purses_answered(struct shard *shard, uint32_t part, struct effects *effects)
 {
-    const struct part *answered = parts_at(shard, part);
+    const struct pending_check *answered = pending_at(shard, part);
     const struct answer answer = answered->answer;
     const bool global = answered->forward.home != 0;
     if (answered->purse == PURSE_RETURN) {
@@ -749,12 +749,12 @@ void purses_undo(struct shard *shard, const struct forward *forward, struct answ
     retry_let_go(memory, &charge, forward->attempt, forward->cost, shard->now_ns);
 }
 
-void purses_told(struct shard *shard, const struct part *part)
+void purses_told(struct shard *shard, const struct pending_check *check)
 {
-    const struct forward *forward = &part->forward;
-    const struct answer *answer = &part->answer;
+    const struct forward *forward = &check->forward;
+    const struct answer *answer = &check->answer;
     const bool denied = answer->status == ANSWER_DECIDED && !answer->allowed;
-    if (!denied || part->stood_in || forward->operation != OPERATION_CHECK ||
+    if (!denied || check->stood_in || forward->operation != OPERATION_CHECK ||
         (forward->flags & FORWARD_SEVERAL) != 0)
         return;
     struct purse *purse = find(shard, forward->ids[0]);

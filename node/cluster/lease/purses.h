@@ -15,7 +15,7 @@
 #include "node/limit/engine/engine.h"
 
 struct effects;
-struct part;
+struct pending_check;
 struct shard;
 
 enum {
@@ -112,7 +112,7 @@ void purses_denied(struct shard *shard, const struct forward *forward, uint16_t 
 /* Gives back what a check of several rules took here, but for what is to stay. */
 void purses_undo(struct shard *shard, const struct forward *forward, struct answer *answer);
 /* The decider has answered a part of such a rule. */
-void purses_told(struct shard *shard, const struct part *part);
+void purses_told(struct shard *shard, const struct pending_check *check);
 /* And a part of which a purse is the caller. */
 void purses_answered(struct shard *shard, uint32_t part, struct effects *effects);
 void purses_tick(struct shard *shard, struct effects *effects);

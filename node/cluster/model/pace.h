@@ -11,12 +11,12 @@
 #define SHARD_RESYNC_NS          (250 * MS) /* an unacknowledged stream is begun anew */
 #define SHARD_RECOVER_NS         (150 * MS) /* a replica that nobody knows yet is waited for */
 #define SHARD_PASS_RETRY_NS      (50 * MS)
-#define SHARD_FORWARD_NS         (1000 * MS)           /* how long a peer's forward may wait here */
-#define SHARD_DEADLINE_NS        (10000 * MS)          /* no client's message waits longer */
-#define SHARD_UNDO_NS            (5000 * MS)           /* how long an undo is tried */
-#define SHARD_UNDO_PARTS_MAX     (SHARD_PARTS_MAX / 2) /* with so many parts no doubt is undone */
-#define SHARD_QUORUM_PATIENCE_NS (300 * MS)            /* for a majority; then checks are refused */
-#define SHARD_QUORUM_REMIND_NS   (50 * MS) /* a mark whose HELD does not come is sent again */
-#define SHARD_JOURNAL_REST_NS    (50 * MS) /* after a batch that could not be written */
+#define SHARD_FORWARD_NS         (1000 * MS)  /* how long a peer's forward may wait here */
+#define SHARD_DEADLINE_NS        (10000 * MS) /* no client's message waits longer */
+#define SHARD_UNDO_NS            (5000 * MS)  /* how long an undo is tried */
+#define SHARD_UNDO_PENDING_MAX   (SHARD_PENDING_MAX / 2) /* with so many parts no doubt is undone */
+#define SHARD_QUORUM_PATIENCE_NS (300 * MS) /* for a majority; then checks are refused */
+#define SHARD_QUORUM_REMIND_NS   (50 * MS)  /* a mark whose HELD does not come is sent again */
+#define SHARD_JOURNAL_REST_NS    (50 * MS)  /* after a batch that could not be written */
 
 #endif

@@ -155,7 +155,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"vnodes_cut_off", stats->vnodes_cut_off},
         {"vnodes_degraded", stats->vnodes_unconfirmed},
         {"vnodes_incomplete", stats->vnodes_incomplete},
-        {"parts_waiting", stats->parts_waiting},
+        {"parts_waiting", stats->checks_pending},
         {"peers_left_out", stats->peers_left_out},
     };
     mp_put_map(writer, sizeof fields / sizeof *fields + MORE_FIELDS);

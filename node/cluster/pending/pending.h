@@ -1,6 +1,6 @@
 /* pending.h - the pool of checks that wait: what each waits for, its ticket and its deadline.
  *
- * request/parts.c moves them on; P1, P2 and P5 are there.
+ * request/route_pending.c moves them on; P1, P2 and P5 are there.
  */
 #ifndef NODE_CLUSTER_PENDING_PENDING_H
 #define NODE_CLUSTER_PENDING_PENDING_H
@@ -16,19 +16,19 @@ struct shard;
 
 enum { SHARD_LOADS_MAX = 1024 };
 
-enum part_status {
-    PART_PARKED,
-    PART_DECIDING,
-    PART_WAITING,
-    PART_LOADING,
-    PART_COMMITTING,
-    PART_HOLDING, /* for replicas, to know a lease: holds.c */
-    PART_ABROAD,  /* for another region: abroad.c */
-    PART_DONE
+enum pending_status {
+    PENDING_PARKED,
+    PENDING_DECIDING,
+    PENDING_WAITING,
+    PENDING_LOADING,
+    PENDING_COMMITTING,
+    PENDING_LEASE_REPLICATION, /* for replicas, to know a lease: holds.c */
+    PENDING_ABROAD,            /* for another region: abroad.c */
+    PENDING_DONE
 };
 
 /* One rule's limits on one key, of one item; lives while it cannot be decided at once. */
-struct part {
+struct pending_check {
     uint8_t status;
     bool from_peer;
     bool undo;       /* gives back what a denied request was granted here */
@@ -43,8 +43,8 @@ struct part {
     uint32_t generation; /* tells a late answer from the one waited for */
     uint32_t active_at;
     uint32_t request;     /* of a client's message */
-    uint32_t next_load;   /* the next part that waits for the same slot */
-    uint32_t sibling;     /* the next part of the same item, POOL_NONE at the end */
+    uint32_t next_load;   /* the next check that waits for the same slot */
+    uint32_t sibling;     /* the next check of the same item, POOL_NONE at the end */
     uint8_t loaded;       /* limits for which the disk was asked, a bit each */
     uint8_t sends;        /* how many copies of it there may be elsewhere: 0, 1, 2 or more */
     uint64_t commit_seq;  /* COMMITTING: its answer leaves when this is committed */
@@ -65,30 +65,30 @@ struct part {
 struct load {
     uint32_t vnode;
     struct hash128 id;
-    uint32_t first_part;
+    uint32_t first_pending;
 };
 
-/* What is fetched from disk (parts.c). */
+/* What is fetched from disk (route_pending.c). */
 struct loads {
     struct load list[SHARD_LOADS_MAX];
     uint32_t count;
 };
 
-struct part *parts_at(const struct shard *shard, uint32_t index);
-/* The name of the attempt that the part belongs to, for the retry memory. */
-uint16_t parts_attempt(const struct shard *shard, uint32_t index);
-/* Its ticket; the part of one, and of one that still waits for that region, or POOL_NONE. */
-uint64_t parts_ticket(const struct shard *shard, uint32_t index);
-uint32_t parts_find(const struct shard *shard, uint64_t ticket);
-uint32_t parts_abroad(const struct shard *shard, uint64_t ticket, uint64_t region);
+struct pending_check *pending_at(const struct shard *shard, uint32_t index);
+/* The name of the attempt that the check belongs to, for the retry memory. */
+uint16_t pending_attempt(const struct shard *shard, uint32_t index);
+/* Its ticket; the check of one, and of one that still waits for that region, or POOL_NONE. */
+uint64_t pending_ticket(const struct shard *shard, uint32_t index);
+uint32_t pending_find(const struct shard *shard, uint64_t ticket);
+uint32_t pending_abroad(const struct shard *shard, uint64_t ticket, uint64_t region);
 /* Lets it wait for a moment, and be dispatched again. */
-void parts_park(struct shard *shard, uint32_t index);
-/* A new part in `active`, POOL_NONE when there is no room. */
-uint32_t parts_new(struct shard *shard, const struct forward *forward, int64_t deadline_ns);
-void parts_free(struct shard *shard, uint32_t index);
-/* The part of a ticket that is in that status, POOL_NONE for any other (P1). */
-uint32_t parts_in(const struct shard *shard, uint64_t ticket, enum part_status status);
-/* Parks a part: it is dispatched again after a moment. */
-void parts_rest(struct shard *shard, struct part *part);
+void pending_park(struct shard *shard, uint32_t index);
+/* A new check in `active`, POOL_NONE when there is no room. */
+uint32_t pending_new(struct shard *shard, const struct forward *forward, int64_t deadline_ns);
+void pending_free(struct shard *shard, uint32_t index);
+/* The check of a ticket that is in that status, POOL_NONE for any other (P1). */
+uint32_t pending_in(const struct shard *shard, uint64_t ticket, enum pending_status status);
+/* Parks a check: it is dispatched again after a moment. */
+void pending_rest(struct shard *shard, struct pending_check *check);
 
 #endif

@@ -56,7 +56,7 @@
  *     is asked has it. A vnode whose new set is lost in its majority as well holds up nothing: a
  *     decider that the old set has hands what it holds to those that are left, and the transition
  *     ends, for the next to be removed are those that it waits for.
- * Q10 A decision takes a part before it is made; without room it is busy and charges nothing.
+ * Q10 A decision takes a check before it is made; without room it is busy and charges nothing.
  *
  * The ballots are quorum_ballot.c, the journal is journal.c. Must not decide anything by the clock:
  * time only paces repetition, and ends waiting.
@@ -76,7 +76,7 @@
 void quorum_init(struct quorum *quorum)
 {
     memset(quorum, 0, sizeof *quorum);
-    quorum->first_part = POOL_NONE;
+    quorum->first_pending = POOL_NONE;
     quorum->last_part = POOL_NONE;
 }
 
@@ -131,7 +131,7 @@ void quorum_opened(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct quorum *quorum = quorum_of(shard, number);
-    ASSERT(quorum->first_part == POOL_NONE);
+    ASSERT(quorum->first_pending == POOL_NONE);
     for (uint32_t i = 0; i < SHARD_REPLICAS_OTHER; i++)
         vnode->links[i].durable_seq = 0;
     quorum_set_campaigning(shard, number, false);
@@ -149,8 +149,8 @@ void quorum_opened(struct shard *shard, uint32_t number)
 
 void quorum_wait(struct shard *shard, uint32_t index, const struct answer *answer)
 {
-    struct part *part = parts_at(shard, index);
-    const uint32_t number = part->forward.vnode;
+    struct pending_check *check = pending_at(shard, index);
+    const uint32_t number = check->forward.vnode;
     const struct vnode *vnode = &shard->vnodes[number];
     struct quorum *quorum = quorum_of(shard, number);
     uint64_t seq = table_vnode_seq(shard->table, number);
@@ -161,19 +161,19 @@ void quorum_wait(struct shard *shard, uint32_t index, const struct answer *answe
         quorum->held_seq = seq;
     else
         journal_header(shard, number);
-    part->status = PART_COMMITTING;
-    part->answer = *answer;
-    part->sent_ns = shard->now_ns;
+    check->status = PENDING_COMMITTING;
+    check->answer = *answer;
+    check->sent_ns = shard->now_ns;
     /* A peer's forward is given up as others are; its repetitions wait beside it meanwhile. */
-    if (part->from_peer && part->deadline_ns < shard->now_ns + COMMIT_MAX_NS)
-        part->deadline_ns = shard->now_ns + COMMIT_MAX_NS;
-    part->commit_seq = seq;
-    part->commit_next = POOL_NONE;
-    part->commit_last = quorum->last_part;
+    if (check->from_peer && check->deadline_ns < shard->now_ns + COMMIT_MAX_NS)
+        check->deadline_ns = shard->now_ns + COMMIT_MAX_NS;
+    check->commit_seq = seq;
+    check->commit_next = POOL_NONE;
+    check->commit_last = quorum->last_part;
     if (quorum->last_part == POOL_NONE)
-        quorum->first_part = index;
+        quorum->first_pending = index;
     else
-        parts_at(shard, quorum->last_part)->commit_next = index;
+        pending_at(shard, quorum->last_part)->commit_next = index;
     quorum->last_part = index;
     shard->quorum.uncommitted++;
     shard->stats.quorum.checks++;
@@ -184,17 +184,17 @@ void quorum_wait(struct shard *shard, uint32_t index, const struct answer *answe
 
 void quorum_forget(struct shard *shard, uint32_t index)
 {
-    const struct part *part = parts_at(shard, index);
-    struct quorum *quorum = quorum_of(shard, part->forward.vnode);
-    ASSERT(part->status == PART_COMMITTING);
-    if (part->commit_last == POOL_NONE)
-        quorum->first_part = part->commit_next;
+    const struct pending_check *check = pending_at(shard, index);
+    struct quorum *quorum = quorum_of(shard, check->forward.vnode);
+    ASSERT(check->status == PENDING_COMMITTING);
+    if (check->commit_last == POOL_NONE)
+        quorum->first_pending = check->commit_next;
     else
-        parts_at(shard, part->commit_last)->commit_next = part->commit_next;
-    if (part->commit_next == POOL_NONE)
-        quorum->last_part = part->commit_last;
+        pending_at(shard, check->commit_last)->commit_next = check->commit_next;
+    if (check->commit_next == POOL_NONE)
+        quorum->last_part = check->commit_last;
     else
-        parts_at(shard, part->commit_next)->commit_last = part->commit_last;
+        pending_at(shard, check->commit_next)->commit_last = check->commit_last;
     shard->quorum.uncommitted--;
 }
 
@@ -211,12 +211,12 @@ void quorum_advance(struct shard *shard, uint32_t number, struct effects *effect
     quorum->committed_seq = committed;
     if (committed >= table_vnode_seq(shard->table, number))
         quorum->stalled = false;
-    while (quorum->first_part != POOL_NONE &&
-           parts_at(shard, quorum->first_part)->commit_seq <= quorum->committed_seq) {
-        const uint32_t index = quorum->first_part;
-        const struct answer answer = parts_at(shard, index)->answer;
+    while (quorum->first_pending != POOL_NONE &&
+           pending_at(shard, quorum->first_pending)->commit_seq <= quorum->committed_seq) {
+        const uint32_t index = quorum->first_pending;
+        const struct answer answer = pending_at(shard, index)->answer;
         quorum_forget(shard, index);
-        parts_answer(shard, index, &answer, shard->options.node_id, effects);
+        route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
     }
 }
 
@@ -238,15 +238,15 @@ void quorum_doubt(struct shard *shard, uint32_t number)
     struct quorum *quorum = quorum_of(shard, number);
     quorum_set_sealed(shard, number, false);
     quorum->stalled = false;
-    while (quorum->first_part != POOL_NONE) { /* Q6 */
-        const uint32_t index = quorum->first_part;
+    while (quorum->first_pending != POOL_NONE) { /* Q6 */
+        const uint32_t index = quorum->first_pending;
         quorum_forget(shard, index);
-        struct part *part = parts_at(shard, index);
-        part->status = PART_PARKED;
-        part->loaded = 0; /* P5 of parts.c */
-        part->forward.flags |= FORWARD_RETRY;
-        part->sends = 2;
-        part->retry_ns = shard->now_ns;
+        struct pending_check *check = pending_at(shard, index);
+        check->status = PENDING_PARKED;
+        check->loaded = 0; /* P5 of route_pending.c */
+        check->forward.flags |= FORWARD_RETRY;
+        check->sends = 2;
+        check->retry_ns = shard->now_ns;
         shard->stats.quorum.in_doubt++;
         shard->reroute_due = true;
     }
@@ -324,7 +324,7 @@ static void follow_sets(struct shard *shard, uint32_t number, struct effects *ef
         quorum_set_sealed(shard, number, false);
         quorum_advance(shard, number, effects);
     } else if (quorum->sealed) {
-        const bool done = quorum->first_part == POOL_NONE;
+        const bool done = quorum->first_pending == POOL_NONE;
         if (!quorum_up_to_date(shard, number))
             quorum_set_sealed(shard, number, false); /* the view that is lacking will come */
         else if (done || shard->now_ns - quorum->campaign_ns > SEAL_MAX_NS)
@@ -393,7 +393,7 @@ static bool settles(const struct shard *shard, uint32_t number)
 bool quorum_committed(const struct shard *shard, uint32_t number)
 {
     const struct quorum *quorum = quorum_of(shard, number);
-    return quorum->first_part == POOL_NONE && !quorum->stalled;
+    return quorum->first_pending == POOL_NONE && !quorum->stalled;
 }
 
 /* What could not be committed for too long is answered, though its outcome is unknown (Q7). */
@@ -401,15 +401,15 @@ static void give_up_old(struct shard *shard, uint32_t number, struct effects *ef
 {
     struct quorum *quorum = quorum_of(shard, number);
     const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
-    while (quorum->first_part != POOL_NONE) {
-        const uint32_t index = quorum->first_part;
-        if (shard->now_ns - parts_at(shard, index)->sent_ns <= SHARD_QUORUM_PATIENCE_NS)
+    while (quorum->first_pending != POOL_NONE) {
+        const uint32_t index = quorum->first_pending;
+        if (shard->now_ns - pending_at(shard, index)->sent_ns <= SHARD_QUORUM_PATIENCE_NS)
             return;
         quorum->stalled = true;
         quorum_forget(shard, index);
         shard->stats.quorum.in_doubt++;
         shard->stats.quorum.unavailable++;
-        parts_answer(shard, index, &unavailable, shard->options.node_id, effects);
+        route_pending_answer(shard, index, &unavailable, shard->options.node_id, effects);
     }
 }
 
@@ -476,12 +476,13 @@ void quorum_check(const struct shard *shard, uint32_t number)
     uint64_t last = 0;
     ASSERT(vnode->merge.guard.count == 0 && !vnode->merge.guard.blind);
     ASSERT(!vnode->merge.deposed && !vnode->merge.begun);
-    ASSERT(quorum->first_part == POOL_NONE || vnodes_leads(vnode->role)); /* Q6 */
-    for (uint32_t at = quorum->first_part; at != POOL_NONE; at = parts_at(shard, at)->commit_next) {
-        const struct part *part = parts_at(shard, at);
-        ASSERT(part->status == PART_COMMITTING && part->forward.vnode == number);
-        ASSERT(part->commit_seq > quorum->committed_seq && part->commit_seq >= last);
-        last = part->commit_seq;
+    ASSERT(quorum->first_pending == POOL_NONE || vnodes_leads(vnode->role)); /* Q6 */
+    for (uint32_t at = quorum->first_pending; at != POOL_NONE;
+         at = pending_at(shard, at)->commit_next) {
+        const struct pending_check *check = pending_at(shard, at);
+        ASSERT(check->status == PENDING_COMMITTING && check->forward.vnode == number);
+        ASSERT(check->commit_seq > quorum->committed_seq && check->commit_seq >= last);
+        last = check->commit_seq;
     }
     ASSERT(quorum->moving == (quorum->sealed || quorum->campaigning)); /* B6 */
     if (vnodes_mine(shard, number) && vnode->role != ROLE_ABSENT)      /* B1 of quorum_ballot.c */

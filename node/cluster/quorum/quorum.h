@@ -71,7 +71,7 @@ struct quorum {
     struct quorum_set to;
     uint64_t marked_seq; /* the newest that any link was told */
     uint64_t committed_seq;
-    uint32_t first_part; /* decided, not committed; POOL_NONE */
+    uint32_t first_pending; /* decided, not committed; POOL_NONE */
     uint32_t last_part;
     int64_t reminded_ns;
 };

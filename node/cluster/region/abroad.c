@@ -426,17 +426,17 @@ void abroad_hear(struct shard *shard, struct abroad_region *region)
 void abroad_answer(struct shard *shard, uint32_t index, const struct answer *answer,
                    struct effects *effects)
 {
-    const struct part *part = parts_at(shard, index);
-    peer_put_abroad_answer(abroad_record(shard, part->origin_node, part->origin_peer, effects),
-                           part->origin_ticket, answer);
+    const struct pending_check *check = pending_at(shard, index);
+    peer_put_abroad_answer(abroad_record(shard, check->origin_node, check->origin_peer, effects),
+                           check->origin_ticket, answer);
 }
 
 void abroad_explain(struct shard *shard, uint32_t index, const struct peer_state *states,
                     uint32_t count, struct effects *effects)
 {
-    const struct part *part = parts_at(shard, index);
-    peer_put_explain(abroad_record(shard, part->origin_node, part->origin_peer, effects),
-                     part->origin_ticket, states, count);
+    const struct pending_check *check = pending_at(shard, index);
+    peer_put_explain(abroad_record(shard, check->origin_node, check->origin_peer, effects),
+                     check->origin_ticket, states, count);
 }
 
 struct hash128 abroad_local_id(struct hash128 id)

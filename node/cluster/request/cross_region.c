@@ -8,7 +8,7 @@
 #include "node/cluster/shard_state.h"
 #include <string.h>
 
-#define WAIT UINT8_MAX /* in the place of a part, of what waits (A7) */
+#define WAIT UINT8_MAX /* in the place of a check, of what waits (A7) */
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
@@ -22,15 +22,15 @@ static struct retry_key wait_key(const struct shard *shard, uint16_t peer, uint6
 static void fail(struct shard *shard, uint32_t index, uint8_t status, struct effects *effects)
 {
     const struct answer answer = {.status = status};
-    parts_answer(shard, index, &answer, shard->options.node_id, effects);
+    route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
 }
 
 /* Notes that the peer's part waits, or was told that the home is out of reach (A7). */
 static void note_wait(struct shard *shard, uint32_t index, bool waits)
 {
-    const struct part *part = parts_at(shard, index);
-    const struct retry_key key = wait_key(shard, part->origin_peer, part->origin_ticket);
-    (void)retry_remember(&shard->retries, &key, 0, waits, 0, parts_ticket(shard, index),
+    const struct pending_check *check = pending_at(shard, index);
+    const struct retry_key key = wait_key(shard, check->origin_peer, check->origin_ticket);
+    (void)retry_remember(&shard->retries, &key, 0, waits, 0, pending_ticket(shard, index),
                          shard->now_ns);
 }
 
@@ -39,8 +39,8 @@ void abroad_unavailable(struct shard *shard, uint32_t index)
     note_wait(shard, index, false);
 }
 
-/* Whether another copy of what the peer has sent under the ticket waits here, in a part that is not
- * `own`, or did: then it waits on as one with that, or is told the same (A7). */
+/* Whether another copy of what the peer has sent under the ticket waits here, in a check that is
+ * not `own`, or did: then it waits on as one with that, or is told the same (A7). */
 static bool joins(struct shard *shard, uint16_t peer, uint64_t ticket, uint32_t own,
                   struct effects *effects)
 {
@@ -53,41 +53,41 @@ static bool joins(struct shard *shard, uint16_t peer, uint64_t ticket, uint32_t 
         peer_put_answer(peers_outbox(shard, peer, PEER_RECORD_MAX, effects), ticket, &unavailable);
         return true;
     }
-    const uint32_t index = parts_find(shard, memory.granted);
+    const uint32_t index = pending_find(shard, memory.granted);
     if (index == POOL_NONE || index == own)
         return false; /* its key has moved meanwhile, or it is the one */
-    struct part *part = parts_at(shard, index);
-    part->origin_peer = peer;
-    part->origin_ticket = ticket;
-    part->forward.flags |= FORWARD_RETRY;
+    struct pending_check *check = pending_at(shard, index);
+    check->origin_peer = peer;
+    check->origin_ticket = ticket;
+    check->forward.flags |= FORWARD_RETRY;
     note_wait(shard, index, true); /* it is remembered for as long as copies come */
     return true;
 }
 
 void abroad_send(struct shard *shard, uint32_t index, struct effects *effects)
 {
-    struct part *part = parts_at(shard, index);
-    struct abroad_region *region = abroad_find(shard, part->forward.home);
-    if (abroad_lost(shard, part->forward.home)) { /* A2 */
+    struct pending_check *check = pending_at(shard, index);
+    struct abroad_region *region = abroad_find(shard, check->forward.home);
+    if (abroad_lost(shard, check->forward.home)) { /* A2 */
         fail(shard, index, ANSWER_UNAVAILABLE, effects);
         return;
     }
-    if (part->status != PART_ABROAD && part->from_peer) {
-        part->deadline_ns = shard->now_ns + SHARD_FORWARD_NS;
+    if (check->status != PENDING_ABROAD && check->from_peer) {
+        check->deadline_ns = shard->now_ns + SHARD_FORWARD_NS;
         note_wait(shard, index, true);
     }
-    part->status = PART_ABROAD;
-    part->sent_ns = shard->now_ns;
-    part->retry_ns = shard->now_ns + abroad_patience_ns(region);
-    part->forward.ticket = parts_ticket(shard, index);
+    check->status = PENDING_ABROAD;
+    check->sent_ns = shard->now_ns;
+    check->retry_ns = shard->now_ns + abroad_patience_ns(region);
+    check->forward.ticket = pending_ticket(shard, index);
     peer_put_abroad_ask(abroad_record(shard, region->contact, region->shard, effects),
-                        &part->forward);
-    part->forward.flags |= FORWARD_RETRY; /* from the second time on */
+                        &check->forward);
+    check->forward.flags |= FORWARD_RETRY; /* from the second time on */
     abroad_await(shard, region);
     shard->stats.abroad_asked++;
 }
 
-/* Whether tokens of all that the part meets can be held here. */
+/* Whether tokens of all that the check meets can be held here. */
 static bool gives_tokens(const struct forward *forward)
 {
     for (uint32_t i = 0; i < forward->limit_count; i++)
@@ -108,50 +108,50 @@ static bool is_for_purse(const struct forward *forward)
 /* No tokens, and no word of the home within the time that the rule gives it (A4). */
 static void end_wait(struct shard *shard, uint32_t index, struct effects *effects)
 {
-    const struct part *part = parts_at(shard, index);
-    const int64_t since_ns = part->wan_ns - part->forward.wait_ms * MS;
-    if (!abroad_heard_since(shard, part->forward.home, since_ns)) {
+    const struct pending_check *check = pending_at(shard, index);
+    const int64_t since_ns = check->wan_ns - check->forward.wait_ms * MS;
+    if (!abroad_heard_since(shard, check->forward.home, since_ns)) {
         fail(shard, index, ANSWER_UNAVAILABLE, effects);
         return;
     }
     const struct answer denied = {
         .status = ANSWER_DECIDED,
-        .limit = part->forward.limits[0].count,
-        .retry_after_ns = abroad_rtt_ns(shard, part->forward.home),
+        .limit = check->forward.limits[0].count,
+        .retry_after_ns = abroad_rtt_ns(shard, check->forward.home),
     };
     shard->stats.global_denied++;
     shard->stats.global_late++;
-    purses_denied(shard, &part->forward, parts_attempt(shard, index), &denied);
-    parts_answer(shard, index, &denied, shard->options.node_id, effects);
+    purses_denied(shard, &check->forward, pending_attempt(shard, index), &denied);
+    route_pending_answer(shard, index, &denied, shard->options.node_id, effects);
 }
 
 void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
 {
-    struct part *part = parts_at(shard, index);
+    struct pending_check *check = pending_at(shard, index);
     struct answer answer;
-    if ((part->forward.retry.part & RETRY_UNDO) != 0) {
-        purses_undo(shard, &part->forward, &answer);
-        parts_answer(shard, index, &answer, shard->options.node_id, effects);
+    if ((check->forward.retry.part & RETRY_UNDO) != 0) {
+        purses_undo(shard, &check->forward, &answer);
+        route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
         return;
     }
-    const bool waited = part->wan_ns != 0;
-    if (part->from_peer && !waited &&
-        joins(shard, part->origin_peer, part->origin_ticket, index, effects)) {
-        parts_free(shard, index);
+    const bool waited = check->wan_ns != 0;
+    if (check->from_peer && !waited &&
+        joins(shard, check->origin_peer, check->origin_ticket, index, effects)) {
+        pending_free(shard, index);
         return;
     }
-    if (!is_for_purse(&part->forward)) {
+    if (!is_for_purse(&check->forward)) {
         abroad_send(shard, index, effects);
         return;
     }
     if (decide_called_off(shard, index)) {
-        parts_free(shard, index);
+        pending_free(shard, index);
         return;
     }
-    switch (purses_decide_global(shard, &part->forward, parts_attempt(shard, index), waited,
+    switch (purses_decide_global(shard, &check->forward, pending_attempt(shard, index), waited,
                                  &answer, effects)) {
     case PURSES_DECIDED:
-        parts_answer(shard, index, &answer, shard->options.node_id, effects);
+        route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
         return;
     case PURSES_FULL:
         abroad_send(shard, index, effects);
@@ -161,16 +161,16 @@ void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
     }
     if (!waited) {
         shard->stats.global_waited++;
-        part->wan_ns = shard->now_ns + part->forward.wait_ms * MS;
-        if (part->from_peer) {
-            part->deadline_ns = part->wan_ns + SHARD_FORWARD_NS;
+        check->wan_ns = shard->now_ns + check->forward.wait_ms * MS;
+        if (check->from_peer) {
+            check->deadline_ns = check->wan_ns + SHARD_FORWARD_NS;
             note_wait(shard, index, true);
         }
     }
-    if (shard->now_ns >= part->wan_ns)
+    if (shard->now_ns >= check->wan_ns)
         end_wait(shard, index, effects);
     else
-        parts_park(shard, index);
+        pending_park(shard, index);
 }
 
 bool abroad_decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
@@ -209,24 +209,24 @@ bool abroad_decide_item(struct shard *shard, uint32_t item, const struct policy_
 
 bool abroad_fall_back(struct shard *shard, uint32_t index, struct effects *effects)
 {
-    struct part *part = parts_at(shard, index);
-    struct forward *forward = &part->forward;
-    if (part->request == POOL_NONE || part->undo || part->rule == NULL || forward->home == 0 ||
-        part->rule->on_failure != POLICY_FAILURE_LOCAL || forward->operation != OPERATION_CHECK ||
-        shard->now_ns >= part->deadline_ns)
+    struct pending_check *check = pending_at(shard, index);
+    struct forward *forward = &check->forward;
+    if (check->request == POOL_NONE || check->undo || check->rule == NULL || forward->home == 0 ||
+        check->rule->on_failure != POLICY_FAILURE_LOCAL || forward->operation != OPERATION_CHECK ||
+        shard->now_ns >= check->deadline_ns)
         return false;
-    stand_in_scale(forward, part->rule->local_share);
+    stand_in_scale(forward, check->rule->local_share);
     for (uint32_t i = 0; i < forward->limit_count; i++)
         forward->ids[i] = abroad_local_id(forward->ids[i]);
     forward->home = 0;
     forward->flags &= (uint8_t)~FORWARD_RETRY;
     forward->retry.part |= RETRY_LOCAL;
-    part->fell_back = true;
-    part->sends = 0;
-    part->stood_in = false;
-    part->generation = ++shard->generation;
+    check->fell_back = true;
+    check->sends = 0;
+    check->stood_in = false;
+    check->generation = ++shard->generation;
     shard->stats.global_local++;
-    parts_dispatch(shard, index, effects);
+    route_pending_dispatch(shard, index, effects);
     return true;
 }
 
@@ -241,24 +241,24 @@ static void take_ask(struct shard *shard, const struct peer_envelope *envelope,
     forward.home = 0;
     if (asked->home != shard->abroad.own || (forward.retry.part & RETRY_UNDO) != 0)
         answer.status = ANSWER_UNAVAILABLE; /* A3 */
-    else if (shard->parts.used < SHARD_UNDO_PARTS_MAX)
-        index = parts_new(shard, &forward, shard->now_ns + SHARD_FORWARD_NS);
+    else if (shard->pending.used < SHARD_UNDO_PENDING_MAX)
+        index = pending_new(shard, &forward, shard->now_ns + SHARD_FORWARD_NS);
     if (index == POOL_NONE) {
         shard->stats.busy += answer.status == ANSWER_BUSY;
         peer_put_abroad_answer(abroad_record(shard, envelope->node, envelope->shard, effects),
                                asked->ticket, &answer);
         return;
     }
-    struct part *part = parts_at(shard, index);
-    part->abroad = true;
-    part->origin_node = envelope->node;
-    part->origin_peer = envelope->shard;
-    part->origin_ticket = asked->ticket;
+    struct pending_check *check = pending_at(shard, index);
+    check->abroad = true;
+    check->origin_node = envelope->node;
+    check->origin_peer = envelope->shard;
+    check->origin_ticket = asked->ticket;
     shard->stats.abroad_served++;
     shard->keepalive.busy_ns = shard->now_ns;
     if (vnodes_quorum(shard, forward.vnode))
         vnodes_use_quorum(shard, effects);
-    parts_dispatch(shard, index, effects);
+    route_pending_dispatch(shard, index, effects);
 }
 
 static void take_ping(struct shard *shard, struct abroad_region *region,
@@ -293,16 +293,16 @@ static bool take(struct shard *shard, const struct peer_envelope *envelope,
         take_ask(shard, envelope, &record->forward, effects);
         return true;
     case PEER_EXPLAIN:
-        if (parts_abroad(shard, record->explain.ticket, region->id) != POOL_NONE)
-            explain_part(shard, parts_abroad(shard, record->explain.ticket, region->id),
+        if (pending_abroad(shard, record->explain.ticket, region->id) != POOL_NONE)
+            explain_part(shard, pending_abroad(shard, record->explain.ticket, region->id),
                          record->explain.states, record->explain.count, effects);
         return true;
     case PEER_ABROAD_ANSWER: {
-        const uint32_t index = parts_abroad(shard, record->answer.ticket, region->id);
+        const uint32_t index = pending_abroad(shard, record->answer.ticket, region->id);
         abroad_hear(shard, region);
         shard->keepalive.busy_ns = shard->now_ns;
         if (index != POOL_NONE)
-            parts_answer(shard, index, &record->answer.answer, envelope->node, effects);
+            route_pending_answer(shard, index, &record->answer.answer, envelope->node, effects);
         return true;
     }
     case PEER_ABROAD_POOL_REPORT:

@@ -4,14 +4,15 @@
  * item whose parts are all decided here is one all-or-nothing group of the engine. Otherwise each
  * part goes its own way, and all are charged at once, in one round trip. When all have answered,
  * what is to stay is known: all of it, what the least of them granted (at_most), or nothing; the
- * rest is undone, one by one, until each decider has acknowledged it (parts_undo, reserve.h).
+ * rest is undone, one by one, until each decider has acknowledged it (route_pending_undo,
+ * reserve.h).
  *
  *   user at n2  <--charge--+         +-- granted --+                +--undo--> acknowledged
  *   ip at n5    <--charge--+-- item -+-- denied ---+--> denied -----+
  *   team at n1  <--charge--+         +-- granted --+   (answered)   +--undo--> acknowledged
  *
  *   frame --> items --> policy --> parts --+--> batch ------------------> row of the item
- *                                          +--> wait (parts.c) --------->   |
+ *                                          +--> wait (route_pending.c) --------->   |
  *   reply <-- columns <-- rows <---- when no part of the message is missing +
  *
  * Most messages are answered within the event that brought them, from the scratch rows of the
@@ -106,8 +107,8 @@ static void row_init(struct row *row)
     row->failure = ANSWER_DECIDED;
     row->outcome = OUTCOME_COUNT;
     row->why = WHY_NOTHING;
-    row->parts_left = 0;
-    row->first_part = POOL_NONE;
+    row->pending_left = 0;
+    row->first_pending = POOL_NONE;
     row->vnode = WIRE_VNODE_NONE;
     row->rule = NULL;
     row->shadow = NULL;
@@ -253,8 +254,8 @@ static inline void merge(struct shard *shard, struct row *row, const struct poli
                          const struct limit *limit, uint32_t vnode, const struct answer *answer,
                          uint64_t node)
 {
-    ASSERT(row->parts_left > 0);
-    row->parts_left--;
+    ASSERT(row->pending_left > 0);
+    row->pending_left--;
     if (rule != NULL && rule->shadow) {
         merge_trial(row, rule, vnode, answer);
         return;
@@ -485,7 +486,7 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
     shard->reply.seen[false].outcome = shard->reply.seen[true].outcome = OUTCOME_COUNT; /* none */
     for (uint32_t i = 0; i < count; i++) {
         struct row *row = row_of(shard, request, i);
-        if (row->parts_left > 0) {
+        if (row->pending_left > 0) {
             fill_pending(shard, i);
             continue;
         }
@@ -552,52 +553,52 @@ uint32_t requests_current(struct shard *shard)
     return index;
 }
 
-uint32_t requests_new_part(struct shard *shard, uint16_t item, const struct policy_rule *rule,
-                           const struct forward *forward)
+uint32_t requests_new_pending(struct shard *shard, uint16_t item, const struct policy_rule *rule,
+                              const struct forward *forward)
 {
     const uint32_t request = requests_current(shard);
     if (request == POOL_NONE)
         return POOL_NONE;
     struct request *waiting = pool_at(&shard->requests, request);
-    const uint32_t index = parts_new(shard, forward, waiting->deadline_ns);
+    const uint32_t index = pending_new(shard, forward, waiting->deadline_ns);
     if (index == POOL_NONE)
         return POOL_NONE;
-    struct part *part = parts_at(shard, index);
+    struct pending_check *check = pending_at(shard, index);
     struct row *row = row_of(shard, request, item);
-    part->request = request;
-    part->item = item;
-    part->rule = rule;
-    part->sibling = row->first_part;
-    row->first_part = index;
+    check->request = request;
+    check->item = item;
+    check->rule = rule;
+    check->sibling = row->first_pending;
+    row->first_pending = index;
     waiting->pending++;
     return index;
 }
 
 /* How much of the part's charge stays: nothing if the item was denied, else what all rules in force
  * granted; where there is none, all of it. */
-static uint64_t kept(const struct row *row, const struct part *part)
+static uint64_t kept(const struct row *row, const struct pending_check *check)
 {
     if (!row->allowed)
         return 0;
-    return row->granted_set ? row->granted : part->answer.granted;
+    return row->granted_set ? row->granted : check->answer.granted;
 }
 
 /* What of the part's charge is to be undone: all if the item was denied, what others did not grant
  * as well if it took at most so much. A denial that counts stays: that is what its rule says. */
-static bool owes_undo(struct shard *shard, const struct row *row, const struct part *part)
+static bool owes_undo(struct shard *shard, const struct row *row, const struct pending_check *check)
 {
-    const bool several = (part->forward.flags & FORWARD_SEVERAL) != 0;
-    if (!several || part->forward.operation != OPERATION_CHECK)
+    const bool several = (check->forward.flags & FORWARD_SEVERAL) != 0;
+    if (!several || check->forward.operation != OPERATION_CHECK)
         return false;
-    if (part->answer.status == ANSWER_DECIDED && !part->stood_in)
-        return part->answer.allowed && part->answer.granted > kept(row, part);
+    if (check->answer.status == ANSWER_DECIDED && !check->stood_in)
+        return check->answer.allowed && check->answer.granted > kept(row, check);
     /* In doubt: it may have been charged, though the answer did not come in time, or a stand-in's
      * came first. */
     const bool sent =
-        part->sends > 0 || (!part->stood_in && vnodes_quorum(shard, part->forward.vnode));
+        check->sends > 0 || (!check->stood_in && vnodes_quorum(shard, check->forward.vnode));
     if (!sent || row->allowed)
         return false;
-    if (shard->parts.used < SHARD_UNDO_PARTS_MAX)
+    if (shard->pending.used < SHARD_UNDO_PENDING_MAX)
         return true;
     shard->stats.undo_lost++;
     return false;
@@ -606,15 +607,15 @@ static bool owes_undo(struct shard *shard, const struct row *row, const struct p
 /* All parts of the item are answered: those that were decided apart are let go. */
 static void settle_item(struct shard *shard, struct row *row, struct effects *effects)
 {
-    uint32_t index = row->first_part;
-    row->first_part = POOL_NONE;
+    uint32_t index = row->first_pending;
+    row->first_pending = POOL_NONE;
     while (index != POOL_NONE) {
-        struct part *part = parts_at(shard, index);
-        const uint32_t next = part->sibling;
-        if (owes_undo(shard, row, part))
-            parts_undo(shard, index, kept(row, part), effects);
+        struct pending_check *check = pending_at(shard, index);
+        const uint32_t next = check->sibling;
+        if (owes_undo(shard, row, check))
+            route_pending_undo(shard, index, kept(row, check), effects);
         else
-            parts_free(shard, index);
+            pending_free(shard, index);
         index = next;
     }
 }
@@ -630,22 +631,24 @@ static void note_news(struct shard *shard, uint32_t at)
     shard->news = at;
 }
 
-void requests_part_done(struct shard *shard, uint32_t index, uint64_t node, struct effects *effects)
+void requests_pending_done(struct shard *shard, uint32_t index, uint64_t node,
+                           struct effects *effects)
 {
-    const struct part *part = parts_at(shard, index);
-    const uint32_t at = part->request;
-    if (part->rule != NULL && part->rule->consistency == POLICY_CONSISTENCY_ANY)
-        purses_told(shard, part);
+    const struct pending_check *check = pending_at(shard, index);
+    const uint32_t at = check->request;
+    if (check->rule != NULL && check->rule->consistency == POLICY_CONSISTENCY_ANY)
+        purses_told(shard, check);
     struct request *request = pool_at(&shard->requests, at);
-    struct row *row = row_of(shard, at, part->item);
-    merge(shard, row, part->rule, &part->forward.limits[part->answer.limit_index % PEER_LIMITS_MAX],
-          part->forward.vnode, &part->answer, node);
+    struct row *row = row_of(shard, at, check->item);
+    merge(shard, row, check->rule,
+          &check->forward.limits[check->answer.limit_index % PEER_LIMITS_MAX], check->forward.vnode,
+          &check->answer, node);
     request->pending--;
-    if (row->parts_left == 0)
+    if (row->pending_left == 0)
         settle_item(shard, row, effects);
     if (at == shard->message.request)
         return;
-    if (request->partly && row->parts_left == 0)
+    if (request->partly && row->pending_left == 0)
         note_news(shard, at);
     if (request->pending > 0 || request->news)
         return;
@@ -672,7 +675,7 @@ void requests_row_done(struct shard *shard, struct row *row, const struct policy
                        struct effects *effects)
 {
     merge(shard, row, rule, limit, vnode, answer, shard->options.node_id);
-    if (row->parts_left == 0 && row->first_part != POOL_NONE)
+    if (row->pending_left == 0 && row->first_pending != POOL_NONE)
         settle_item(shard, row, effects);
 }
 
@@ -760,10 +763,10 @@ static void decide_apart(struct shard *shard, uint32_t item, const struct resolv
     shard->stats.several += resolved->count > 1;
     for (uint32_t i = 0; i < resolved->count; i++)
         parts[i] =
-            requests_new_part(shard, (uint16_t)item, resolved->rules[i], &resolved->parts[i]);
+            requests_new_pending(shard, (uint16_t)item, resolved->rules[i], &resolved->parts[i]);
     for (uint32_t i = 0; i < resolved->count; i++) {
         if (parts[i] != POOL_NONE) {
-            parts_dispatch(shard, parts[i], effects);
+            route_pending_dispatch(shard, parts[i], effects);
             continue;
         }
         shard->stats.busy++;
@@ -777,9 +780,10 @@ static void dispatch_new(struct shard *shard, uint32_t item, const struct resolv
 {
     const struct answer busy = {.status = ANSWER_BUSY};
     const struct forward *forward = &resolved->parts[part];
-    const uint32_t index = requests_new_part(shard, (uint16_t)item, resolved->rules[part], forward);
+    const uint32_t index =
+        requests_new_pending(shard, (uint16_t)item, resolved->rules[part], forward);
     if (index != POOL_NONE) {
-        parts_dispatch(shard, index, effects);
+        route_pending_dispatch(shard, index, effects);
         return;
     }
     shard->stats.busy++;
@@ -838,7 +842,7 @@ static void take_item(struct shard *shard, uint32_t item, const struct resolved 
 {
     if (resolved->count == 0)
         return;
-    shard->rows[item].parts_left = (uint16_t)resolved->count;
+    shard->rows[item].pending_left = (uint16_t)resolved->count;
     shard->rows[item].looks = resolved->parts[0].operation == OPERATION_PEEK;
     if (decide_near(shard, item, resolved, effects))
         return;
@@ -870,7 +874,7 @@ static uint32_t take_items(struct shard *shard, uint32_t first, uint32_t count,
 static bool tells_now(const struct shard *shard, const struct request *request)
 {
     for (uint32_t i = 0; request->partly && i < request->count; i++)
-        if (shard->rows[i].parts_left == 0)
+        if (shard->rows[i].pending_left == 0)
             return true;
     return false;
 }

@@ -33,20 +33,20 @@ struct row {
     bool allowed;
     bool degraded;
     bool granted_set;
-    bool shown;          /* some limit's numbers are in it */
-    bool looks;          /* it is a peek: nothing is granted */
-    bool trial_granted;  /* a rule on trial took something */
-    bool leased;         /* admitted, it holds a lease */
-    bool held;           /* the lease is one of tokens: delay_ns is how long it lasts */
-    bool soft;           /* an enforced limit is exceeded, within what mode soft allows */
-    bool borrowed;       /* an enforced limit is exceeded, by what a pool has lent */
-    bool counted;        /* it is in its user's totals */
-    bool unsteady;       /* if denied, more than time may change it, or it is to be counted */
-    uint8_t failure;     /* enum answer_status when a part could not be decided */
-    uint8_t outcome;     /* fixed by policy (no_rule, blocked ...), or OUTCOME_COUNT */
-    uint8_t why;         /* enum row_why */
-    uint16_t parts_left; /* answers still to come */
-    uint32_t first_part; /* of an item whose parts are decided apart, else POOL_NONE */
+    bool shown;             /* some limit's numbers are in it */
+    bool looks;             /* it is a peek: nothing is granted */
+    bool trial_granted;     /* a rule on trial took something */
+    bool leased;            /* admitted, it holds a lease */
+    bool held;              /* the lease is one of tokens: delay_ns is how long it lasts */
+    bool soft;              /* an enforced limit is exceeded, within what mode soft allows */
+    bool borrowed;          /* an enforced limit is exceeded, by what a pool has lent */
+    bool counted;           /* it is in its user's totals */
+    bool unsteady;          /* if denied, more than time may change it, or it is to be counted */
+    uint8_t failure;        /* enum answer_status when a part could not be decided */
+    uint8_t outcome;        /* fixed by policy (no_rule, blocked ...), or OUTCOME_COUNT */
+    uint8_t why;            /* enum row_why */
+    uint16_t pending_left;  /* answers still to come */
+    uint32_t first_pending; /* of an item whose parts are decided apart, else POOL_NONE */
     uint32_t vnode;
     const struct policy_rule *rule;   /* of what is shown; NULL: inline */
     const struct policy_rule *shadow; /* the first rule on trial that would have denied, or NULL */
@@ -129,7 +129,8 @@ void requests_flags(struct shard *shard);
 /* The request of the message at hand, made when there is none yet; POOL_NONE without room. */
 uint32_t requests_current(struct shard *shard);
 /* The answer of a part of a waiting request has come. */
-void requests_part_done(struct shard *shard, uint32_t part, uint64_t node, struct effects *effects);
+void requests_pending_done(struct shard *shard, uint32_t part, uint64_t node,
+                           struct effects *effects);
 /* The answer to one part of the item of the message at hand that has this row. */
 void requests_row_done(struct shard *shard, struct row *row, const struct policy_rule *rule,
                        const struct limit *limit, uint32_t vnode, const struct answer *answer,
@@ -139,8 +140,8 @@ void requests_shadow(struct row *row, const struct policy_rule *rule);
 /* Answers what has been decided of messages that are answered in parts; at the end of events. */
 void requests_tell(struct shard *shard, struct effects *effects);
 /* A part of item `item` of the message at hand has to wait: its part, POOL_NONE without room. */
-uint32_t requests_new_part(struct shard *shard, uint16_t item, const struct policy_rule *rule,
-                           const struct forward *forward);
+uint32_t requests_new_pending(struct shard *shard, uint16_t item, const struct policy_rule *rule,
+                              const struct forward *forward);
 void requests_error(struct shard *shard, uint64_t connection, uint64_t session, uint64_t seq,
                     int code, const char *text, struct effects *effects);
 

@@ -12,14 +12,14 @@
  *
  * What a stand-in counts is in a table of its own: never replicated, never on disk, not merged when
  * the decider is back, forgotten when it expires. As soon as some decider or replica is heard,
- * parts go there again.
+ * checks go there again.
  *
- * N1  A part goes to a stand-in only if its rule says so and nobody who may decide is heard.
+ * N1  A check goes to a stand-in only if its rule says so and nobody who may decide is heard.
  * N2  A stand-in decides what it is sent and sends nothing on: a forward cannot go in circles.
- * N3  A part that changes between stand-in and decider gets a new ticket, and stays the same
+ * N3  A check that changes between stand-in and decider gets a new ticket, and stays the same
  *     attempt (retry.h): it is answered by whom it was sent to last, and what its decider has
  *     charged for it by then is undone if it is denied, or may have been.
- * N4  Who is asked to stand in and hears somebody who may decide refuses, and the part is tried
+ * N4  Who is asked to stand in and hears somebody who may decide refuses, and the check is tried
  *     again: it waits until that one is heard where it waits, too. Else, when a split begins or
  *     heals link by link, a key would get a share from one node after another.
  * N5  What a stand-in granted is not given back when another part of the item is denied; it drains.
@@ -55,11 +55,11 @@ void stand_in_tick(struct shard *shard)
 
 /* ---- when, and to whom ----------------------------------------------------------------------- */
 
-bool stand_in_allowed(const struct part *part)
+bool stand_in_allowed(const struct pending_check *check)
 {
-    return part->request != POOL_NONE && !part->undo && part->rule != NULL &&
-           (part->forward.flags & FORWARD_HOLD) == 0 && /* it has no replicas to know a lease */
-           part->rule->on_failure == POLICY_FAILURE_LOCAL;
+    return check->request != POOL_NONE && !check->undo && check->rule != NULL &&
+           (check->forward.flags & FORWARD_HOLD) == 0 && /* it has no replicas to know a lease */
+           check->rule->on_failure == POLICY_FAILURE_LOCAL;
 }
 
 bool stand_in_needed(const struct shard *shard, uint32_t number)
@@ -71,11 +71,11 @@ bool stand_in_needed(const struct shard *shard, uint32_t number)
     return vnode->id_count > 0 && (vnode->hint == PEER_NONE || peers_silent(shard, vnode->hint));
 }
 
-/* The peer that stands in for the part, PEER_NONE if it is this shard. */
-static uint16_t choose(struct shard *shard, const struct part *part)
+/* The peer that stands in for the check, PEER_NONE if it is this shard. */
+static uint16_t choose(struct shard *shard, const struct pending_check *check)
 {
-    const uint32_t number = part->forward.vnode;
-    if (part->rule->consistency == POLICY_CONSISTENCY_ANY)
+    const uint32_t number = check->forward.vnode;
+    if (check->rule->consistency == POLICY_CONSISTENCY_ANY)
         return PEER_NONE; /* N6 */
     const struct ring_table *ring = &shard->view->to;
     const uint32_t count =
@@ -105,10 +105,10 @@ void stand_in_scale(struct forward *forward, unsigned percent)
     }
 }
 
-static struct forward scaled(const struct part *part)
+static struct forward scaled(const struct pending_check *check)
 {
-    struct forward forward = part->forward;
-    stand_in_scale(&forward, part->rule->local_share);
+    struct forward forward = check->forward;
+    stand_in_scale(&forward, check->rule->local_share);
     forward.home = 0;
     forward.flags |= FORWARD_STAND_IN;
     return forward;
@@ -245,15 +245,15 @@ void stand_in_forwarded(struct shard *shard, uint16_t from, const struct forward
 
 void stand_in_dispatch(struct shard *shard, uint32_t index, struct effects *effects)
 {
-    struct part *part = parts_at(shard, index);
-    ASSERT(stand_in_allowed(part)); /* N1 */
-    if (!part->stood_in)
-        part->stands++; /* N3 */
-    part->stood_in = true;
-    struct forward forward = scaled(part);
-    const uint16_t at = choose(shard, part);
+    struct pending_check *check = pending_at(shard, index);
+    ASSERT(stand_in_allowed(check)); /* N1 */
+    if (!check->stood_in)
+        check->stands++; /* N3 */
+    check->stood_in = true;
+    struct forward forward = scaled(check);
+    const uint16_t at = choose(shard, check);
     if (at != PEER_NONE) {
-        parts_send(shard, index, at, &forward, effects);
+        route_pending_send(shard, index, at, &forward, effects);
         return;
     }
     struct limit_decision rows[PEER_LIMITS_MAX];
@@ -262,5 +262,5 @@ void stand_in_dispatch(struct shard *shard, uint32_t index, struct effects *effe
     decide(shard, &forward, &answer, rows);
     if (answer.status == ANSWER_DECIDED)
         explain_part(shard, index, states, states_of(rows, forward.limit_count, states), effects);
-    parts_answer(shard, index, &answer, shard->options.node_id, effects);
+    route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
 }

@@ -86,7 +86,7 @@ bool unfinished_keep(struct shard *shard, uint32_t item)
     struct request *request = pool_at(&shard->requests, index);
     request->pending++;
     for (uint32_t i = item; i < request->count; i++)
-        shard->rows[i] = (struct row){.parts_left = 1, .first_part = POOL_NONE};
+        shard->rows[i] = (struct row){.pending_left = 1, .first_pending = POOL_NONE};
     shard->stats.unfinished++;
     return true;
 }

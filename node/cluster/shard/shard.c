@@ -73,7 +73,8 @@ static int take_memory(struct shard *shard)
     if (error == 0)
         error = writeback_init(shard);
     if (error == 0)
-        error = pool_init(&shard->parts, allocator, sizeof(struct part), SHARD_PARTS_MAX);
+        error =
+            pool_init(&shard->pending, allocator, sizeof(struct pending_check), SHARD_PENDING_MAX);
     if (error == 0)
         error = pool_init(&shard->requests, allocator, sizeof(struct request), SHARD_REQUESTS_MAX);
     if (error == 0)
@@ -188,7 +189,7 @@ void shard_free(struct shard **pointer)
     purses_fini(shard);
     shares_fini(shard);
     abroad_fini(shard);
-    pool_fini(&shard->parts);
+    pool_fini(&shard->pending);
     pool_fini(&shard->requests);
     pool_fini(&shard->blocks);
     pool_fini(&shard->explains);
@@ -234,7 +235,7 @@ void shard_settle(struct shard *shard, struct effects *effects)
         decide_run(shard, effects); /* who got tokens may give others back, here */
     }
     if (shard->reroute_due)
-        parts_tick(shard, effects);
+        route_pending_tick(shard, effects);
     requests_tell(shard, effects);
 }
 
@@ -414,18 +415,18 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
         break;
     case PEER_FORWARD:
     case PEER_FORWARD_GLOBAL:
-        parts_forwarded(shard, at, &record->forward, effects);
+        route_pending_forwarded(shard, at, &record->forward, effects);
         break;
     case PEER_ANSWER:
-        parts_answered(shard, at, record->answer.ticket, &record->answer.answer, effects);
+        route_pending_answered(shard, at, record->answer.ticket, &record->answer.answer, effects);
         break;
     case PEER_EXPLAIN:
-        parts_explained(shard, record->explain.ticket, record->explain.states,
-                        record->explain.count, effects);
+        route_pending_explained(shard, record->explain.ticket, record->explain.states,
+                                record->explain.count, effects);
         break;
     case PEER_MOVED:
         vnodes_moved(shard, at, record->moved.vnode, &record->moved.term, effects);
-        parts_moved(shard, record->moved.ticket);
+        route_pending_moved(shard, record->moved.ticket);
         break;
     case PEER_STREAM:
         stream_in_begin(shard, at, record, in);
@@ -656,7 +657,7 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
 {
     shard_enter(shard, now_ns);
     const bool copied = copy_loaded(shard, id, result, state, len, effects);
-    if (copied && !parts_await(shard, id) && !merge_awaits(shard, id)) {
+    if (copied && !route_pending_await(shard, id) && !merge_awaits(shard, id)) {
         shard_settle(shard, effects);
         return;
     }
@@ -666,7 +667,7 @@ void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct ha
         result = table_import(shard->table, vnode, id, state, len, shard->now_ns, TABLE_FROM_DISK);
     }
     merge_loaded(shard, vnode, id, result == TG_EFULL ? TG_EBUSY : result);
-    parts_loaded(shard, vnode, id, result, effects);
+    route_pending_loaded(shard, vnode, id, result, effects);
     shard_settle(shard, effects);
 }
 
@@ -725,9 +726,9 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         merge_tick(shard, effects);
         watch_disk(shard);
     }
-    if (shard->active_count > 0 && shard->now_ns >= shard->next.parts_ns) {
-        shard->next.parts_ns = shard->now_ns + SHARD_REROUTE_NS;
-        parts_tick(shard, effects);
+    if (shard->active_count > 0 && shard->now_ns >= shard->next.pending_ns) {
+        shard->next.pending_ns = shard->now_ns + SHARD_REROUTE_NS;
+        route_pending_tick(shard, effects);
     }
     if (shard->now_ns >= shard->next.stream_ns) {
         shard->next.stream_ns = shard->now_ns + shard->options.replicate_ns;
@@ -760,8 +761,8 @@ int64_t shard_next_deadline(const struct shard *shard)
     if (shard->keepalive.idle &&
         shard->keepalive.next_silence_ns < next) /* a busy one looks often enough */
         next = shard->keepalive.next_silence_ns;
-    if (shard->active_count > 0 && shard->next.parts_ns < next)
-        next = shard->next.parts_ns;
+    if (shard->active_count > 0 && shard->next.pending_ns < next)
+        next = shard->next.pending_ns;
     if (shard->purses.busy > 0 && shard->purses.next_ns < next)
         next = shard->purses.next_ns;
     if (shard->handoff.busy && shard->next.stream_ns < next)
@@ -777,8 +778,9 @@ int64_t shard_next_deadline(const struct shard *shard)
 static bool owes_undos(const struct shard *shard)
 {
     for (uint32_t i = 0; i < shard->active_count; i++) {
-        const struct part *part = parts_at(shard, shard->active[i]);
-        if (!part->from_peer && ((part->forward.flags & FORWARD_SEVERAL) != 0 || part->purse != 0))
+        const struct pending_check *check = pending_at(shard, shard->active[i]);
+        if (!check->from_peer &&
+            ((check->forward.flags & FORWARD_SEVERAL) != 0 || check->purse != 0))
             return true;
     }
     return false;
@@ -844,9 +846,9 @@ static void stats_of_quorum(const struct shard *shard, struct shard_stats *out)
     int64_t oldest_ns = shard->now_ns;
     for (uint32_t number = shard->options.vnodes; number < shard->vnode_end; number++) {
         const struct quorum *quorum = quorum_of(shard, number);
-        if (quorum->first_part != POOL_NONE &&
-            parts_at(shard, quorum->first_part)->sent_ns < oldest_ns)
-            oldest_ns = parts_at(shard, quorum->first_part)->sent_ns;
+        if (quorum->first_pending != POOL_NONE &&
+            pending_at(shard, quorum->first_pending)->sent_ns < oldest_ns)
+            oldest_ns = pending_at(shard, quorum->first_pending)->sent_ns;
         if (shard->vnodes[number].role != ROLE_ABSENT &&
             (quorum->lost_ns != 0 || quorum_failing(shard, number)))
             out->quorum.vnodes_undecided++;
@@ -877,7 +879,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->reserves_dropped = shard->reserves.answers.dropped;
     out->retries_dropped = shard->retries.dropped;
     out->retry_lost = shard->firsts.lost;
-    out->parts_waiting = shard->active_count;
+    out->checks_pending = shard->active_count;
     out->unconfirmed = unconfirmed_changes(shard);
     bound_stats(shard, out);
     out->guarded = shard->merge.side.entries;
@@ -908,9 +910,9 @@ static void check_news(const struct shard *shard)
 void shard_check_invariants(const struct shard *shard)
 {
     check_news(shard);
-    ASSERT(shard->active_count == shard->parts.used); /* S3 */
+    ASSERT(shard->active_count == shard->pending.used); /* S3 */
     for (uint32_t i = 0; i < shard->active_count; i++)
-        ASSERT(parts_at(shard, shard->active[i])->active_at == i);
+        ASSERT(pending_at(shard, shard->active[i])->active_at == i);
     ASSERT(shard->batch.item_count == 0 && shard->message.request == POOL_NONE);
     uint32_t moving = 0;
     for (uint32_t number = 0; number < shard->vnode_end; number++) {

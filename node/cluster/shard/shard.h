@@ -35,7 +35,7 @@
 enum {
     SHARD_PEERS_MAX = 2048,
     SHARD_HOLDINGS_MAX = 32,       /* regions; of more than these only the sum is told */
-    SHARD_PARTS_MAX = 16384,       /* parts of requests that wait for a peer, a load or a term */
+    SHARD_PENDING_MAX = 16384,     /* parts of requests that wait for a peer, a load or a term */
     SHARD_ADMIN_TOKENS_MAX = 1024, /* msgpack tokens of an ADMIN frame, here and in control */
     SHARD_REQUESTS_MAX = 8192,     /* client messages that wait */
     SHARD_ROW_BLOCKS_MAX = 2048    /* x SHARD_ROW_BLOCK items of waiting client messages */
@@ -307,7 +307,7 @@ struct shard_stats {
     uint64_t no_address; /* values of addresses, `ip` as a rule, that were none: taken as absent */
     uint64_t stand_ins;  /* parts decided in place of others, who were silent */
     uint64_t explains_dropped; /* messages whose limits were not gathered for want of room */
-    uint32_t parts_waiting;
+    uint32_t checks_pending;
     uint64_t bad_frames;
     uint64_t clock_refused;  /* records of peers whose clock has no say */
     uint64_t forged_frames;  /* of a process that cannot be the peer's (P9 of peers.c), and records
