@@ -128,7 +128,7 @@ TOLD = [
     ("reference/status.md", "node/cluster/control/health.c", r'\.code = "(\w+)"', "{}"),
     ("reference/status.md", "node/cluster/operator/conditions.c", r'(?:\bcode = |RANK_[A-Z_+ ]+, )"(\w+)"', "{}"),
     ("reference/json.md", "client/cli/ask.c", r'put_\w+\(writer, "(\w+)"', "{}"),
-    ("internals/testing.md", "base/failpoint.h", r'X\(\w+, "([\w-]+)"\)', "{}"),
+    ("internals/testing.md", "base/failpoint.h", r'^    X\(\w+, "([\w-]+)"\)', "{}"),
 ]
 
 
