@@ -32,8 +32,8 @@
 #include "node/cluster/admission/pools.h"
 #include "node/cluster/dedup/reserve.h"
 #include "node/cluster/dedup/retry.h"
-#include "node/cluster/lease/holds.h"
-#include "node/cluster/lease/purses.h"
+#include "node/cluster/lease/lessee.h"
+#include "node/cluster/lease/lessor.h"
 #include "node/cluster/lease/shares.h"
 #include "node/cluster/model/pace.h"
 #include "node/cluster/model/usage_tally.h"
@@ -45,7 +45,7 @@
 #include "node/cluster/quorum/quorum.h"
 #include "node/cluster/reconcile/diverge.h"
 #include "node/cluster/reconcile/merge.h"
-#include "node/cluster/region/abroad.h"
+#include "node/cluster/region/remote_regions.h"
 #include "node/cluster/replication/bound.h"
 #include "node/cluster/replication/copy.h"
 #include "node/cluster/replication/firsts.h"
@@ -144,11 +144,11 @@ struct shard {
     struct copy copy;
     struct handoff handoff;
     struct bound bound;
-    struct holds holds;
+    struct lessor lessor;
     struct unfinished unfinished;
-    struct purses purses;
+    struct lessee lessee;
     struct shares shares;
-    struct abroad abroad;
+    struct remote_regions remote;
     struct pools pools;
     struct keepalive keepalive;
     struct skew_watch watch;

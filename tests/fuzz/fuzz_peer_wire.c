@@ -81,14 +81,14 @@ static void put_firsts(struct bytes_writer *writer, const struct peer_firsts *fi
 }
 
 /* What goes to another region. */
-static void put_abroad(struct bytes_writer *writer, const struct peer_record *record)
+static void put_remote(struct bytes_writer *writer, const struct peer_record *record)
 {
-    if (record->type == PEER_ABROAD_PING)
-        peer_put_abroad_ping(writer, record->abroad_ping.sent_ns, record->abroad_ping.echo_ns);
-    else if (record->type == PEER_ABROAD_ASK)
-        peer_put_abroad_ask(writer, &record->forward);
+    if (record->type == PEER_REMOTE_PING)
+        peer_put_remote_ping(writer, record->remote_ping.sent_ns, record->remote_ping.echo_ns);
+    else if (record->type == PEER_REMOTE_ASK)
+        peer_put_remote_ask(writer, &record->forward);
     else
-        peer_put_abroad_answer(writer, record->answer.ticket, &record->answer.answer);
+        peer_put_remote_answer(writer, record->answer.ticket, &record->answer.answer);
 }
 
 /* What is told of a vnode alone: every type that put_record does not list. */
@@ -124,10 +124,10 @@ static void put_record(struct bytes_writer *writer, const struct peer_record *re
     case PEER_FORWARD_GLOBAL:
         peer_put_forward(writer, &record->forward);
         break;
-    case PEER_ABROAD_PING:
-    case PEER_ABROAD_ASK:
-    case PEER_ABROAD_ANSWER:
-        put_abroad(writer, record);
+    case PEER_REMOTE_PING:
+    case PEER_REMOTE_ASK:
+    case PEER_REMOTE_ANSWER:
+        put_remote(writer, record);
         break;
     case PEER_ANSWER:
         peer_put_answer(writer, record->answer.ticket, &record->answer.answer);
@@ -167,11 +167,11 @@ static void put_record(struct bytes_writer *writer, const struct peer_record *re
         put_side(writer, &record->side);
         break;
     case PEER_POOL_REPORT:
-    case PEER_ABROAD_POOL_REPORT:
+    case PEER_REMOTE_POOL_REPORT:
         put_pool_report(writer, &record->pool_report);
         break;
     case PEER_POOL_LEVEL:
-    case PEER_ABROAD_POOL_LEVEL:
+    case PEER_REMOTE_POOL_LEVEL:
         peer_put_pool_level(writer, &record->pool_level);
         break;
     case PEER_RESERVED:

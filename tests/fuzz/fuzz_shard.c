@@ -5,12 +5,11 @@
  *       records  u16 length, bytes                    in a frame of a member
  *       frame    u16 length, bytes                    a peer's frame
  *       vnode    u8 from, type, vnode, role, terms    one likely record
- *       abroad   u8 operation, cost, vnode, key ...   what another region asks for, or tells
- *       check    u8 key, operation, cost, limit       a client's frame that is right; the cost
- *                                                     of release and renew says of which message
- *       load     u8 result, u16 length, bytes         what the disk holds
- *       answer                                        what peers that work would say now
- *       time     u8 ms
+ *       in another region   u8 operation, cost, vnode, key ...   what another region asks for, or
+ * tells check    u8 key, operation, cost, limit       a client's frame that is right; the cost of
+ * release and renew says of which message load     u8 result, u16 length, bytes         what the
+ * disk holds answer                                        what peers that work would say now time
+ * u8 ms
  *
  * Shard 0 runs; the other members of the ring, and those of another region, are ghosts in whose
  * name the input speaks. Property: the shard's invariants hold, every queue is within its bound,
@@ -30,7 +29,7 @@
 enum {
     NODES = 6,
     REGION_NODES = 3, /* the first ones */
-    FROM_ABROAD = 32,
+    FROM_REMOTE = 32,
     OPS_MAX = 100,
     ARENA_LEN = 256 << 20,
     ARENA_ALIGN = 16,
@@ -74,7 +73,7 @@ static void tell_records(struct lab *lab, uint8_t from, const uint8_t *records, 
 {
     static uint8_t frame[(1 << 16) + PEER_ENVELOPE_MAX];
     const uint32_t ghost =
-        (from & FROM_ABROAD) != 0 ? (uint32_t)REGION_NODES : 1U + from % (REGION_NODES - 1);
+        (from & FROM_REMOTE) != 0 ? (uint32_t)REGION_NODES : 1U + from % (REGION_NODES - 1);
     const struct peer_envelope envelope = {.node = lab->shards[ghost].node,
                                            .boot = 1 + from / 128,
                                            .bulk = (from & 64) != 0,
@@ -125,7 +124,7 @@ static void put_pool(struct bytes_writer *writer, const struct lab *lab, const s
     struct peer_pool_level level = {.pool = policy_pool_at(policy, from->vnode % 2)->id,
                                     .load_ppm = PEER_LOAD_UNKNOWN,
                                     .echo_ns = lab->now_ns - (int64_t)from->cost * LAB_MS};
-    const struct peer_pool_origin origin = {.home = shard->abroad.own,
+    const struct peer_pool_origin origin = {.home = shard->remote.own,
                                             .node = lab->shards[REGION_NODES].node,
                                             .shard = (uint16_t)(from->used == 255),
                                             .sent_ns = level.echo_ns};
@@ -138,7 +137,7 @@ static void put_pool(struct bytes_writer *writer, const struct lab *lab, const s
 }
 
 /* Another region asks for a key that is at home here, or not. */
-static void tell_abroad(struct lab *lab, struct fuzz_input *input)
+static void tell_remote(struct lab *lab, struct fuzz_input *input)
 {
     uint8_t bytes[PEER_RECORD_MAX];
     struct bytes_writer writer;
@@ -155,19 +154,19 @@ static void tell_abroad(struct lab *lab, struct fuzz_input *input)
     bytes_writer_init(&writer, bytes, sizeof(bytes));
     if (flags == 253) {
         put_pool(&writer, lab, &forward);
-        tell_records(lab, FROM_ABROAD, bytes, writer.len);
+        tell_records(lab, FROM_REMOTE, bytes, writer.len);
         return;
     }
     const bool holds = forward.operation == OPERATION_LEASE ||
                        forward.operation == OPERATION_RELEASE ||
                        forward.operation == OPERATION_RENEW;
-    forward.home = lab->shards[0].shard->abroad.own + (flags == 255);
+    forward.home = lab->shards[0].shard->remote.own + (flags == 255);
     forward.flags = (uint8_t)((holds ? FORWARD_HOLD : 0) | (flags & 1 ? FORWARD_RETRY : 0));
     if (forward.operation == OPERATION_RELEASE || forward.operation == OPERATION_RENEW)
         forward.cost = decide_lease_of(lab->shards[0].shard, &forward.retry);
-    peer_put_abroad_ask(&writer, &forward);
+    peer_put_remote_ask(&writer, &forward);
     ASSERT(!writer.failed);
-    tell_records(lab, FROM_ABROAD, bytes, writer.len);
+    tell_records(lab, FROM_REMOTE, bytes, writer.len);
 }
 
 /* The lease that the item of an earlier message was given, if it was given one. */
@@ -244,22 +243,22 @@ static void put_reply(struct bytes_writer *writer, const struct lab *lab,
         peer_put_vnode(writer, PEER_REPORT, &entry);
     } else if (record->type == PEER_MARK && entry.asks) {
         peer_put_vnode(writer, PEER_HELD, &entry);
-    } else if (record->type == PEER_ABROAD_PING && record->abroad_ping.sent_ns != 0) {
-        peer_put_abroad_ping(writer, 0, record->abroad_ping.sent_ns);
-    } else if (record->type == PEER_ABROAD_POOL_REPORT) {
+    } else if (record->type == PEER_REMOTE_PING && record->remote_ping.sent_ns != 0) {
+        peer_put_remote_ping(writer, 0, record->remote_ping.sent_ns);
+    } else if (record->type == PEER_REMOTE_POOL_REPORT) {
         struct peer_pool_level level = {.pool = record->pool_report.pool,
                                         .load_ppm = PEER_LOAD_UNKNOWN,
                                         .echo_ns = record->pool_report.origin.sent_ns};
         level.level.level[0] = level.level.level[1] = level.level.budget = level.level.budget_open =
             level.level.spare = UINT64_C(9000000000);
         peer_put_pool_level(writer, &level);
-    } else if (record->type == PEER_ABROAD_ASK) {
+    } else if (record->type == PEER_REMOTE_ASK) {
         const struct answer answer = {.status = ANSWER_DECIDED,
                                       .allowed = true,
                                       .limit = 9,
                                       .granted = 1 + record->forward.cost % 7,
                                       .delay_ns = LIMIT_LEASE_NS};
-        peer_put_abroad_answer(writer, record->forward.ticket, &answer);
+        peer_put_remote_answer(writer, record->forward.ticket, &answer);
     }
 }
 
@@ -282,7 +281,7 @@ static void answer_as_peers(struct lab *lab)
         }
         if (writer.len > 0 && !writer.failed) {
             tell_records(lab,
-                         frame->to < REGION_NODES ? (uint8_t)(frame->to - 1) : (uint8_t)FROM_ABROAD,
+                         frame->to < REGION_NODES ? (uint8_t)(frame->to - 1) : (uint8_t)FROM_REMOTE,
                          replies, writer.len);
         }
     }
@@ -338,7 +337,7 @@ static void step(struct lab *lab, struct fuzz_input *input)
         break;
     default:
         if ((what & 8) != 0)
-            tell_abroad(lab, input);
+            tell_remote(lab, input);
         else
             tell_vnode(lab, input);
     }

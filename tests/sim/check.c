@@ -57,11 +57,11 @@ static void note_term(struct sim *sim, struct node *node, const struct shard *sh
     struct inspect_vnode at;
     inspect_vnode(shard, vnode, &at);
     uint64_t lost = 0;
-    if (!node_abroad(sim, node))
+    if (!node_remote(sim, node))
         check_merge_opened(sim, node, shard, vnode);
     if (opened_before(sim, vnode, term) && !node->rewound)
         sim_fail(sim, "node %u opens a term of vnode %u again", node->index, vnode); /* K1 */
-    if (node_abroad(sim, node) || term_compare(term, &front->term) <= 0)
+    if (node_remote(sim, node) || term_compare(term, &front->term) <= 0)
         return; /* nobody asks for keys there; or a split: another side has come further */
     if (term_compare(&at.base_state, &front->term) != 0 && !term_is_none(&front->term))
         lost = LOST_ALL;
@@ -136,7 +136,7 @@ static void check_vnode(struct sim *sim, struct node *node, const struct shard *
         count_roles(sim, node, shard, vnode, role);
     held->role = (uint8_t)role;
     held->term = term;
-    if (decides && !node_abroad(sim, node))
+    if (decides && !node_remote(sim, node))
         follow_decider(sim, held, vnode, inspect_seq(shard, vnode));
     note_decider(sim, node, vnode, role == SHARD_DECIDING);
 }

@@ -6,7 +6,7 @@
  * come on top of a limit.
  *
  *       home: |#### spent ####|== out on lease ==|   left   | <= limit + lost      G1
- *     abroad:                  held: spent later            |
+ *     in another region:                  held: spent later            |
  *    clients: |## admitted ##|      + held                  | <= limit + lost      G2
  *
  * G1  At the home spent + leased <= limit, always; more only when what another writer had counted
@@ -23,9 +23,9 @@
  *     and by shares, is its limit and those at most.
  *
  * When rules change, the old and the new ones are in force beside one another: a request that a
- * node has sent on carries the limits that the node knew, a purse those of the check that it saw
- * last (purses.c), and a lease that was granted under the old ones may be spent until it ends. So
- * until SETTLE_MS after the last node has got the new rules
+ * node has sent on carries the limits that the node knew, a lease cache those of the check that it
+ * saw last (lessee.c), and a lease that was granted under the old ones may be spent until it ends.
+ * So until SETTLE_MS after the last node has got the new rules
  *
  *   lowered, raised   the larger one of both limits is what G1, G2 and G4 allow;
  *   home changed      each of the two homes may count up to the limit: such a key is counted anew.
@@ -248,8 +248,8 @@ uint64_t check_global_out(const struct sim *sim, uint32_t key)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < sim->all_count; i++) {
-        const struct global_purse *purse = &sim->global.keys[key].purses[i];
-        sum += purse->lease != 0 && sim->now_ns < purse->until_ns ? purse->left : 0;
+        const struct global_lease_cache *cache = &sim->global.keys[key].lessee[i];
+        sum += cache->lease != 0 && sim->now_ns < cache->until_ns ? cache->left : 0;
     }
     return sum;
 }
@@ -401,12 +401,12 @@ static uint32_t region_of(uint64_t id)
     return SIM_REGIONS_MAX;
 }
 
-static void follow_purse(struct sim *sim, struct node *node, const struct shard *shard,
-                         struct global_key *key)
+static void follow_lease_cache(struct sim *sim, struct node *node, const struct shard *shard,
+                               struct global_key *key)
 {
-    struct global_purse *before = &key->purses[node->index];
-    struct inspect_purse now;
-    inspect_purse(shard, key->id, &now);
+    struct global_lease_cache *before = &key->lessee[node->index];
+    struct inspect_lease_cache now;
+    inspect_lease_cache(shard, key->id, &now);
     const bool taken = now.lease != before->lease && now.lease != 0;
     before->lease = now.lease;
     before->left = now.left;
@@ -463,9 +463,9 @@ static void judge_grant(struct sim *sim, const struct node *node, const struct g
                         struct state state)
 {
     for (uint32_t i = 0; i < sim->all_count; i++) {
-        const struct global_purse *purse = &key->purses[i];
-        if (purse->lease == 0 || sim->now_ns + edge_ns(sim) >= purse->until_ns ||
-            purse->left == 0 || purse->home != node_region(sim, node) || knows(state, purse->lease))
+        const struct global_lease_cache *cache = &key->lessee[i];
+        if (cache->lease == 0 || sim->now_ns + edge_ns(sim) >= cache->until_ns ||
+            cache->left == 0 || cache->home != node_region(sim, node) || knows(state, cache->lease))
             continue;
         sim_fail(sim, "G3: node %u grants a lease of key %u, and does not know the one of node %u",
                  node->index, number_of(sim, key), i);
@@ -567,7 +567,7 @@ void check_global(struct sim *sim, struct node *node)
         if (count->kind != GLOBAL_NOTHING)
             follow_count(sim, node, shard, key, count);
         if (count->kind != GLOBAL_HOME || key->moved)
-            follow_purse(sim, node, shard, key);
+            follow_lease_cache(sim, node, shard, key);
     }
 }
 
@@ -582,7 +582,7 @@ void check_global_asks(struct sim *sim, const struct node *from, const struct no
     bytes_reader_init(&reader, envelope.records, envelope.len);
     while (peer_next(&reader, 2 * sim->vnodes, &record) == 1)
         sim->coverage.global_again +=
-            record.type == PEER_ABROAD_ASK && (record.forward.flags & FORWARD_RETRY) != 0;
+            record.type == PEER_REMOTE_ASK && (record.forward.flags & FORWARD_RETRY) != 0;
 }
 
 void check_global_merged(struct sim *sim, struct hash128 id)
@@ -600,5 +600,5 @@ void check_global_ended(struct sim *sim, const struct node *node)
     note_stand_ins(sim, node);
     memset(sim->global.stand_ins[node->index], 0, sizeof sim->global.stand_ins[node->index]);
     for (uint32_t i = 0; i < GLOBAL_KEYS; i++)
-        sim->global.keys[i].purses[node->index] = (struct global_purse){.lease = 0};
+        sim->global.keys[i].lessee[node->index] = (struct global_lease_cache){.lease = 0};
 }

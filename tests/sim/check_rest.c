@@ -167,7 +167,7 @@ bool check_converged(struct sim *sim, char *why)
     return rests(sim, own_region(sim), why);
 }
 
-bool check_abroad(struct sim *sim, char *why)
+bool check_remote(struct sim *sim, char *why)
 {
     for (uint32_t region = 1; region < sim->options.regions; region++)
         if (!rests(sim, span_of(sim, region), why))

@@ -80,7 +80,7 @@ static void cut_off(struct sim *sim)
     if (!options_fault(&sim->options, one_way ? FAULT_ONE_WAY : FAULT_CUT))
         return;
     sim_tell(sim, 1, "regions do not reach each other%s", one_way ? ", one way" : "");
-    net_cut(sim, from_here ? region_nodes(sim, 0) : nodes_abroad(sim), one_way, at_once);
+    net_cut(sim, from_here ? region_nodes(sim, 0) : nodes_remote(sim), one_way, at_once);
     sim->coverage.global_cuts++;
 }
 

@@ -16,7 +16,7 @@
 
 enum {
     HERE = 0,
-    ABROAD = 1,
+    REMOTE = 1,
     FAR = 2, /* the third region, or the second where there are but two */
     BY_HASH = SIM_REGIONS_MAX,
     ALL_PERCENT = 100,
@@ -40,15 +40,15 @@ static const struct kind {
     .count = GLOBAL_RATE, .window_ns = 1000000000, .burst = GLOBAL_BURST,                          \
     .algorithm = ALGORITHM_TOKEN_BUCKET
     {"log", "log", HERE, "closed", {DAY, .algorithm = ALGORITHM_SLIDING_LOG}},
-    {"day", "day", ABROAD, "closed", {DAY, .algorithm = ALGORITHM_FIXED_WINDOW}},
+    {"day", "day", REMOTE, "closed", {DAY, .algorithm = ALGORITHM_FIXED_WINDOW}},
     {"slide", "slide", BY_HASH, "closed", {DAY, .algorithm = ALGORITHM_SLIDING_WINDOW}},
     {"steps", "steps", FAR, "closed", {DAY, .algorithm = ALGORITHM_SLIDING_BUCKETS}},
     {"share", "share", HERE, NULL, {DAY, .algorithm = ALGORITHM_SLIDING_LOG}},
-    {"ajar", "ajar", ABROAD, "open", {DAY, .algorithm = ALGORITHM_SLIDING_LOG}},
+    {"ajar", "ajar", REMOTE, "open", {DAY, .algorithm = ALGORITHM_SLIDING_LOG}},
     {"turn", "turn", HERE, "closed", {SHORT, .algorithm = ALGORITHM_FIXED_WINDOW}},
     {"turn-q", "turn-q", FAR, "closed", {SHORT, .algorithm = ALGORITHM_FIXED_WINDOW}},
     {"brook", "brook", HERE, "closed", {BUCKET}},
-    {"brook-q", "brook-q", ABROAD, "closed", {BUCKET}},
+    {"brook-q", "brook-q", REMOTE, "closed", {BUCKET}},
     {"pair", "pair", HERE, "closed", {DAY, .algorithm = ALGORITHM_SLIDING_LOG}},
     {"pair-q", "pair", FAR, "closed", {DAY, .algorithm = ALGORITHM_FIXED_WINDOW}},
 #undef DAY

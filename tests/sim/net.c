@@ -39,7 +39,7 @@ enum {
     PAIRS = SIM_SHARDS_MAX * SIM_SHARDS_MAX,
 };
 
-#define ABROAD_SALT UINT64_C(0x61627264)
+#define REMOTE_SALT UINT64_C(0x61627264)
 
 static struct random *stream(struct sim *sim)
 {
@@ -52,10 +52,10 @@ static int64_t jitter(struct sim *sim, int64_t max_ns)
 }
 
 /* A wide area lies between regions. */
-static void init_abroad(struct sim *sim)
+static void init_remote(struct sim *sim)
 {
     struct random random;
-    random_init(&random, hash_mix64(sim->options.seed) ^ ABROAD_SALT);
+    random_init(&random, hash_mix64(sim->options.seed) ^ REMOTE_SALT);
     for (uint32_t a = 0; a < sim->all_count; a++) {
         for (uint32_t b = 0; b < sim->all_count; b++) {
             struct net_link *link = &sim->net.links[a][b];
@@ -71,7 +71,7 @@ static void init_abroad(struct sim *sim)
 void net_init(struct sim *sim)
 {
     struct random *random = stream(sim);
-    init_abroad(sim);
+    init_remote(sim);
     for (uint32_t a = 0; a < sim->node_count; a++) {
         for (uint32_t b = 0; b < sim->node_count; b++) {
             struct net_link *link = &sim->net.links[a][b];
@@ -238,7 +238,7 @@ static bool of_checks(struct sim *sim, enum event_kind kind, const uint8_t *byte
     bytes_reader_init(&reader, envelope.records, envelope.len);
     while (!speaks && peer_next(&reader, 2 * sim->vnodes, &record) == 1)
         speaks = record.type == PEER_FORWARD || record.type == PEER_ANSWER ||
-                 record.type == PEER_ABROAD_ASK || record.type == PEER_ABROAD_ANSWER;
+                 record.type == PEER_REMOTE_ASK || record.type == PEER_REMOTE_ANSWER;
     return speaks;
 }
 

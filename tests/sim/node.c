@@ -176,7 +176,7 @@ void node_init(struct sim *sim, uint8_t index, uint64_t id)
     node->drift_ppb = (int32_t)random_between(random, -DRIFT_MAX_PPB, DRIFT_MAX_PPB);
 }
 
-void node_init_abroad(struct sim *sim, uint8_t index)
+void node_init_remote(struct sim *sim, uint8_t index)
 {
     struct node *node = &sim->nodes[index];
     memset(node, 0, sizeof *node);
@@ -187,7 +187,7 @@ void node_init_abroad(struct sim *sim, uint8_t index)
 
 uint32_t region_first(const struct sim *sim, uint32_t region)
 {
-    return region == 0 ? 0 : sim->node_count + (region - 1) * SIM_ABROAD;
+    return region == 0 ? 0 : sim->node_count + (region - 1) * SIM_REMOTE;
 }
 
 uint32_t region_nodes(const struct sim *sim, uint32_t region)
@@ -197,7 +197,7 @@ uint32_t region_nodes(const struct sim *sim, uint32_t region)
 
 uint32_t node_region(const struct sim *sim, const struct node *node)
 {
-    return node_abroad(sim, node) ? 1 + (node->index - sim->node_count) / SIM_ABROAD : 0;
+    return node_remote(sim, node) ? 1 + (node->index - sim->node_count) / SIM_REMOTE : 0;
 }
 
 const char *region_name(uint32_t region)
@@ -206,12 +206,12 @@ const char *region_name(uint32_t region)
     return names[region];
 }
 
-bool node_abroad(const struct sim *sim, const struct node *node)
+bool node_remote(const struct sim *sim, const struct node *node)
 {
     return node->index >= sim->node_count;
 }
 
-uint32_t nodes_abroad(const struct sim *sim)
+uint32_t nodes_remote(const struct sim *sim)
 {
     return (1u << sim->all_count) - (1u << sim->node_count);
 }

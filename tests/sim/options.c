@@ -31,7 +31,7 @@ enum {
     HOLD_ONE_IN = 6,
     WILD_ONE_IN = 8,
     CLOCKS_ONE_IN = 8,
-    ABROAD_ONE_IN = 10,
+    REMOTE_ONE_IN = 10,
     THIRD_ONE_IN = 2,
     GLOBAL_ONE_IN = 8,
     STARVE_ONE_IN = 10,
@@ -150,7 +150,7 @@ static void draw_regions(uint64_t seed, uint64_t salt, uint32_t one_in, const ch
 
 static void draw(uint64_t seed, struct options *out)
 {
-    static const char *const abroad[] = {"abroad", "crash", "abroad", "roll", "abroad", NULL};
+    static const char *const remote[] = {"abroad", "crash", "abroad", "roll", "abroad", NULL};
     static const char *const global[] = {"global", "roll", "global", NULL};
     static const uint32_t spares[] = {0, 0, 0, 1, 1, 2};
     static const uint32_t vnodes[] = {16, 16, 16, 32, 32, 64, 256};
@@ -195,7 +195,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_early(seed, 0x686f6c64, HOLD_ONE_IN, "hold", out);
     draw_early(seed, 0x737461727669, STARVE_ONE_IN, "starve", out); /* no kept seed */
     draw_early(seed, 0x77696c89, WILD_ONE_IN, "wild", out);         /* no kept seed */
-    draw_regions(seed, 0x6162726f617b, ABROAD_ONE_IN, abroad, out);
+    draw_regions(seed, 0x6162726f617b, REMOTE_ONE_IN, remote, out);
     draw_regions(seed, 0x676c6f6262f2, GLOBAL_ONE_IN, global, out);
 }
 

@@ -54,7 +54,7 @@ struct options {
     uint32_t keepalive_ms; /* of peers; silence is ten, a lease seven of them */
     uint32_t heartbeat_ms; /* after which a connection that hears nothing breaks */
     uint32_t crowd;        /* requests of phases apart and orphan */
-    uint32_t regions;      /* in phases abroad and global */
+    uint32_t regions;      /* in phases in another region and global */
     uint32_t events;       /* no further phase begins after so many */
     uint32_t until;        /* the run ends after so many, 0 = no; to look at a failure */
     bool formed;           /* begins with a cluster at rest instead of nodes that join */

@@ -43,10 +43,10 @@ static const struct phase phases[] = {
     {"relay", 0, true, NULL, phase_relay},
     {"lease", 0, false, NULL, phase_lease},
     {"hold", 0, false, NULL, phase_hold},
-    {"abroad", 0, true, phase_abroad_fits, phase_abroad},
+    {"abroad", 0, true, phase_remote_fits, phase_remote},
     {"brim", 0, true, NULL, phase_brim},
     {"press", 0, true, NULL, phase_press},
-    {"global", 0, false, phase_abroad_fits, phase_global},
+    {"global", 0, false, phase_remote_fits, phase_global},
     {"wild", 0, true, NULL, phase_wild},
     {"echo", 0, true, NULL, phase_echo},
     {"clocks", 0, false, NULL, phase_clocks}, /* whose clock has no say is deposed while it lives */

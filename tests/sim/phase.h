@@ -111,11 +111,11 @@ extern const struct phase_step phase_orphan[];
 extern const struct phase_step phase_borrow[];
 extern const struct phase_step phase_lease[];
 extern const struct phase_step phase_hold[];
-extern const struct phase_step phase_abroad[];
+extern const struct phase_step phase_remote[];
 extern const struct phase_step phase_global[];
 extern const struct phase_step phase_wild[];
 extern const struct phase_step phase_clocks[];
-bool phase_abroad_fits(const struct sim *sim);
+bool phase_remote_fits(const struct sim *sim);
 bool phase_join_fits(const struct sim *sim);
 
 /* ---- what members tell of themselves (phase_health.c) ---------------------------------------- */

@@ -1,10 +1,10 @@
-/* phase_abroad.c - a second region, or two: they are founded, cut off, and lose nodes, beside one
+/* phase_remote.c - a second region, or two: they are founded, cut off, and lose nodes, beside one
  * that serves.
  *
  *   found    nodes of other regions start at once; those of each become a ring of their own
- *   cut      nothing passes to and from the others, one way or both; nodes abroad die and come
- * back; operators go on changing settings in all of them (settings.c) heal     all are at rest: one
- * history of settings, a ring each, voters in all
+ *   cut      nothing passes to and from the others, one way or both; nodes in another region die
+ * and come back; operators go on changing settings in all of them (settings.c) heal     all are at
+ * rest: one history of settings, a ring each, voters in all
  *
  * A1  Whatever happens to other regions, limits here are kept to the token.
  * A2  Of each vnode there is one decider in each region, at most (K3), and one at rest.
@@ -20,7 +20,7 @@ enum {
     DOWN_MAX_MS = 3000,
 };
 
-static uint8_t some_abroad(struct sim *sim)
+static uint8_t some_remote(struct sim *sim)
 {
     return (uint8_t)(sim->node_count +
                      random_below(phase_stream(sim), sim->all_count - sim->node_count));
@@ -29,7 +29,7 @@ static uint8_t some_abroad(struct sim *sim)
 bool step_regions(struct sim *sim)
 {
     char why[SIM_WHY_LEN];
-    return (check_converged(sim, why) && check_abroad(sim, why) && settings_spread(sim, why) &&
+    return (check_converged(sim, why) && check_remote(sim, why) && settings_spread(sim, why) &&
             settings_agree(sim, why)) ||
            phase_not_yet(sim, why);
 }
@@ -54,7 +54,7 @@ static bool cut(struct sim *sim)
     if (!options_fault(&sim->options, FAULT_CUT))
         return true;
     sim_tell(sim, 1, "the region abroad is cut off%s", one_way ? ", one way" : "");
-    net_cut(sim, nodes_abroad(sim), one_way, random_below(random, 2) == 0);
+    net_cut(sim, nodes_remote(sim), one_way, random_below(random, 2) == 0);
     sim->coverage.regions_cut++;
     phase_wait(sim, random_between(random, CUT_MIN_MS, CUT_MAX_MS));
     return true;
@@ -62,7 +62,7 @@ static bool cut(struct sim *sim)
 
 static bool crash(struct sim *sim)
 {
-    const uint8_t at = some_abroad(sim);
+    const uint8_t at = some_remote(sim);
     if (options_fault(&sim->options, FAULT_CRASH) && random_below(phase_stream(sim), 2) == 0) {
         faults_crash(sim, &sim->nodes[at]);
         node_start_later(sim, at, (int64_t)random_below(phase_stream(sim), DOWN_MAX_MS * SIM_MS));
@@ -77,14 +77,14 @@ static bool heal(struct sim *sim)
     return true;
 }
 
-const struct phase_step phase_abroad[] = {
+const struct phase_step phase_remote[] = {
     {"found", step_found}, {"some", step_some},     {"cut", cut},          {"crash", crash},
     {"heal", heal},        {"enough", step_enough}, {"drain", step_drain}, {"audit", step_audit},
     {"exact", step_exact}, {"rest", step_regions},  {"equal", step_equal}, {NULL, NULL},
 };
 
-/* Who decides keys of consistency quorum abroad is not looked at. */
-bool phase_abroad_fits(const struct sim *sim)
+/* Who decides keys of consistency quorum in another region is not looked at. */
+bool phase_remote_fits(const struct sim *sim)
 {
     return !sim->options.quorum;
 }

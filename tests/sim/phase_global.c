@@ -3,22 +3,20 @@
  *
  *   clocks   those of a region that is still to be founded may be off
  *   found    the other regions are founded, if they are not yet
- *   play     workers in all regions ask for keys whose home is here or there (A5 of abroad.c), as
- *            much as the drawn pace wants; some keys are not asked for in one of the regions
- *   wrong    regions are cut off, one way or both, or far apart; one is lost wholly and comes back;
- *            a node dies, stops in order or stands still, in a home or where tokens are held;
- *            messages of workers and about checks are lost; limits get other numbers, or another
- *            home; a node's clock is stepped; or nothing goes wrong. Twice.
- *   new      where rules have changed they are played by alone
- *   leave    nobody asks, until all leases are over
- *   look     what is charged is asked for
- *   rest     what is left of each limit of a day is asked for
+ *   play     workers in all regions ask for keys whose home is here or there (A5 of
+ * remote_regions.c), as much as the drawn pace wants; some keys are not asked for in one of the
+ * regions wrong    regions are cut off, one way or both, or far apart; one is lost wholly and comes
+ * back; a node dies, stops in order or stands still, in a home or where tokens are held; messages
+ * of workers and about checks are lost; limits get other numbers, or another home; a node's clock
+ * is stepped; or nothing goes wrong. Twice. new      where rules have changed they are played by
+ * alone leave    nobody asks, until all leases are over look     what is charged is asked for rest
+ * what is left of each limit of a day is asked for
  *
  * G1 - G4, G7 and G8 of check_global.c; and
  *
  * G5  When all leases are over nobody holds anything, and what was admitted is charged. If nothing
  *     has gone wrong, no more than that is: what was not used has come back, and what a share
- *     decided was charged to nothing else (A7 of abroad.c).
+ *     decided was charged to nothing else (A7 of remote_regions.c).
  * G6  What is left of a limit then is admitted, 95 % of it and more, in whichever region it is
  *     asked for: by its home, for what a share decides is not taken from it.
  *
@@ -246,7 +244,7 @@ static bool all_idle(const struct sim *sim)
 
 /* ---- the world ------------------------------------------------------------------------------- */
 
-/* Before that keys without a home of their own may get another one (A6 of abroad.c). */
+/* Before that keys without a home of their own may get another one (A6 of remote_regions.c). */
 static bool know_regions(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->all_count; i++)

@@ -11,7 +11,7 @@
  *     +--- died, over --+     | answer                      from when it first asked (PROTOCOL.md)
  *                       +---> RENEWING
  *
- * Of the keys of rules with consistency any it is nodes that hold the tokens (purses.c); of these
+ * Of the keys of rules with consistency any it is nodes that hold the tokens (lessee.c); of these
  * workers only ask, all nodes alike.
  *
  * One key is kept by majorities, in seeds that have those.

@@ -157,8 +157,8 @@ void settings_check(struct sim *sim, struct node *node)
 
 static struct node *some_node(struct sim *sim)
 {
-    const bool abroad = sim->nodes[sim->node_count].member;
-    const uint32_t count = abroad ? sim->all_count : sim->node_count;
+    const bool remote = sim->nodes[sim->node_count].member;
+    const uint32_t count = remote ? sim->all_count : sim->node_count;
     struct node *node = &sim->nodes[random_below(sim_stream(sim, STREAM_SETTINGS), count)];
     return node->up && sim->now_ns >= node->paused_until_ns ? node : NULL;
 }

@@ -153,9 +153,9 @@ static void set_up(struct sim *sim, const struct options *options)
     ASSERT(error == 0);
     for (uint8_t i = 0; i < sim->node_count; i++)
         node_init(sim, i, random_next(random) | 1);
-    sim->all_count = sim->node_count + (options->regions - 1) * SIM_ABROAD;
+    sim->all_count = sim->node_count + (options->regions - 1) * SIM_REMOTE;
     for (uint32_t i = sim->node_count; i < sim->all_count; i++)
-        node_init_abroad(sim, (uint8_t)i);
+        node_init_remote(sim, (uint8_t)i);
     net_init(sim);
     client_init(sim);
     phase_init(sim);

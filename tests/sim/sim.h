@@ -37,8 +37,9 @@
 enum {
     SIM_NODES_MAX = 8, /* of the region that clients ask */
     SIM_REGIONS_MAX = 3,
-    SIM_ABROAD = 3, /* of each other one, in phases abroad and global; their numbers follow */
-    SIM_ALL_MAX = SIM_NODES_MAX + (SIM_REGIONS_MAX - 1) * SIM_ABROAD,
+    SIM_REMOTE =
+        3, /* of each other one, in phases in another region and global; their numbers follow */
+    SIM_ALL_MAX = SIM_NODES_MAX + (SIM_REGIONS_MAX - 1) * SIM_REMOTE,
     SIM_SHARDS_MAX = 2,
     SIM_CLIENTS_MAX = 6,
     SIM_KEYS_MAX = 8192,
@@ -551,7 +552,7 @@ struct global_use {
 };
 
 /* Tokens that a node holds. */
-struct global_purse {
+struct global_lease_cache {
     uint64_t lease;
     uint64_t left;
     uint32_t home;    /* who counts them */
@@ -593,7 +594,7 @@ struct global_key {
     bool strict;       /* the limit alone counts, not the one before */
     int64_t strict_ns; /* from then on; SIM_NEVER: some nodes have not heard of it yet */
     struct global_count counts[SIM_REGIONS_MAX];
-    struct global_purse purses[SIM_ALL_MAX];
+    struct global_lease_cache lessee[SIM_ALL_MAX];
     /* what was admitted */
     uint64_t admitted; /* not marked as degraded */
     uint64_t degraded[SIM_REGIONS_MAX];
@@ -634,7 +635,8 @@ struct sim {
     struct net net;
     struct effects effects;
     uint32_t node_count; /* of the own region, members or spare */
-    uint32_t all_count;  /* those abroad included, whether or not they have ever started */
+    uint32_t
+        all_count; /* those in another region included, whether or not they have ever started */
     struct node nodes[SIM_ALL_MAX];
     uint32_t vnodes;
     struct control_identity identity;
@@ -807,7 +809,7 @@ void shell_control_done(struct sim *sim, struct node *node);
 
 void node_init(struct sim *sim, uint8_t index, uint64_t id);
 /* A node of another region, which is as all of them but draws nothing. */
-void node_init_abroad(struct sim *sim, uint8_t index);
+void node_init_remote(struct sim *sim, uint8_t index);
 /* Gives all first members the disks of a cluster that was stopped in order. */
 void node_form(struct sim *sim);
 void node_start(struct sim *sim, struct node *node);
@@ -849,9 +851,9 @@ uint32_t region_first(const struct sim *sim, uint32_t region);
 /* Its nodes, a bit each. */
 uint32_t region_nodes(const struct sim *sim, uint32_t region);
 /* Whether the node is of another region than those whom clients ask. */
-bool node_abroad(const struct sim *sim, const struct node *node);
-/* Those abroad, a bit each. */
-uint32_t nodes_abroad(const struct sim *sim);
+bool node_remote(const struct sim *sim, const struct node *node);
+/* Those in another region, a bit each. */
+uint32_t nodes_remote(const struct sim *sim);
 uint32_t node_up_count(const struct sim *sim);
 uint32_t node_members(const struct sim *sim);
 /* Some member that runs; there must be one. */
@@ -970,7 +972,7 @@ void check_merge_opened(struct sim *sim, const struct node *node, const struct s
 /* Whether the cluster has come to rest; if not, `why` (SIM_WHY_LEN) says what is missing. */
 bool check_converged(struct sim *sim, char *why);
 /* The same of the regions abroad. */
-bool check_abroad(struct sim *sim, char *why);
+bool check_remote(struct sim *sim, char *why);
 /* Whether all are members and every vnode is decided by its owner, be it under load. */
 bool check_owned(struct sim *sim, char *why);
 /* Whether all replicas hold what their decider holds. */

@@ -105,25 +105,25 @@ struct forward peer_wire_global(void)
     return forward;
 }
 
-void peer_wire_put_abroad(struct bytes_writer *writer, uint8_t type, const struct answer *answer)
+void peer_wire_put_remote(struct bytes_writer *writer, uint8_t type, const struct answer *answer)
 {
     const struct forward forward = peer_wire_global();
     struct peer_pool_level level = peer_wire_level;
     level.echo_ns = 49;
-    if (type == PEER_ABROAD_POOL_REPORT)
+    if (type == PEER_REMOTE_POOL_REPORT)
         peer_put_pool_report(writer, &peer_wire_origin, &peer_wire_report, 36, 37);
-    else if (type == PEER_ABROAD_POOL_LEVEL)
+    else if (type == PEER_REMOTE_POOL_LEVEL)
         peer_put_pool_level(writer, &level);
     else if (type == PEER_FIRSTS)
         put_firsts(writer);
     else if (type == PEER_FORWARD_GLOBAL)
         peer_put_forward(writer, &forward);
-    else if (type == PEER_ABROAD_PING)
-        peer_put_abroad_ping(writer, 38, 0);
-    else if (type == PEER_ABROAD_ASK)
-        peer_put_abroad_ask(writer, &forward);
+    else if (type == PEER_REMOTE_PING)
+        peer_put_remote_ping(writer, 38, 0);
+    else if (type == PEER_REMOTE_ASK)
+        peer_put_remote_ask(writer, &forward);
     else
-        peer_put_abroad_answer(writer, 39, answer);
+        peer_put_remote_answer(writer, 39, answer);
 }
 
 void peer_wire_assert_guards_equal(const struct guard *a, const struct guard *b)

@@ -19,7 +19,7 @@ size_t peer_wire_put_change(struct bytes_writer *writer);
 /* Of a rule that another region counts. */
 struct forward peer_wire_global(void);
 /* Writes a record about that, or for that region; or of a pool that is lent by it; or FIRSTS. */
-void peer_wire_put_abroad(struct bytes_writer *writer, uint8_t type, const struct answer *answer);
+void peer_wire_put_remote(struct bytes_writer *writer, uint8_t type, const struct answer *answer);
 
 /* What peer_next says to the first of `len` bytes. They lie at the end of a block of their own, so
  * that a sanitizer sees a read beyond it; what of the record points to bytes ends with the call. */

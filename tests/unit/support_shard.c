@@ -353,7 +353,7 @@ static void fill_member(struct view_member *member, uint32_t node, uint16_t shar
 
 static struct view *make_view(struct lab *lab, uint32_t at)
 {
-    struct view_member members[LAB_SHARDS_MAX + LAB_ABROAD_MAX];
+    struct view_member members[LAB_SHARDS_MAX + LAB_REMOTE_MAX];
     struct view *view;
     memset(members, 0, sizeof members);
     for (uint32_t node = 0; node < lab->nodes; node++) {
@@ -364,14 +364,14 @@ static struct view *make_view(struct lab *lab, uint32_t at)
             (void)snprintf(members[node].region, sizeof members[node].region, "r%u",
                            region_of(lab, node));
     }
-    for (uint32_t i = 0; i < lab->abroad; i++) {
+    for (uint32_t i = 0; i < lab->remote; i++) {
         struct view_member *member = &members[lab->nodes + i];
-        member->id = LAB_ABROAD + i;
+        member->id = LAB_REMOTE + i;
         fill_member(member, lab->nodes + i, (uint16_t)lab->shards_each);
         (void)snprintf(member->region, sizeof member->region, "abroad");
     }
     const struct ring_config *own = lab->region_configs[region_of(lab, at / lab->shards_each)];
-    assert_int_equal(view_new(alloc_heap(), ++lab->view_version, members, lab->nodes + lab->abroad,
+    assert_int_equal(view_new(alloc_heap(), ++lab->view_version, members, lab->nodes + lab->remote,
                               lab->shards[at].node, own != NULL ? own : lab->config, &view),
                      0);
     view->regions.count = lab->regions_known;

@@ -38,8 +38,8 @@ enum {
     LAB_CONNECTION = 500, /* + number of the shard that was asked */
     LAB_NONE = 255,
     LAB_POLICIES_MAX = 8,
-    LAB_ABROAD_MAX = 4,
-    LAB_ABROAD = 0x2000, /* the id of the first member abroad */
+    LAB_REMOTE_MAX = 4,
+    LAB_REMOTE = 0x2000, /* the id of the first member in another region */
 };
 
 struct lab_frame {
@@ -122,7 +122,7 @@ struct lab {
     bool large;         /* L2 is looked at by the test itself, because it takes long */
     bool cut[LAB_SHARDS_MAX][LAB_SHARDS_MAX];
     bool dead[LAB_SHARDS_MAX]; /* nodes that the views to come give up */
-    uint32_t abroad;           /* members of another region, LAB_ABROAD, in the views to come */
+    uint32_t remote;           /* members of another region, LAB_REMOTE, in the views to come */
     unsigned drop_type;        /* frames that hold a record of this type are lost; 0: none */
     /* what else the shards wanted */
     struct lab_reply *replies;

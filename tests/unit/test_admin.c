@@ -246,7 +246,7 @@ static void the_ring_lists_members_of_the_own_region(void **state)
     (void)state;
     assert_non_null(space);
     lab_start_all(lab);
-    lab->abroad = LAB_ABROAD_MAX;
+    lab->remote = LAB_REMOTE_MAX;
     lab_view_all(lab);
     assert_int_equal(ring_of(lab, 0, space).member_count, 2);
     free(space);

@@ -108,7 +108,7 @@ static void each_region_has_a_ring_of_its_own(void **state)
         assert_non_null(view);
         assert_int_equal(view->member_count, 6);
         for (uint32_t i = 0; i < 6; i++)
-            assert_int_equal(view_is_abroad(view, &view->members[i]), i % 3 != at % 3);
+            assert_int_equal(view_is_remote(view, &view->members[i]), i % 3 != at % 3);
         view_free(&view);
     }
     net_free(net);

@@ -181,13 +181,13 @@ static void put_record(struct bytes_writer *writer, uint8_t type)
         peer_put_reserved(writer, VNODE, &newest, &older, &peer_wire_reservation);
         break;
     case PEER_FORWARD_GLOBAL:
-    case PEER_ABROAD_PING:
-    case PEER_ABROAD_ASK:
-    case PEER_ABROAD_ANSWER:
-    case PEER_ABROAD_POOL_REPORT:
-    case PEER_ABROAD_POOL_LEVEL:
+    case PEER_REMOTE_PING:
+    case PEER_REMOTE_ASK:
+    case PEER_REMOTE_ANSWER:
+    case PEER_REMOTE_POOL_REPORT:
+    case PEER_REMOTE_POOL_LEVEL:
     case PEER_FIRSTS:
-        peer_wire_put_abroad(writer, type, &answer);
+        peer_wire_put_remote(writer, type, &answer);
         break;
     default:
         peer_put_vnode(writer, (enum peer_record_type)type, &entry);
@@ -581,9 +581,9 @@ static void a_vnode_out_of_range_is_refused(void **state)
         struct bytes_reader reader;
         const size_t len = record_bytes(type, data);
         const bool has_vnode = type != PEER_PING && type != PEER_ANSWER && type != PEER_STREAM &&
-                               type != PEER_ACK && type != PEER_ABROAD_PING &&
-                               type != PEER_ABROAD_ANSWER &&
-                               (type < PEER_ABROAD_POOL_REPORT || type == PEER_FIRSTS) &&
+                               type != PEER_ACK && type != PEER_REMOTE_PING &&
+                               type != PEER_REMOTE_ANSWER &&
+                               (type < PEER_REMOTE_POOL_REPORT || type == PEER_FIRSTS) &&
                                (type < PEER_EXPLAIN || type >= PEER_RESERVED);
         bytes_reader_init(&reader, data, len);
         assert_int_equal(peer_next(&reader, VNODE + 1, &record), 1);

@@ -74,9 +74,9 @@ static void records_of_global_pools_name_their_origin(void **state)
 
     (void)state;
     bytes_writer_init(&writer, data, sizeof data);
-    peer_wire_put_abroad(&writer, PEER_ABROAD_POOL_REPORT, NULL);
+    peer_wire_put_remote(&writer, PEER_REMOTE_POOL_REPORT, NULL);
     assert_int_equal(next_of(data, writer.len, &record), 1);
-    assert_int_equal(record.type, PEER_ABROAD_POOL_REPORT);
+    assert_int_equal(record.type, PEER_REMOTE_POOL_REPORT);
     assert_true(record.pool_report.origin.home == peer_wire_origin.home);
     assert_true(record.pool_report.origin.node == peer_wire_origin.node);
     assert_true(record.pool_report.origin.shard == peer_wire_origin.shard);
@@ -84,9 +84,9 @@ static void records_of_global_pools_name_their_origin(void **state)
     assert_true(record.pool_report.pool == peer_wire_report.pool);
     assert_true(record.pool_report.load_ppm == 36 && record.pool_report.load_ms == 37);
     bytes_writer_init(&writer, data, sizeof data);
-    peer_wire_put_abroad(&writer, PEER_ABROAD_POOL_LEVEL, NULL);
+    peer_wire_put_remote(&writer, PEER_REMOTE_POOL_LEVEL, NULL);
     assert_int_equal(next_of(data, writer.len, &record), 1);
-    assert_int_equal(record.type, PEER_ABROAD_POOL_LEVEL);
+    assert_int_equal(record.type, PEER_REMOTE_POOL_LEVEL);
     assert_true(record.pool_level.echo_ns == 49 && record.pool_level.load_ppm == 48);
     assert_int_equal(next_of(data, level_bytes(data), &record), 1);
     assert_true(record.type == PEER_POOL_LEVEL && record.pool_level.echo_ns == 0);
@@ -108,16 +108,16 @@ static void impossible_origins_are_refused(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         const size_t ats[] = {home_at, node_at, time_at};
         bytes_writer_init(&writer, data, sizeof data);
-        peer_wire_put_abroad(&writer, PEER_ABROAD_POOL_REPORT, NULL);
+        peer_wire_put_remote(&writer, PEER_REMOTE_POOL_REPORT, NULL);
         memset(data + ats[i], 0, 8);
         assert_int_equal(next_of(data, writer.len, &record), TG_EPROTOCOL);
     }
     bytes_writer_init(&writer, data, sizeof data);
-    peer_wire_put_abroad(&writer, PEER_ABROAD_POOL_REPORT, NULL);
+    peer_wire_put_remote(&writer, PEER_REMOTE_POOL_REPORT, NULL);
     memset(data + time_at, 0xff, 8); /* before 1970 */
     assert_int_equal(next_of(data, writer.len, &record), TG_EPROTOCOL);
     bytes_writer_init(&writer, data, sizeof data);
-    peer_wire_put_abroad(&writer, PEER_ABROAD_POOL_LEVEL, NULL);
+    peer_wire_put_remote(&writer, PEER_REMOTE_POOL_LEVEL, NULL);
     memset(data + 1, 0, 8);
     assert_int_equal(next_of(data, writer.len, &record), TG_EPROTOCOL);
     memset(data + 1, 0xff, 8);

@@ -788,13 +788,13 @@ static void an_echo_of_the_future_is_no_lease(void **state)
 static void members_of_other_regions_are_no_peers(void **state)
 {
     struct lab *lab = *state;
-    lab->abroad = 2;
+    lab->remote = 2;
     lab_view_all(lab);
     for (uint32_t at = 0; at < lab->count; at++) {
         const struct shard *shard = lab->shards[at].shard;
         assert_int_equal(shard->view->member_count, 5);
         assert_int_equal(shard->peer_count, 2);
-        assert_int_equal(peers_find(shard, LAB_ABROAD, 0), PEER_NONE);
+        assert_int_equal(peers_find(shard, LAB_REMOTE, 0), PEER_NONE);
         assert_int_equal(shard->stats.peers_left_out, 0);
     }
 }

@@ -174,7 +174,7 @@ static void an_explained_limit_tells_which_region_lends(void **state)
         row = explained_by(lab, at, "kind=hash");
         const uint64_t home = policy_region_id(row->pool_home.data, row->pool_home.len);
         assert_true(row->pool_global);
-        assert_true(home == abroad_pool_home(lab->shards[at].shard, by_hash));
+        assert_true(home == remote_pool_home(lab->shards[at].shard, by_hash));
         row = explained_by(lab, at, "kind=own");
         assert_true(lab_text_is(row->pool, "own"));
         assert_true(!row->pool_global && row->pool_home.len == 0);
@@ -293,7 +293,7 @@ static void what_a_silent_region_may_lend_is_not_lent_twice(void **state)
     const struct shard_pool before = lab_stats(lab, 0).pools[0];
     assert_in_range(before.borrowed / NANO, 120, 140);
     near->rate = 500;
-    lab->drop_type = PEER_ABROAD_POOL_REPORT;
+    lab->drop_type = PEER_REMOTE_POOL_REPORT;
     flows_run(lab,
               800 * LAB_MS); /* it is silent by now, and its last level may still be in force */
     assert_in_range(lab_stats(lab, 0).pools[0].level[1] / NANO, 55, 80);
@@ -342,7 +342,7 @@ static void a_new_owner_at_home_waits_for_the_other_regions(void **state)
     flow_assert_share(near, 80);
     lab_stop(lab, owner);
     lab->dead[owner] = true;
-    lab->drop_type = PEER_ABROAD_POOL_REPORT;
+    lab->drop_type = PEER_REMOTE_POOL_REPORT;
     flows_run(lab, 600 * LAB_MS);
     lab_view_all(lab);
     assert_true(owner_in(lab, 0) != LAB_NONE);
@@ -396,7 +396,7 @@ static void a_new_owner_in_a_region_learns_before_it_speaks(void **state)
     for (uint32_t i = 0; i < 45; i++) {
         flows_run(lab, 9 * LAB_MS);
         lab_run(lab, LAB_MS);
-        said += lab_said(lab, next, LAB_NONE, PEER_ABROAD_POOL_REPORT, NULL);
+        said += lab_said(lab, next, LAB_NONE, PEER_REMOTE_POOL_REPORT, NULL);
         assert_true(flow_borrowed(near) <= 5);
     }
     assert_int_equal(said, 0);
@@ -420,7 +420,7 @@ static void only_a_fresh_level_of_the_home_lends(void **state)
     const int64_t since_ns = owned->since_ns;
     (void)state;
     assert_true(owned->id == told.pool && since_ns < lab->now_ns - 500 * LAB_MS);
-    lab->drop_type = PEER_ABROAD_POOL_LEVEL;
+    lab->drop_type = PEER_REMOTE_POOL_LEVEL;
     flows_run(lab, 2 * S);
     for (uint32_t i = 0; i < 10; i++) {
         owned->since_ns = lab->now_ns - 199 * LAB_MS; /* as if it owned it anew since */
@@ -459,7 +459,7 @@ static void a_region_hands_out_what_it_was_given(void **state)
     for (uint32_t i = 0; i < 9; i++)
         (void)add_flow("n", 3 + i % 3, 200);
     flows_run(lab, 2 * S);
-    lab->drop_type = PEER_ABROAD_POOL_LEVEL;
+    lab->drop_type = PEER_REMOTE_POOL_LEVEL;
     flows_run(lab, S);
     for (uint64_t budget = 60; budget <= 6000; budget *= 10) {
         uint32_t deciders = 0;
@@ -499,7 +499,7 @@ static void a_report_of_somebody_else_is_not_taken(void **state)
         .home = policy_region_id("r0", 2), .node = lab->shards[2].node, .sent_ns = lab->now_ns};
     struct pools *pools = &lab->shards[owner].shard->pools;
     (void)state;
-    lab->drop_type = PEER_ABROAD_POOL_REPORT;
+    lab->drop_type = PEER_REMOTE_POOL_REPORT;
     lab_run(lab, 11 * S); /* what was told before is forgotten */
     assert_int_equal(pools->entry_count, 0);
     const struct {

@@ -1,5 +1,5 @@
 /* test_swim_regions.c - membership over several regions, as whole clusters live it by virtual time
- * (support_swim.h), and the rules for members abroad one by one.
+ * (support_swim.h), and the rules for members in another region one by one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -521,15 +521,15 @@ static void pass(struct swim *swim, int64_t by_ns)
     swim_check_invariants(swim);
 }
 
-/* One abroad, 2, and one near, 3: both live, and then both are said to be `state`. */
+/* One in another region, 2, and one near, 3: both live, and then both are said to be `state`. */
 static struct swim *node_told_of_both(enum swim_state state, bool from_sync)
 {
     struct swim *swim = node_new("here");
-    const struct swim_record abroad = record_of(2, "there");
+    const struct swim_record remote = record_of(2, "there");
     const struct swim_record near = record_of(3, "here");
-    claim(swim, &abroad, SWIM_ALIVE, false);
+    claim(swim, &remote, SWIM_ALIVE, false);
     claim(swim, &near, SWIM_ALIVE, false);
-    claim(swim, &abroad, state, from_sync);
+    claim(swim, &remote, state, from_sync);
     claim(swim, &near, state, from_sync);
     return swim;
 }
@@ -539,16 +539,17 @@ static void a_suspect_abroad_waits_for_its_region(void **state)
 {
     (void)state;
     struct swim *swim = node_told_of_both(SWIM_SUSPECT, false);
-    const struct swim_record abroad = record_of(2, "there");
+    const struct swim_record remote = record_of(2, "there");
     pass(swim, 3600 * SWARM_SECOND);
     assert_int_equal(state_of(swim, 2), SWIM_SUSPECT);
     assert_int_equal(state_of(swim, 3), SWIM_DEAD);
-    claim(swim, &abroad, SWIM_DEAD, false);
+    claim(swim, &remote, SWIM_DEAD, false);
     assert_int_equal(state_of(swim, 2), SWIM_DEAD);
     swim_free(&swim);
 }
 
-/* At home a death heard by push/pull makes suspect; abroad nobody here could find out more. */
+/* At home a death heard by push/pull makes suspect; in another region nobody here could find out
+ * more. */
 static void a_death_abroad_is_believed_however_it_is_heard(void **state)
 {
     (void)state;
@@ -622,19 +623,19 @@ static void a_member_abroad_can_be_dismissed(void **state)
 {
     (void)state;
     struct swim *swim = node_new("here");
-    struct swim_record abroad = record_of(2, "there");
+    struct swim_record remote = record_of(2, "there");
     const struct swim_record near = record_of(3, "here");
-    claim(swim, &abroad, SWIM_ALIVE, false);
+    claim(swim, &remote, SWIM_ALIVE, false);
     claim(swim, &near, SWIM_ALIVE, false);
     swim_dismiss(swim, 2);
     swim_dismiss(swim, 3); /* of the own region: it is probed */
     swim_dismiss(swim, 4); /* nobody */
     assert_int_equal(swim_find(swim, 2)->state, SWIM_LEFT);
     assert_int_equal(swim_find(swim, 3)->state, SWIM_ALIVE);
-    claim(swim, &abroad, SWIM_ALIVE, true); /* who has not heard of it yet */
+    claim(swim, &remote, SWIM_ALIVE, true); /* who has not heard of it yet */
     assert_int_equal(swim_find(swim, 2)->state, SWIM_LEFT);
-    abroad.incarnation++;
-    claim(swim, &abroad, SWIM_ALIVE, false);
+    remote.incarnation++;
+    claim(swim, &remote, SWIM_ALIVE, false);
     assert_int_equal(swim_find(swim, 2)->state, SWIM_ALIVE);
     swim_free(&swim);
 }

@@ -371,7 +371,7 @@ static void members_of_other_regions_are_abroad(void **state)
                        members[i].id == 50 ? "us" : "eu");
     assert_int_equal(view_new(alloc_heap(), 1, members, 5, 10, &stable, &view), 0);
     for (uint32_t i = 0; i < 5; i++)
-        assert_int_equal(view_is_abroad(view, &view->members[i]), view->members[i].id == 50);
+        assert_int_equal(view_is_remote(view, &view->members[i]), view->members[i].id == 50);
     view_free(&view);
 }
 

@@ -29,7 +29,7 @@
  *     node reckons the same one: a repeated request finds its lease wherever it is decided, the
  *     answer need not carry it, and nobody else can guess it.
  * D13 A row about a lease of tokens says which (D11), and of a release or renewal how much of it
- *     was used. Its answer waits until replicas know a lease (T1 of holds.c), recalled or not.
+ *     was used. Its answer waits until replicas know a lease (T1 of lessor.c), recalled or not.
  * D14 Of a key that other regions want as well, a check or lease takes what its region's account
  *     gives (shares.c). If that is nothing its rows only peek, it is denied, and that is not
  *     remembered.
@@ -323,7 +323,7 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
         pending_free(shard, index);
         return;
     }
-    if (holds_asks(&check->forward) && holds_refuses(shard, check->forward.vnode)) {
+    if (lessor_asks(&check->forward) && lessor_refuses(shard, check->forward.vnode)) {
         const struct answer busy = {.status = ANSWER_BUSY};
         shard->stats.leases_refused++;
         route_pending_answer(shard, index, &busy, shard->options.node_id, effects);
@@ -679,13 +679,13 @@ static void revoke(struct shard *shard)
     }
 }
 
-/* D13, T6 of holds.c: whether what the part was granted is told when a majority knows it. */
+/* D13, T6 of lessor.c: whether what the part was granted is told when a majority knows it. */
 static bool awaits_replicas(const struct shard *shard, const struct batch *batch,
                             const struct batch_item *item, uint32_t first)
 {
     if ((batch->flags[first] & LIMIT_HOLD) != 0)
         return item->operation != OPERATION_RELEASE;
-    return !item->undo && holds_sure(shard, &pending_at(shard, item->part)->forward);
+    return !item->undo && lessor_sure(shard, &pending_at(shard, item->part)->forward);
 }
 
 static void deliver(struct shard *shard, const struct batch_item *item, struct effects *effects)
@@ -718,7 +718,7 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
             quorum_advance(shard, item->vnodes[i], effects);
         } else if (answer.allowed && item->part != POOL_NONE &&
                    awaits_replicas(shard, batch, item, first))
-            holds_wait(shard, item->part, &answer, effects); /* D13 */
+            lessor_wait(shard, item->part, &answer, effects); /* D13 */
         else if (item->part != POOL_NONE)
             route_pending_answer(shard, item->part, &answer, shard->options.node_id, effects);
         else if (item->from_peer)

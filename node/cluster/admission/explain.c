@@ -85,8 +85,8 @@ void explain_part(struct shard *shard, uint32_t index, const struct peer_state *
                          check->origin_ticket, states, count);
         return;
     }
-    if (check->abroad) {
-        abroad_explain(shard, index, states, count, effects);
+    if (check->remote) {
+        remote_explain(shard, index, states, count, effects);
         return;
     }
     const struct request *request = pool_at(&shard->requests, check->request);
@@ -160,7 +160,7 @@ static void tell_pool(const struct shard *shard, const struct policy_rule *rule,
     row->guaranteed = thousandths(now.guaranteed);
     row->borrowed = thousandths(now.borrowed);
     row->pool_global = pool->scope == POLICY_SCOPE_GLOBAL;
-    row->pool_home = wire_text_of(abroad_pool_home_name(shard, pool));
+    row->pool_home = wire_text_of(remote_pool_home_name(shard, pool));
 }
 
 const struct wire_explain *explain_wire(struct shard *shard, uint32_t explained, uint32_t count)

@@ -24,13 +24,14 @@
  *     owner's to keep, not the report's. It is told at once, but not more often than each
  *     POOLS_SOON_NS.
  * L5  A level is taken only from the decider of the pool's vnode, as far as this shard knows; one
- *     from abroad only by that decider, and from the region that its own rules call the home.
+ *     from another region only by that decider, and from the region that its own rules call the
+ * home.
  *
  * Of global pools:
  *
- * L6  A level from abroad is handed out when it comes, once, and none is made without: a region
- *     that is cut off from the home lends nothing from ELASTIC_LEVEL_NS on. No check waits for it.
- * L7  It is handed out only if it answers a report of this very owner that is younger than
+ * L6  A level from another region is handed out when it comes, once, and none is made without: a
+ * region that is cut off from the home lends nothing from ELASTIC_LEVEL_NS on. No check waits for
+ * it. L7  It is handed out only if it answers a report of this very owner that is younger than
  *     POOLS_WAY_NS. So all levels that a region's report brought are void POOLS_VOID_NS after it
  *     came, and until then the home takes the region's last budget for lent, though it is silent.
  *     Lending pauses where the way there and back takes longer than 400 ms.
@@ -71,7 +72,7 @@ static_assert(POOLS_FRESH_NS >= 2 * POOLS_EVERY_NS, "one lost report is no silen
 static_assert(2 * POOLS_EVERY_NS < ELASTIC_LEVEL_NS, "one lost level does not end borrowing");
 static_assert((int)POLICY_POOLS_MAX == (int)ELASTIC_POOLS_MAX, "each pool has its place");
 static_assert(POOLS_IDLE_NS < POOLS_HELD_NS, "idle regions end the learning of a home (L9)");
-static_assert((int)PEER_REPORT_MAX <= (int)ABROAD_LINE_LEN, "a report fits");
+static_assert((int)PEER_REPORT_MAX <= (int)REMOTE_LINE_LEN, "a report fits");
 static_assert(PEER_REPORT_MAX <= CHANNEL_OUTBOX_LEN - CHANNEL_LIVE_FLUSH, "a report fits");
 
 int pools_init(struct shard *shard)
@@ -101,7 +102,7 @@ static const struct policy_pool *policy_of(const struct shard *shard, uint32_t p
 /* Which region lends of the pool for all, as the rules here say; 0: each for itself. */
 static uint64_t home_of(const struct shard *shard, uint32_t pool)
 {
-    return abroad_pool_home(shard, policy_of(shard, pool));
+    return remote_pool_home(shard, policy_of(shard, pool));
 }
 
 /* ---- what a decider does --------------------------------------------------------------------- */
@@ -334,17 +335,17 @@ void pools_reported(struct shard *shard, uint16_t at, const struct peer_pool_rep
     take_report(shard, &(struct pool_source){.peer = at}, told);
 }
 
-void pools_reported_abroad(struct shard *shard, const struct peer_pool_report *told)
+void pools_reported_remote(struct shard *shard, const struct peer_pool_report *told)
 {
     const struct pool_source source = {.peer = told->origin.shard,
                                        .node = told->origin.node,
-                                       .region = abroad_region_of(shard, told->origin.node)};
-    if (source.region != 0 && told->origin.home == shard->abroad.own &&
-        home_of(shard, told->pool) == shard->abroad.own)
+                                       .region = remote_region_of(shard, told->origin.node)};
+    if (source.region != 0 && told->origin.home == shard->remote.own &&
+        home_of(shard, told->pool) == shard->remote.own)
         take_report(shard, &source, told);
 }
 
-void pools_told_abroad(struct shard *shard, const struct peer_envelope *envelope,
+void pools_told_remote(struct shard *shard, const struct peer_envelope *envelope,
                        const struct peer_pool_report *told, struct effects *effects)
 {
     const struct peer_pool_origin *origin = &told->origin;
@@ -353,7 +354,7 @@ void pools_told_abroad(struct shard *shard, const struct peer_envelope *envelope
         return;
     const enum route route = vnodes_route(shard, vnode_of(shard, told->pool), &at);
     if (route == ROUTE_HERE) {
-        pools_reported_abroad(shard, told);
+        pools_reported_remote(shard, told);
     } else if (route == ROUTE_PEER) { /* who gets it takes it or leaves it */
         read_report(told, &shard->pools.report);
         peer_put_pool_report(peers_outbox(shard, at, PEER_REPORT_MAX, effects), origin,
@@ -390,8 +391,8 @@ static bool is_among(uint64_t id, const uint64_t *ids, uint32_t count)
 static void forget_reports(struct shard *shard)
 {
     struct pools *pools = &shard->pools;
-    uint64_t regions[ABROAD_REGIONS_MAX];
-    const uint32_t region_count = abroad_others(shard, regions);
+    uint64_t regions[REMOTE_REGIONS_MAX];
+    const uint32_t region_count = remote_others(shard, regions);
     for (uint32_t i = pools->entry_count; i-- > 0;) {
         const struct pool_entry *entry = &pools->entries[i];
         const int64_t age_ns = shard->now_ns - entry->at_ns;
@@ -479,10 +480,10 @@ static bool region_reported(const struct shard *shard, const struct pool_owned *
 static bool is_learning(const struct shard *shard, const struct pool_owned *owned)
 {
     const int64_t age_ns = shard->now_ns - owned->since_ns;
-    uint64_t regions[ABROAD_REGIONS_MAX];
+    uint64_t regions[REMOTE_REGIONS_MAX];
     uint32_t silent = 0;
-    const uint32_t count = abroad_others(shard, regions);
-    if (owned->home != shard->abroad.own || count == 0)
+    const uint32_t count = remote_others(shard, regions);
+    if (owned->home != shard->remote.own || count == 0)
         return age_ns < POOLS_LEARN_NS;
     for (uint32_t i = 0; i < count; i++)
         silent += !region_reported(shard, owned, regions[i]);
@@ -583,7 +584,7 @@ static void tell_one(struct shard *shard, const struct pool_source *source,
 {
     if (source->region != 0)
         peer_put_pool_level(
-            abroad_outbox_of(shard, source->node, source->peer, PEER_RECORD_MAX, effects), told);
+            remote_outbox_of(shard, source->node, source->peer, PEER_RECORD_MAX, effects), told);
     else if (source->peer == PEER_NONE)
         elastic_set_level(shard->pools.elastic, told->pool, &told->level, shard->now_ns);
     else if (!peers_gone(shard, source->peer))
@@ -650,7 +651,7 @@ static void tell_home(struct shard *shard, struct pool_owned *owned, struct effe
     if (is_learning(shard, owned) || is_lacking(shard, owned) ||
         (idle && shard->now_ns - owned->told_home_ns < POOLS_IDLE_NS))
         return; /* L8, L3, L9 */
-    struct bytes_writer *outbox = abroad_outbox(shard, owned->home, PEER_REPORT_MAX, effects);
+    struct bytes_writer *outbox = remote_outbox(shard, owned->home, PEER_REPORT_MAX, effects);
     if (outbox == NULL)
         return; /* L6 */
     owned->told_home_ns = shard->now_ns;
@@ -665,7 +666,7 @@ static void tell_home(struct shard *shard, struct pool_owned *owned, struct effe
                          load_ms);
 }
 
-void pools_level_abroad(struct shard *shard, uint64_t region, const struct peer_pool_level *told,
+void pools_level_remote(struct shard *shard, uint64_t region, const struct peer_pool_level *told,
                         struct effects *effects)
 {
     struct pool_owned *owned = place_of(shard, told->pool);
@@ -695,7 +696,7 @@ void pools_tick(struct shard *shard, struct effects *effects)
         struct pool_owned *owned = &pools->owned[i];
         if (owned->id == 0)
             continue;
-        if (owned->home == 0 || owned->home == shard->abroad.own)
+        if (owned->home == 0 || owned->home == shard->remote.own)
             lend(shard, owned, effects);
         else
             tell_home(shard, owned, effects);
@@ -717,7 +718,7 @@ void pools_stats(const struct shard *shard, struct shard_stats *out)
         const struct policy_pool *pool = policy_pool_at(policy, i);
         (void)pools_known(shard, pool->id, &out->pools[i]);
         (void)snprintf(out->pools[i].home, sizeof out->pools[i].home, "%s",
-                       abroad_pool_home_name(shard, pool));
+                       remote_pool_home_name(shard, pool));
     }
 }
 

@@ -10,9 +10,9 @@
  * That is so in each region. Of a pool of scope global one region is the home, and its owner takes
  * the reports of all regions:
  *
- *   region us   every shard --POOL_REPORT--> us's owner --ABROAD_POOL_REPORT--> any node of eu
- *   region eu, the home                      eu's owner <--ABROAD_POOL_REPORT--+  (a contact)
- *                                            eu's owner --ABROAD_POOL_LEVEL--> us's owner
+ *   region us   every shard --POOL_REPORT--> us's owner --REMOTE_POOL_REPORT--> any node of eu
+ *   region eu, the home                      eu's owner <--REMOTE_POOL_REPORT--+  (a contact)
+ *                                            eu's owner --REMOTE_POOL_LEVEL--> us's owner
  *   region us   every shard <--POOL_LEVEL--- us's owner, as soon as that has come
  */
 #ifndef NODE_CLUSTER_ADMISSION_POOLS_H
@@ -60,7 +60,7 @@ struct pool_entry {
 /* A pool that is owned here. */
 struct pool_owned {
     uint32_t id;   /* 0: free */
-    uint64_t home; /* abroad_pool_home of it, all the time since */
+    uint64_t home; /* remote_pool_home of it, all the time since */
     int64_t since_ns;
     int64_t lacking_ns; /* when there was no room for a report of it last; 0: never */
     int64_t told_all_ns;
@@ -111,10 +111,10 @@ void pools_reported(struct shard *shard, uint16_t peer, const struct peer_pool_r
 void pools_level(struct shard *shard, uint16_t peer, const struct peer_pool_level *level);
 /* What the owner in another region tells the home, from there and as a node of this one passes it
  * on; and what the owner in that region, the home, says. */
-void pools_told_abroad(struct shard *shard, const struct peer_envelope *envelope,
+void pools_told_remote(struct shard *shard, const struct peer_envelope *envelope,
                        const struct peer_pool_report *report, struct effects *effects);
-void pools_reported_abroad(struct shard *shard, const struct peer_pool_report *report);
-void pools_level_abroad(struct shard *shard, uint64_t region, const struct peer_pool_level *level,
+void pools_reported_remote(struct shard *shard, const struct peer_pool_report *report);
+void pools_level_remote(struct shard *shard, uint64_t region, const struct peer_pool_level *level,
                         struct effects *effects);
 /* A client says how loaded what the pool, one of the rules, protects is. */
 void pools_load(struct shard *shard, uint32_t pool, uint32_t load_ppm);

@@ -184,7 +184,7 @@ static void admit(struct control *control, const struct join_message *request,
                   struct effects *effects)
 {
     const bool ours = control_region_ours(control, request->region, request->sender);
-    int len = 0; /* the ring is of no use abroad, and there may be none yet */
+    int len = 0; /* the ring is of no use in another region, and there may be none yet */
     if (ours && control->config->epoch > 0)
         len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
     if (len < 0 || (!ours && !control_region_all_know(control)))

@@ -43,7 +43,7 @@ static void take_gossip(struct control *control)
                                                    .wall_ns = member->clock.wall_ns,
                                                    .count = 1};
         if (member->clock.at_ns > control->clocks_ns && member->state == SWIM_ALIVE &&
-            !control_abroad(control, member))
+            !control_remote(control, member))
             cluster_time_heard(control->time, control->now_ns, &sample);
     }
 }

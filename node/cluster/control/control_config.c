@@ -72,7 +72,7 @@ static void tell_all(struct control *control, struct effects *effects)
     uint32_t told = 0;
     const struct swim_member *member;
     while (told < TELL_MAX && (member = swim_next(control->swim, &cursor)) != NULL) {
-        if (member->record.id == control->options.node_id || control_abroad(control, member) ||
+        if (member->record.id == control->options.node_id || control_remote(control, member) ||
             !control_alive(control, member->record.id))
             continue;
         control_tell_config(control, member->record.gossip, NULL, effects);

@@ -22,7 +22,7 @@ static bool asks(const struct control *control, const struct swim_member *member
 {
     return (member->record.flags & CONTROL_FLAG_FIGURES) != 0 &&
            member->record.id != control->options.node_id &&
-           (control_abroad(control, member) ||
+           (control_remote(control, member) ||
             ring_config_find(control->config, member->record.id) != NULL) &&
            control_alive(control, member->record.id);
 }

@@ -183,7 +183,7 @@ static uint32_t count_living(const struct control *control, struct hash128 diges
     *agree = 0;
     while ((member = swim_next(control->swim, &cursor)) != NULL) {
         const uint64_t id = member->record.id;
-        if (id == control->options.node_id || control_abroad(control, member) ||
+        if (id == control->options.node_id || control_remote(control, member) ||
             !control_alive(control, id) ||
             (ring_only && ring_config_find(control->config, id) == NULL))
             continue;
@@ -257,7 +257,7 @@ static uint32_t choose(struct control *control, bool ahead_only,
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL) {
         const bool ahead = member->record.ring_epoch > control->config->epoch;
-        if (member->record.id == control->options.node_id || control_abroad(control, member) ||
+        if (member->record.id == control->options.node_id || control_remote(control, member) ||
             (ahead_only && !ahead) || !control_alive(control, member->record.id))
             continue;
         *lineage = *lineage || (ahead && ring_config_lineage(member->record.ring_epoch) !=

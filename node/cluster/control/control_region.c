@@ -27,13 +27,13 @@
  *     reach. A cluster of one region has no record.
  * G4  Gossip says of a region what that said last. Where that is long ago, its members may live,
  *     but cannot be reached: they are taken for dead then, as those that are.
- * G5  Older releases take any member into their one ring. So nobody is let in from abroad, and no
- *     region founded, before all that live know of regions.
- * G6  A region is removed by removing its record, when none of its members that have a ring is in
- *     reach. Whoever knows that, and hears nothing of it, takes its members for having left. If it
- *     comes back after all, it makes itself a record again (G3) and goes on.
- * G7  A key whose home a hash says is at home in a region whose record names nobody: that one has a
- *     ring. So all who have the same settings agree where a key is at home (A5 of abroad.c).
+ * G5  Older releases take any member into their one ring. So nobody is let in from another region,
+ * and no region founded, before all that live know of regions. G6  A region is removed by removing
+ * its record, when none of its members that have a ring is in reach. Whoever knows that, and hears
+ * nothing of it, takes its members for having left. If it comes back after all, it makes itself a
+ * record again (G3) and goes on. G7  A key whose home a hash says is at home in a region whose
+ * record names nobody: that one has a ring. So all who have the same settings agree where a key is
+ * at home (A5 of remote_regions.c).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ enum { VALUE_VERSION = 1, VALUE_LEN_MAX = 16, VALUE_TOKENS = 8 };
 
 /* ---- whose is it ----------------------------------------------------------------------------- */
 
-bool control_abroad(const struct control *control, const struct swim_member *member)
+bool control_remote(const struct control *control, const struct swim_member *member)
 {
     return strcmp(member->record.region, control->options.region) != 0;
 }
@@ -63,7 +63,7 @@ bool control_region_ours(const struct control *control, const char *region, uint
     const struct swim_member *member = swim_find(control->swim, sender);
     if (region[0] != '\0')
         return strcmp(region, control->options.region) == 0;
-    return member == NULL || !control_abroad(control, member);
+    return member == NULL || !control_remote(control, member);
 }
 
 bool control_region_takes(struct control *control, const char *region, uint64_t sender)
@@ -111,7 +111,7 @@ const struct swim_region *control_region_find(const struct control *control, con
 int64_t control_region_lost_ns(const struct control *control, const struct swim_member *member)
 {
     const struct swim_region *region = control_region_find(control, member->record.region);
-    if (!control_abroad(control, member) || region == NULL)
+    if (!control_remote(control, member) || region == NULL)
         return INT64_MAX;
     const bool heard = region->heard_ns > control->started_ns; /* since this process lives */
     return (heard ? region->heard_ns : control->started_ns) + REGION_LOST_NS;
@@ -262,7 +262,7 @@ static bool leave_it_to_another(const struct control *control, bool ring)
     size_t cursor = 0;
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (!control_abroad(control, member) && control_alive(control, member->record.id) &&
+        if (!control_remote(control, member) && control_alive(control, member->record.id) &&
             (ring ? member->record.ring_epoch > 0 : member->record.id < control->options.node_id))
             return true;
     return false;
@@ -278,7 +278,7 @@ static uint64_t next_generation(const struct control *control, const struct sett
     const uint64_t most = generation + GENERATIONS_MISSED; /* what is above was made up */
     while ((member = swim_next(control->swim, &cursor)) != NULL) {
         const uint64_t told = ring_config_generation(member->record.ring_epoch);
-        if (!control_abroad(control, member) && told >= generation && told <= most)
+        if (!control_remote(control, member) && told >= generation && told <= most)
             generation = told + 1;
     }
     return generation < GENERATION_MAX ? generation : GENERATION_MAX;
@@ -315,12 +315,12 @@ bool control_region_founder(const struct control *control, uint64_t id)
     return control->config->epoch == 0 && record != NULL && founder_of(record) == id;
 }
 
-static bool knows_one_abroad(const struct control *control)
+static bool knows_one_remote(const struct control *control)
 {
     size_t cursor = 0;
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (control_abroad(control, member) && control_alive(control, member->record.id))
+        if (control_remote(control, member) && control_alive(control, member->record.id))
             return true;
     return false;
 }
@@ -329,7 +329,7 @@ static bool knows_one_abroad(const struct control *control)
 static void look_at_record(struct control *control)
 {
     const struct settings_entry *record = own_record(control);
-    if (record == NULL ? knows_one_abroad(control) : founder_of(record) != 0)
+    if (record == NULL ? knows_one_remote(control) : founder_of(record) != 0)
         propose_record(control, 0); /* G2, G3 */
 }
 
@@ -347,7 +347,7 @@ static void dismiss_removed(struct control *control)
     size_t cursor = 0;
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (control_abroad(control, member) && member->state != SWIM_LEFT &&
+        if (control_remote(control, member) && member->state != SWIM_LEFT &&
             control->now_ns >= control_region_lost_ns(control, member) &&
             control_region_record(control, swim_region_name(&member->record)) == NULL)
             swim_dismiss(control->swim, member->record.id);

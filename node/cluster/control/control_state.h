@@ -298,7 +298,7 @@ bool control_clock_sure(const struct control *control);
 
 /* ---- control_region.c ---- */
 /* Whether the member is of another region. */
-bool control_abroad(const struct control *control, const struct swim_member *member);
+bool control_remote(const struct control *control, const struct swim_member *member);
 /* What gossip knows of the region, NULL: nothing. */
 const struct swim_region *control_region_find(const struct control *control, const char *name);
 /* Whether another region is in reach (G4). */

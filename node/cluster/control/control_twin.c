@@ -22,7 +22,7 @@
 static bool is_twin(const struct control *control, const struct swim_member *member)
 {
     return member->record.id != control->options.node_id && member->state == SWIM_ALIVE &&
-           !control_abroad(control, member) &&
+           !control_remote(control, member) &&
            strcmp(member->record.name, control->options.name) == 0;
 }
 

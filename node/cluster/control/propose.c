@@ -173,7 +173,7 @@ static bool add_newcomer(struct control *control)
     size_t cursor = 0;
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL)
-        if (member->state == SWIM_ALIVE && !control_abroad(control, member) &&
+        if (member->state == SWIM_ALIVE && !control_remote(control, member) &&
             !in_ring(control->config, member->record.id) &&
             (member->record.flags & CONTROL_FLAG_DRAINING) == 0 &&
             control->now_ns - member->since_ns >= CONTROL_ADMIT_NS &&

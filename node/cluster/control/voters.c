@@ -237,7 +237,7 @@ static uint32_t list_regions(const struct control *control)
     const struct swim_member *member;
     while ((member = swim_next(control->swim, &cursor)) != NULL && count < SWIM_MEMBERS_MAX)
         if (member->record.ring_epoch > 0 && member->state != SWIM_LEFT &&
-            (control_abroad(control, member) || control->config->epoch == 0 ||
+            (control_remote(control, member) || control->config->epoch == 0 ||
              ring_config_find(control->config, member->record.id) != NULL) &&
             !control_dead_for(control, member->record.id, CONTROL_FORGET_NS))
             control->candidates[count++] =

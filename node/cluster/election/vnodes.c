@@ -182,7 +182,7 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
 {
     struct vnode *vnode = &shard->vnodes[number];
     const bool replaces = !term_is_none(&vnode->term) && !vnode->fresh;
-    holds_opening(shard, number);
+    lessor_opening(shard, number);
     vnode->base_state = vnode->state;
     vnode->base_seq = table_vnode_seq(shard->table, number);
     if (!vnodes_quorum(shard, number)) { /* else it is the ballot that was promised */

@@ -47,7 +47,7 @@ static void put_pass(struct shard *shard, uint32_t number, uint32_t link, struct
     if (effects->used >= CHANNEL_ARENA_MAX)
         return; /* enough is sent in this step: the pass is repeated */
     entry.sync = put_reservations(shard, number, at, effects);
-    entry.flags |= holds_learns(shard, number) ? ENTRY_LEARNS : 0;
+    entry.flags |= lessor_learns(shard, number) ? ENTRY_LEARNS : 0;
     peers_put_vnode(shard, at, PEER_PASS, &entry, effects);
 }
 
@@ -133,7 +133,7 @@ void vnodes_pass(struct shard *shard, uint16_t at, const struct peer_vnode *entr
                 vnode->equal |= (uint8_t)(1u << i);
         vnode->fresh = true; /* a planned change, not a take-over */
         if ((entry->flags & ENTRY_LEARNS) != 0)
-            holds_learn(shard, entry->vnode);
+            lessor_learn(shard, entry->vnode);
         vnodes_open_term(shard, entry->vnode, effects);
         return;
     }

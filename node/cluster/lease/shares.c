@@ -1,7 +1,7 @@
 /* shares.c - who gets what of a key that several regions want more of than there is.
  *
  * Of a rule with scope `global` the home's decider sees its own checks, each as it comes, and what
- * the others ask for their purses, a few times a second (purses.c). Were all served as they come
+ * the others ask for their lessee, a few times a second (lessee.c). Were all served as they come
  * the home would take whatever becomes free before anybody else has asked. So while another region
  * asks for a key, what is left of it is dealt out: each region has an account, and takes from that.
  *

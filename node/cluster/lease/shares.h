@@ -30,7 +30,7 @@ enum {
 
 /* A region that asks. */
 struct shares_party {
-    uint64_t who;  /* the session of its purses; 0: this region */
+    uint64_t who;  /* the session of its lessee; 0: this region */
     uint64_t rate; /* tokens a second that its callers ask for */
     uint64_t most; /* so many it can use at a time */
     int64_t has;   /* what is set aside for it, or was taken ahead of it (S3) */

@@ -108,7 +108,7 @@ void view_free(struct view **pointer)
     alloc_put(view->allocator, view, sizeof *view);
 }
 
-bool view_is_abroad(const struct view *view, const struct view_member *member)
+bool view_is_remote(const struct view *view, const struct view_member *member)
 {
     return strcmp(member->region, view->members[view->self].region) != 0;
 }

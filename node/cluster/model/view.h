@@ -100,7 +100,7 @@ MUST_USE int view_again(const struct allocator *allocator, uint64_t version,
 void view_free(struct view **view);
 
 /* Whether the member is of another region: it has no part in this ring, and is no peer. */
-bool view_is_abroad(const struct view *view, const struct view_member *member);
+bool view_is_remote(const struct view *view, const struct view_member *member);
 
 /* The member of that id, or NULL. */
 const struct view_member *view_find(const struct view *view, uint64_t id);

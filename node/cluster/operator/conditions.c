@@ -92,13 +92,13 @@ static uint32_t told_once(const struct looking *looking, const struct swim_membe
                           uint32_t troubles)
 {
     const bool own = member->record.id == looking->control->options.node_id;
-    bool told = !own && !control_abroad(looking->control, member);
+    bool told = !own && !control_remote(looking->control, member);
     for (uint32_t i = 0; !told && !own && i < looking->out->count; i++)
         told = looking->out->list[i].rank == RANK_TROUBLE + HEALTH_FROZEN &&
                strcmp(looking->out->list[i].region, swim_region_name(&member->record)) == 0;
     if (told)
         troubles &= ~HEALTH_BIT(HEALTH_FROZEN);
-    if (!control_abroad(looking->control, member))
+    if (!control_remote(looking->control, member))
         troubles &= ~HEALTH_BIT(HEALTH_NAME); /* look_for_newcomer */
     return troubles;
 }
@@ -188,7 +188,7 @@ static void look_at_listed(struct looking *looking, const struct ring_member *li
 }
 
 /* Whether the dead of another region are still expected is not known here: a warning. */
-static void look_abroad(struct looking *looking, const struct swim_member *member)
+static void look_remote(struct looking *looking, const struct swim_member *member)
 {
     struct condition condition = {.rank = RANK_DEAD,
                                   .code = "not_alive",
@@ -219,7 +219,7 @@ static bool name_taken(const struct control *control, const struct swim_member *
 static void look_for_newcomer(struct looking *looking, const struct swim_member *member)
 {
     const struct control *control = looking->control;
-    if (control_abroad(control, member) || (member->record.flags & CONTROL_FLAG_DRAINING) != 0 ||
+    if (control_remote(control, member) || (member->record.flags & CONTROL_FLAG_DRAINING) != 0 ||
         ring_config_find(control->config, member->record.id) != NULL)
         return;
     if (name_taken(control, member))
@@ -294,8 +294,8 @@ void conditions_look(const struct control *control, const struct control_report 
         if (member->state == SWIM_ALIVE) {
             look_at_troubles(&looking, member);
             look_for_newcomer(&looking, member);
-        } else if (member->state == SWIM_DEAD && control_abroad(control, member)) {
-            look_abroad(&looking, member);
+        } else if (member->state == SWIM_DEAD && control_remote(control, member)) {
+            look_remote(&looking, member);
         }
     }
 }

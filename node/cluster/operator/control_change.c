@@ -311,11 +311,11 @@ static void consider_members(const struct control *control, struct meaning *mean
             i < config->to_count ? &config->to[i] : &config->from[i - config->to_count];
         consider(meaning, control->options.region, listed->name, listed->id);
     }
-    for (unsigned abroad = 0; abroad < 2; abroad++) {
+    for (unsigned remote = 0; remote < 2; remote++) {
         size_t cursor = 0;
         while ((member = swim_next(control->swim, &cursor)) != NULL)
-            if (control_abroad(control, member) == (abroad == 1) &&
-                (abroad == 0 || member->state != SWIM_LEFT))
+            if (control_remote(control, member) == (remote == 1) &&
+                (remote == 0 || member->state != SWIM_LEFT))
                 consider(meaning, swim_region_name(&member->record), member->record.name,
                          member->record.id);
     }
@@ -405,7 +405,7 @@ static bool refuse_removal(const struct control *control, uint64_t id, const cha
                            char sentence[CONTROL_SENTENCE_LEN])
 {
     const struct swim_member *member = swim_find(control->swim, id);
-    if (member != NULL && control_abroad(control, member) && !(force && settings_lost(control))) {
+    if (member != NULL && control_remote(control, member) && !(force && settings_lost(control))) {
         (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is of region %s: ask a node of that region to remove it", name,
                        member->record.region);
@@ -481,7 +481,7 @@ int control_remove(struct control *control, int64_t now_ns, uint64_t id, const c
 static bool is_elsewhere(const struct control *control, uint64_t id, bool force)
 {
     const struct swim_member *member = swim_find(control->swim, id);
-    return member != NULL && control_abroad(control, member) && !(force && settings_lost(control));
+    return member != NULL && control_remote(control, member) && !(force && settings_lost(control));
 }
 
 /* Who is to be asked instead: living members of the region. */

@@ -32,9 +32,9 @@ static bool is_ill(const struct answer_context *context, const struct swim_membe
 static int compare(const struct control *control, const struct swim_member *a,
                    const struct swim_member *b)
 {
-    const int abroad = (int)control_abroad(control, a) - (int)control_abroad(control, b);
-    if (abroad != 0)
-        return abroad;
+    const int remote = (int)control_remote(control, a) - (int)control_remote(control, b);
+    if (remote != 0)
+        return remote;
     const int regions = natural_compare(a->record.region, b->record.region);
     return regions != 0 ? regions : natural_compare(a->record.name, b->record.name);
 }

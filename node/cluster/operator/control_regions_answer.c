@@ -130,8 +130,8 @@ static void put_leases(const struct control_report *report, struct mp_writer *wr
         sum.global_local += shard->global_local;
         sum.global_waited += shard->global_waited;
         sum.withheld += shard->withheld;
-        sum.abroad_asked += shard->abroad_asked;
-        sum.abroad_served += shard->abroad_served;
+        sum.remote_asked += shard->remote_asked;
+        sum.remote_served += shard->remote_served;
     }
     mp_put_str(writer, "leases");
     mp_put_map(writer, 10);
@@ -143,8 +143,8 @@ static void put_leases(const struct control_report *report, struct mp_writer *wr
     put_field_uint(writer, "local", sum.global_local);
     put_field_uint(writer, "waited", sum.global_waited);
     put_field_uint(writer, "withheld", sum.withheld);
-    put_field_uint(writer, "asked", sum.abroad_asked);
-    put_field_uint(writer, "served", sum.abroad_served);
+    put_field_uint(writer, "asked", sum.remote_asked);
+    put_field_uint(writer, "served", sum.remote_served);
 }
 
 void answer_regions(struct answer_context *context)

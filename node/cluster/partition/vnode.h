@@ -176,7 +176,7 @@ struct vnode {
     struct term line_of;
     struct term marked_state; /* what was held when a round of write-back began; writeback.c */
     uint64_t marked_seq;
-    int64_t learned_ns; /* no leases of tokens before (T3 of holds.c) */
+    int64_t learned_ns; /* no leases of tokens before (T3 of lessor.c) */
     _Alignas(PREFETCH_LINE) struct replica_link
         links[SHARD_REPLICAS_OTHER]; /* the others; each keeps its place */
 };

@@ -150,7 +150,7 @@ void peers_follow_view(struct shard *shard)
         shard->peers[i]->in_view = false;
     for (uint32_t m = 0; m < view->member_count; m++) {
         const struct view_member *member = &view->members[m];
-        if (member->state == VIEW_LEFT || view_is_abroad(view, member))
+        if (member->state == VIEW_LEFT || view_is_remote(view, member))
             continue;
         for (uint16_t s = 0; s < member->shards; s++) {
             if (member->id == shard->options.node_id && s == shard->options.shard)

@@ -40,7 +40,7 @@ struct peer {
     bool silent;       /* as judged at the last look */
     bool resigning;    /* it said that it stops soon */
     bool reserves;     /* it reads RESERVED */
-    bool leases;       /* it reads leases of tokens (T4 of holds.c) */
+    bool leases;       /* it reads leases of tokens (T4 of lessor.c) */
     bool changes;      /* it reads CHANGE, as its present process has said */
     bool versions;     /* and the version of the rules in a FORWARD */
     uint8_t reads;     /* enum peer_reads, as its newest frame said */

@@ -48,7 +48,7 @@ uint64_t pending_ticket(const struct shard *shard, uint32_t index)
 uint16_t pending_attempt(const struct shard *shard, uint32_t index)
 {
     const struct pending_check *check = pending_at(shard, index);
-    if (check->abroad)
+    if (check->remote)
         return retry_attempt(check->origin_node, check->origin_ticket);
     if (check->from_peer)
         return retry_attempt(shard->peers[check->origin_peer]->node, check->origin_ticket);
@@ -69,9 +69,9 @@ uint32_t pending_in(const struct shard *shard, uint64_t ticket, enum pending_sta
     return index != POOL_NONE && pending_at(shard, index)->status == status ? index : POOL_NONE;
 }
 
-uint32_t pending_abroad(const struct shard *shard, uint64_t ticket, uint64_t region)
+uint32_t pending_remote(const struct shard *shard, uint64_t ticket, uint64_t region)
 {
-    const uint32_t index = pending_in(shard, ticket, PENDING_ABROAD);
+    const uint32_t index = pending_in(shard, ticket, PENDING_REMOTE);
     return index != POOL_NONE && pending_at(shard, index)->forward.home == region ? index
                                                                                   : POOL_NONE;
 }

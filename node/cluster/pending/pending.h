@@ -22,8 +22,8 @@ enum pending_status {
     PENDING_WAITING,
     PENDING_LOADING,
     PENDING_COMMITTING,
-    PENDING_LEASE_REPLICATION, /* for replicas, to know a lease: holds.c */
-    PENDING_ABROAD,            /* for another region: abroad.c */
+    PENDING_LEASE_REPLICATION, /* for replicas, to know a lease: lessor.c */
+    PENDING_REMOTE,            /* for another region: remote_regions.c */
     PENDING_DONE
 };
 
@@ -33,12 +33,13 @@ struct pending_check {
     bool from_peer;
     bool undo;       /* gives back what a denied request was granted here */
     bool stood_in;   /* was sent to a stand-in last; stand_in.c */
-    bool abroad;     /* another region asks */
-    bool fell_back;  /* is decided here by a share, for its home is out of reach (A4 of abroad.c) */
+    bool remote;     /* another region asks */
+    bool fell_back;  /* is decided here by a share, for its home is out of reach (A4 of
+                        remote_regions.c) */
     uint8_t loading; /* LOADING: the limit whose slot is fetched */
     uint16_t peer;   /* WAITING: whom it was sent to */
     uint16_t item;
-    uint16_t purse;      /* whose it is, + 1, or PURSE_RETURN; 0: none's */
+    uint16_t cache;      /* whose it is, + 1, or LEASE_CACHE_RETURN; 0: none's */
     uint16_t stands;     /* how often it has changed between its decider and a stand-in */
     uint32_t generation; /* tells a late answer from the one waited for */
     uint32_t active_at;
@@ -50,8 +51,9 @@ struct pending_check {
     uint64_t commit_seq;  /* COMMITTING: its answer leaves when this is committed */
     uint32_t commit_next; /* the next and the last one of the vnode that wait so */
     uint32_t commit_last;
-    uint16_t origin_peer; /* of a peer's forward; abroad: the shard of the node that asked */
-    uint64_t origin_node; /* abroad */
+    uint16_t origin_peer; /* of a peer's forward; or the shard in another region of the node that
+                             asked */
+    uint64_t origin_node; /* in another region */
     uint64_t origin_ticket;
     int64_t wan_ns; /* waits for tokens of another region until then; 0: not */
     int64_t sent_ns;
@@ -80,7 +82,7 @@ uint16_t pending_attempt(const struct shard *shard, uint32_t index);
 /* Its ticket; the check of one, and of one that still waits for that region, or POOL_NONE. */
 uint64_t pending_ticket(const struct shard *shard, uint32_t index);
 uint32_t pending_find(const struct shard *shard, uint64_t ticket);
-uint32_t pending_abroad(const struct shard *shard, uint64_t ticket, uint64_t region);
+uint32_t pending_remote(const struct shard *shard, uint64_t ticket, uint64_t region);
 /* Lets it wait for a moment, and be dispatched again. */
 void pending_park(struct shard *shard, uint32_t index);
 /* A new check in `active`, POOL_NONE when there is no room. */

@@ -718,7 +718,7 @@ void stream_held(struct shard *shard, uint16_t at, const struct peer_vnode *entr
     if (link < 0 || !deciding(vnode) || vnode->links[link].sync != entry->sync)
         return;
     bound_confirmed(&vnode->links[link], entry->seq);
-    shard->holds.due = true;
+    shard->lessor.due = true;
     struct replica_link *state = &vnode->links[link];
     if (state->phase == LINK_ASKED && entry->seq >= state->mark_seq) { /* C1 */
         state->phase = LINK_LIVE;
@@ -787,7 +787,7 @@ void stream_acked(struct shard *shard, uint16_t at, const struct peer_record *re
         return;
     if (channel_acked(channel, record->stream.stream, record->stream.seq, shard->now_ns)) {
         send_soon(shard, channel);
-        shard->holds.due = true;
+        shard->lessor.due = true;
         bound_acked(shard);
     }
     if (record->stream.resync)

@@ -1,5 +1,6 @@
 /* cross_region.c - checks whose keys another region counts: asked for there, or decided from what
- * is held here; and what other regions ask of this one. region/abroad.c tells how (A1 - A7).
+ * is held here; and what other regions ask of this one. region/remote_regions.c tells how (A1 -
+ * A7).
  */
 #include "base/assert.h"
 #include "node/cluster/admission/decide.h"
@@ -34,7 +35,7 @@ static void note_wait(struct shard *shard, uint32_t index, bool waits)
                          shard->now_ns);
 }
 
-void abroad_unavailable(struct shard *shard, uint32_t index)
+void cross_region_unavailable(struct shard *shard, uint32_t index)
 {
     note_wait(shard, index, false);
 }
@@ -64,27 +65,27 @@ static bool joins(struct shard *shard, uint16_t peer, uint64_t ticket, uint32_t 
     return true;
 }
 
-void abroad_send(struct shard *shard, uint32_t index, struct effects *effects)
+void cross_region_send(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct pending_check *check = pending_at(shard, index);
-    struct abroad_region *region = abroad_find(shard, check->forward.home);
-    if (abroad_lost(shard, check->forward.home)) { /* A2 */
+    struct remote_region *region = remote_find(shard, check->forward.home);
+    if (remote_lost(shard, check->forward.home)) { /* A2 */
         fail(shard, index, ANSWER_UNAVAILABLE, effects);
         return;
     }
-    if (check->status != PENDING_ABROAD && check->from_peer) {
+    if (check->status != PENDING_REMOTE && check->from_peer) {
         check->deadline_ns = shard->now_ns + SHARD_FORWARD_NS;
         note_wait(shard, index, true);
     }
-    check->status = PENDING_ABROAD;
+    check->status = PENDING_REMOTE;
     check->sent_ns = shard->now_ns;
-    check->retry_ns = shard->now_ns + abroad_patience_ns(region);
+    check->retry_ns = shard->now_ns + remote_patience_ns(region);
     check->forward.ticket = pending_ticket(shard, index);
-    peer_put_abroad_ask(abroad_record(shard, region->contact, region->shard, effects),
+    peer_put_remote_ask(remote_record(shard, region->contact, region->shard, effects),
                         &check->forward);
     check->forward.flags |= FORWARD_RETRY; /* from the second time on */
-    abroad_await(shard, region);
-    shard->stats.abroad_asked++;
+    remote_await(shard, region);
+    shard->stats.remote_asked++;
 }
 
 /* Whether tokens of all that the check meets can be held here. */
@@ -96,9 +97,9 @@ static bool gives_tokens(const struct forward *forward)
     return true;
 }
 
-/* Whether the forward is a check that a purse decides. One that is to tell every limit asks who
- * knows them, unless it may have to be undone. */
-static bool is_for_purse(const struct forward *forward)
+/* Whether the forward is a check that a lease cache decides. One that is to tell every limit asks
+ * who knows them, unless it may have to be undone. */
+static bool is_for_lease_cache(const struct forward *forward)
 {
     const bool tells =
         (forward->flags & FORWARD_EXPLAIN) != 0 && (forward->flags & FORWARD_SEVERAL) == 0;
@@ -110,27 +111,27 @@ static void end_wait(struct shard *shard, uint32_t index, struct effects *effect
 {
     const struct pending_check *check = pending_at(shard, index);
     const int64_t since_ns = check->wan_ns - check->forward.wait_ms * MS;
-    if (!abroad_heard_since(shard, check->forward.home, since_ns)) {
+    if (!remote_heard_since(shard, check->forward.home, since_ns)) {
         fail(shard, index, ANSWER_UNAVAILABLE, effects);
         return;
     }
     const struct answer denied = {
         .status = ANSWER_DECIDED,
         .limit = check->forward.limits[0].count,
-        .retry_after_ns = abroad_rtt_ns(shard, check->forward.home),
+        .retry_after_ns = remote_rtt_ns(shard, check->forward.home),
     };
     shard->stats.global_denied++;
     shard->stats.global_late++;
-    purses_denied(shard, &check->forward, pending_attempt(shard, index), &denied);
+    lessee_denied(shard, &check->forward, pending_attempt(shard, index), &denied);
     route_pending_answer(shard, index, &denied, shard->options.node_id, effects);
 }
 
-void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
+void cross_region_decide(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct pending_check *check = pending_at(shard, index);
     struct answer answer;
     if ((check->forward.retry.part & RETRY_UNDO) != 0) {
-        purses_undo(shard, &check->forward, &answer);
+        lessee_undo(shard, &check->forward, &answer);
         route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
         return;
     }
@@ -140,23 +141,23 @@ void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
         pending_free(shard, index);
         return;
     }
-    if (!is_for_purse(&check->forward)) {
-        abroad_send(shard, index, effects);
+    if (!is_for_lease_cache(&check->forward)) {
+        cross_region_send(shard, index, effects);
         return;
     }
     if (decide_called_off(shard, index)) {
         pending_free(shard, index);
         return;
     }
-    switch (purses_decide_global(shard, &check->forward, pending_attempt(shard, index), waited,
+    switch (lessee_decide_global(shard, &check->forward, pending_attempt(shard, index), waited,
                                  &answer, effects)) {
-    case PURSES_DECIDED:
+    case LESSEE_DECIDED:
         route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
         return;
-    case PURSES_FULL:
-        abroad_send(shard, index, effects);
+    case LESSEE_FULL:
+        cross_region_send(shard, index, effects);
         return;
-    case PURSES_WAIT:
+    case LESSEE_WAIT:
         break;
     }
     if (!waited) {
@@ -173,8 +174,8 @@ void abroad_decide(struct shard *shard, uint32_t index, struct effects *effects)
         pending_park(shard, index);
 }
 
-bool abroad_decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
-                           struct effects *effects)
+bool cross_region_decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
+                                 struct effects *effects)
 {
     struct answer answer;
     if ((forward->retry.part & RETRY_UNDO) != 0)
@@ -182,24 +183,24 @@ bool abroad_decide_forward(struct shard *shard, uint16_t peer, const struct forw
     if ((forward->flags & FORWARD_RETRY) != 0 &&
         joins(shard, peer, forward->ticket, POOL_NONE, effects))
         return true;
-    if (!is_for_purse(forward))
+    if (!is_for_lease_cache(forward))
         return false;
     const uint16_t attempt = retry_attempt(shard->peers[peer]->node, forward->ticket);
-    if (purses_decide_global(shard, forward, attempt, false, &answer, effects) != PURSES_DECIDED)
+    if (lessee_decide_global(shard, forward, attempt, false, &answer, effects) != LESSEE_DECIDED)
         return false;
     peer_put_answer(peers_outbox(shard, peer, PEER_RECORD_MAX, effects), forward->ticket, &answer);
     return true;
 }
 
-bool abroad_decide_item(struct shard *shard, uint32_t item, const struct policy_rule *rule,
-                        const struct forward *forward, struct effects *effects)
+bool cross_region_decide_item(struct shard *shard, uint32_t item, const struct policy_rule *rule,
+                              const struct forward *forward, struct effects *effects)
 {
     struct answer answer;
     uint16_t at;
-    if (!is_for_purse(forward) ||
+    if (!is_for_lease_cache(forward) ||
         vnodes_route(shard, vnodes_ring(shard, forward->vnode), &at) != ROUTE_HERE)
         return false;
-    if (purses_decide_global(shard, forward, 0, false, &answer, effects) != PURSES_DECIDED ||
+    if (lessee_decide_global(shard, forward, 0, false, &answer, effects) != LESSEE_DECIDED ||
         answer.status != ANSWER_DECIDED)
         return false;
     requests_row_done(shard, &shard->rows[item], rule, &forward->limits[answer.limit_index],
@@ -207,7 +208,7 @@ bool abroad_decide_item(struct shard *shard, uint32_t item, const struct policy_
     return true;
 }
 
-bool abroad_fall_back(struct shard *shard, uint32_t index, struct effects *effects)
+bool cross_region_fall_back(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct pending_check *check = pending_at(shard, index);
     struct forward *forward = &check->forward;
@@ -217,7 +218,7 @@ bool abroad_fall_back(struct shard *shard, uint32_t index, struct effects *effec
         return false;
     stand_in_scale(forward, check->rule->local_share);
     for (uint32_t i = 0; i < forward->limit_count; i++)
-        forward->ids[i] = abroad_local_id(forward->ids[i]);
+        forward->ids[i] = remote_local_id(forward->ids[i]);
     forward->home = 0;
     forward->flags &= (uint8_t)~FORWARD_RETRY;
     forward->retry.part |= RETRY_LOCAL;
@@ -239,42 +240,42 @@ static void take_ask(struct shard *shard, const struct peer_envelope *envelope,
     struct answer answer = {.status = ANSWER_BUSY};
     uint32_t index = POOL_NONE;
     forward.home = 0;
-    if (asked->home != shard->abroad.own || (forward.retry.part & RETRY_UNDO) != 0)
+    if (asked->home != shard->remote.own || (forward.retry.part & RETRY_UNDO) != 0)
         answer.status = ANSWER_UNAVAILABLE; /* A3 */
     else if (shard->pending.used < SHARD_UNDO_PENDING_MAX)
         index = pending_new(shard, &forward, shard->now_ns + SHARD_FORWARD_NS);
     if (index == POOL_NONE) {
         shard->stats.busy += answer.status == ANSWER_BUSY;
-        peer_put_abroad_answer(abroad_record(shard, envelope->node, envelope->shard, effects),
+        peer_put_remote_answer(remote_record(shard, envelope->node, envelope->shard, effects),
                                asked->ticket, &answer);
         return;
     }
     struct pending_check *check = pending_at(shard, index);
-    check->abroad = true;
+    check->remote = true;
     check->origin_node = envelope->node;
     check->origin_peer = envelope->shard;
     check->origin_ticket = asked->ticket;
-    shard->stats.abroad_served++;
+    shard->stats.remote_served++;
     shard->keepalive.busy_ns = shard->now_ns;
     if (vnodes_quorum(shard, forward.vnode))
         vnodes_use_quorum(shard, effects);
     route_pending_dispatch(shard, index, effects);
 }
 
-static void take_ping(struct shard *shard, struct abroad_region *region,
+static void take_ping(struct shard *shard, struct remote_region *region,
                       const struct peer_envelope *envelope, const struct peer_record *record,
                       struct effects *effects)
 {
-    const int64_t rtt_ns = shard->now_ns - record->abroad_ping.echo_ns;
-    if (record->abroad_ping.sent_ns != 0) {
-        peer_put_abroad_ping(abroad_record(shard, envelope->node, envelope->shard, effects), 0,
-                             record->abroad_ping.sent_ns);
+    const int64_t rtt_ns = shard->now_ns - record->remote_ping.echo_ns;
+    if (record->remote_ping.sent_ns != 0) {
+        peer_put_remote_ping(remote_record(shard, envelope->node, envelope->shard, effects), 0,
+                             record->remote_ping.sent_ns);
         return;
     }
-    if (rtt_ns < 0 || rtt_ns > 4 * ABROAD_LOST_NS)
+    if (rtt_ns < 0 || rtt_ns > 4 * REMOTE_LOST_NS)
         return; /* of a process that was here before, or long on its way */
     region->rtt_ns = region->rtt_ns == 0 ? rtt_ns : (7 * region->rtt_ns + rtt_ns) / 8;
-    abroad_hear(shard, region);
+    remote_hear(shard, region);
 }
 
 /* What one of another region may say; false for anything else. */
@@ -282,42 +283,42 @@ static bool take(struct shard *shard, const struct peer_envelope *envelope,
                  const struct peer_record *record, struct effects *effects)
 {
     const struct view_member *member = view_find(shard->view, envelope->node);
-    struct abroad_region *region = abroad_find(shard, abroad_region_of_member(member));
+    struct remote_region *region = remote_find(shard, remote_region_of_member(member));
     if (region == NULL)
         return true; /* too many regions */
     switch (record->type) {
-    case PEER_ABROAD_PING:
+    case PEER_REMOTE_PING:
         take_ping(shard, region, envelope, record, effects);
         return true;
-    case PEER_ABROAD_ASK:
+    case PEER_REMOTE_ASK:
         take_ask(shard, envelope, &record->forward, effects);
         return true;
     case PEER_EXPLAIN:
-        if (pending_abroad(shard, record->explain.ticket, region->id) != POOL_NONE)
-            explain_part(shard, pending_abroad(shard, record->explain.ticket, region->id),
+        if (pending_remote(shard, record->explain.ticket, region->id) != POOL_NONE)
+            explain_part(shard, pending_remote(shard, record->explain.ticket, region->id),
                          record->explain.states, record->explain.count, effects);
         return true;
-    case PEER_ABROAD_ANSWER: {
-        const uint32_t index = pending_abroad(shard, record->answer.ticket, region->id);
-        abroad_hear(shard, region);
+    case PEER_REMOTE_ANSWER: {
+        const uint32_t index = pending_remote(shard, record->answer.ticket, region->id);
+        remote_hear(shard, region);
         shard->keepalive.busy_ns = shard->now_ns;
         if (index != POOL_NONE)
             route_pending_answer(shard, index, &record->answer.answer, envelope->node, effects);
         return true;
     }
-    case PEER_ABROAD_POOL_REPORT:
-        pools_told_abroad(shard, envelope, &record->pool_report, effects);
+    case PEER_REMOTE_POOL_REPORT:
+        pools_told_remote(shard, envelope, &record->pool_report, effects);
         return true;
-    case PEER_ABROAD_POOL_LEVEL:
-        pools_level_abroad(shard, region->id, &record->pool_level, effects);
+    case PEER_REMOTE_POOL_LEVEL:
+        pools_level_remote(shard, region->id, &record->pool_level, effects);
         return true;
     default:
         return false;
     }
 }
 
-void abroad_frame(struct shard *shard, const struct peer_envelope *envelope,
-                  struct effects *effects)
+void cross_region_frame(struct shard *shard, const struct peer_envelope *envelope,
+                        struct effects *effects)
 {
     struct bytes_reader reader;
     struct peer_record record;

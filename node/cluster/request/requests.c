@@ -637,7 +637,7 @@ void requests_pending_done(struct shard *shard, uint32_t index, uint64_t node,
     const struct pending_check *check = pending_at(shard, index);
     const uint32_t at = check->request;
     if (check->rule != NULL && check->rule->consistency == POLICY_CONSISTENCY_ANY)
-        purses_told(shard, check);
+        lessee_told(shard, check);
     struct request *request = pool_at(&shard->requests, at);
     struct row *row = row_of(shard, at, check->item);
     merge(shard, row, check->rule,
@@ -689,7 +689,7 @@ static bool all_here(const struct shard *shard, const struct resolved *resolved,
     *rows = 0;
     for (uint32_t i = 0; i < resolved->count; i++) {
         const struct forward *part = &resolved->parts[i];
-        if (vnodes_quorum(shard, part->vnode) || part->home != 0 || holds_sure(shard, part) ||
+        if (vnodes_quorum(shard, part->vnode) || part->home != 0 || lessor_sure(shard, part) ||
             !vnodes_here(shard, part->vnode) || (resolved->count > 1 && resolved->rules[i]->shadow))
             return false;
         *rows += part->limit_count;
@@ -807,7 +807,7 @@ static bool decide_near_trials(struct shard *shard, uint32_t item, const struct 
     if (at == resolved->count || resolved->parts[at].home != 0 ||
         resolved->rules[at]->consistency != POLICY_CONSISTENCY_ANY ||
         !resolve_part_holds(resolved, at) ||
-        !purses_decide(shard, &resolved->parts[at], &answer, effects))
+        !lessee_decide(shard, &resolved->parts[at], &answer, effects))
         return false;
     requests_row_done(shard, &shard->rows[item], resolved->rules[at],
                       &resolved->parts[at].limits[answer.limit_index], resolved->parts[at].vnode,
@@ -828,9 +828,10 @@ static bool decide_near(struct shard *shard, uint32_t item, const struct resolve
     if (resolved->trials && resolved->count > 1)
         return decide_near_trials(shard, item, resolved, effects);
     if (forward->home != 0) /* it may be a check that is answered at once */
-        return resolved->count == 1 && abroad_decide_item(shard, item, rule, forward, effects);
+        return resolved->count == 1 &&
+               cross_region_decide_item(shard, item, rule, forward, effects);
     if (rule == NULL || rule->consistency != POLICY_CONSISTENCY_ANY ||
-        !resolve_gives_holds(resolved) || !purses_decide(shard, forward, &answer, effects))
+        !resolve_gives_holds(resolved) || !lessee_decide(shard, forward, &answer, effects))
         return false;
     requests_row_done(shard, &shard->rows[item], rule, &forward->limits[answer.limit_index],
                       forward->vnode, &answer, effects);
@@ -849,7 +850,7 @@ static void take_item(struct shard *shard, uint32_t item, const struct resolved 
     /* The parts of a repeated item may have been decided apart: each has an answer of its own. */
     const bool repeated =
         resolved->count > 1 && (shard->message.checks.flags & WIRE_FLAG_RETRY) != 0;
-    const bool waits = holds_asks(&resolved->parts[0]); /* T1 of holds.c */
+    const bool waits = lessor_asks(&resolved->parts[0]); /* T1 of lessor.c */
     uint32_t rows;
     if (!repeated && !waits && all_here(shard, resolved, &rows))
         decide_together(shard, item, resolved, rows, effects);

@@ -165,7 +165,7 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
         out->parts[i].sure = rule->consistency == POLICY_CONSISTENCY_ANY && !rule->shadow &&
                              (out->parts[i].operation == OPERATION_CHECK ||
                               out->parts[i].operation == OPERATION_HIT);
-        out->parts[i].home = abroad_home(shard, rule, out->parts[i].vnode);
+        out->parts[i].home = remote_home(shard, rule, out->parts[i].vnode);
         out->parts[i].wait_ms = wait_ms_of(shard, rule);
     }
 }

@@ -9,7 +9,7 @@
  *
  * In the plane of quorum the engine leads to COMMITTING: the answer is there, and leaves when a
  * majority holds what it says; who stops deciding before that parks the check (Q6 of quorum.c). So
- * does the answer to who asks for a lease of tokens, in the other plane: HOLDING (holds.c).
+ * does the answer to who asks for a lease of tokens, in the other plane: HOLDING (lessor.c).
  *
  * A check keeps everything needed to send it again: forwards are repeated, with the retry flag,
  * until they are answered or the caller's deadline passes. The decider's retry memory sees to it
@@ -27,7 +27,7 @@
  * P4  A peer's forward that must wait is kept only until its sender repeats it: so a check has one
  *     check here, or two for a moment, however often it is repeated. While it commits, each
  *     repetition is recalled and waits beside it: a handful, until quorum.c gives them up. While it
- *     waits for another region, each one joins it (A7 of abroad.c).
+ *     waits for another region, each one joins it (A7 of remote_regions.c).
  * P5  That the disk has no record of a key is known only for the moment at which it said so: a
  * check that waits for anything else asks the disk anew. P6  What the disk gave is in memory, and
  * if it leaves again before the check is decided, the disk is asked again: a key is new only if the
@@ -120,15 +120,15 @@ void route_pending_dispatch(struct shard *shard, uint32_t index, struct effects 
     struct pending_check *check = pending_at(shard, index);
     const uint32_t vnode = vnode_of(shard, &check->forward);
     uint16_t at = PEER_NONE;
-    if (check->purse != 0 && check->forward.home != 0) {
-        abroad_send(shard, index, effects);
+    if (check->cache != 0 && check->forward.home != 0) {
+        cross_region_send(shard, index, effects);
         return;
     }
     switch (vnodes_route(shard, vnode, &at)) {
     case ROUTE_HERE:
         if (check->forward.home != 0) {
             leave_stand_in(check);
-            abroad_decide(shard, index, effects);
+            cross_region_decide(shard, index, effects);
         } else if (shard->batch.delivering) {
             pending_rest(shard, check);
             shard->reroute_due = true;
@@ -147,7 +147,7 @@ void route_pending_dispatch(struct shard *shard, uint32_t index, struct effects 
             tell_moved(shard, check->origin_peer, check->origin_ticket, vnode, effects);
             pending_free(shard, index);
         } else if ((check->forward.flags & FORWARD_HOLD) != 0 && !shard->peers[at]->leases) {
-            const struct answer busy = {.status = ANSWER_BUSY}; /* T4 of holds.c */
+            const struct answer busy = {.status = ANSWER_BUSY}; /* T4 of lessor.c */
             shard->stats.leases_refused++;
             route_pending_answer(shard, index, &busy, shard->options.node_id, effects);
         } else {
@@ -182,10 +182,10 @@ void route_pending_forwarded(struct shard *shard, uint16_t from, const struct fo
     const uint32_t vnode = vnode_of(shard, forward);
     const enum route route = vnodes_route(shard, vnode, &at);
     const bool quorum = vnodes_quorum(shard, vnode);
-    const bool waits = quorum || forward->home != 0 || holds_asks(forward) ||
-                       holds_sure(shard, forward); /* so it has a check */
+    const bool waits = quorum || forward->home != 0 || lessor_asks(forward) ||
+                       lessor_sure(shard, forward); /* so it has a check */
     if (route == ROUTE_HERE && forward->home != 0 &&
-        abroad_decide_forward(shard, from, forward, effects))
+        cross_region_decide_forward(shard, from, forward, effects))
         return;
     if (route == ROUTE_HERE && !waits) {
         decide_forward(shard, from, forward, effects);
@@ -229,18 +229,19 @@ void route_pending_answer(struct shard *shard, uint32_t index, const struct answ
         pending_free(shard, index);
     } else if (check->from_peer) {
         if (check->forward.home != 0 && answer->status == ANSWER_UNAVAILABLE)
-            abroad_unavailable(shard, index);
+            cross_region_unavailable(shard, index);
         peer_put_answer(peers_outbox(shard, check->origin_peer, PEER_RECORD_MAX, effects),
                         check->origin_ticket, answer);
         pending_free(shard, index);
-    } else if (check->abroad) {
-        abroad_answer(shard, index, answer, effects);
+    } else if (check->remote) {
+        remote_answer(shard, index, answer, effects);
         pending_free(shard, index);
-    } else if (check->purse != 0) {
+    } else if (check->cache != 0) {
         check->answer = *answer;
-        purses_answered(shard, index, effects);
+        lessee_answered(shard, index, effects);
         pending_free(shard, index);
-    } else if (answer->status != ANSWER_UNAVAILABLE || !abroad_fall_back(shard, index, effects)) {
+    } else if (answer->status != ANSWER_UNAVAILABLE ||
+               !cross_region_fall_back(shard, index, effects)) {
         check->status = PENDING_DONE;
         check->answer = *answer;
         check->answer.degraded = check->answer.degraded || check->fell_back;
@@ -439,7 +440,7 @@ static void tick_pending(struct shard *shard, uint32_t index, bool reroute, stru
         else if (peers_silent(shard, check->peer) ||
                  shard->now_ns - check->sent_ns >= SHARD_RESEND_NS)
             route_pending_dispatch(shard, index, effects);
-    } else if (check->status == PENDING_ABROAD) {
+    } else if (check->status == PENDING_REMOTE) {
         if (late)
             give_up(shard, index, effects);
         else if (shard->now_ns >= check->retry_ns)
@@ -449,7 +450,7 @@ static void tick_pending(struct shard *shard, uint32_t index, bool reroute, stru
         shard->stats.quorum.in_doubt++;
         give_up(shard, index, effects);
     } else if (check->status == PENDING_LEASE_REPLICATION && late) {
-        holds_forget(shard, index);
+        lessor_forget(shard, index);
         give_up(shard, index, effects);
     } else if (check->status == PENDING_LOADING && late) {
         leave_load(shard, index);

@@ -69,7 +69,7 @@ static uint32_t list_members(struct shard *shard, struct wire_ring_member *membe
     for (uint32_t m = 0; m < shard->view->member_count; m++) {
         const struct view_member *member = &shard->view->members[m];
         index_of[m] = WIRE_MEMBER_NONE;
-        if (view_is_abroad(shard->view, member) || member->shards == 0 ||
+        if (view_is_remote(shard->view, member) || member->shards == 0 ||
             count == WIRE_MEMBERS_MAX || *endpoint_count + member->shards > SHARD_ENDPOINTS_MAX)
             continue;
         const uint32_t first = *endpoint_count;
@@ -202,8 +202,8 @@ static void put_owner(struct shard *shard, const struct policy_rule *rule, const
     const bool quorum = rule != NULL && rule->consistency == POLICY_CONSISTENCY_QUORUM;
     const uint32_t ring_vnode =
         identity_vnode(&shard->options.route_key, &shard->identity, shard->options.vnodes);
-    const bool abroad = rule != NULL && abroad_home(shard, rule, ring_vnode) != 0;
-    const bool other_plane = quorum && !abroad && shard->vnode_end > shard->options.vnodes;
+    const bool remote = rule != NULL && remote_home(shard, rule, ring_vnode) != 0;
+    const bool other_plane = quorum && !remote && shard->vnode_end > shard->options.vnodes;
     const uint32_t number = ring_vnode + (other_plane ? shard->options.vnodes : 0);
     const struct vnode *vnode = &shard->vnodes[number];
     mp_put_map(writer, 10);
@@ -227,7 +227,7 @@ static void put_owner(struct shard *shard, const struct policy_rule *rule, const
         put_name(shard, vnode->ids[i], writer);
     put_dead(shard, vnode, writer);
     mp_put_str(writer, "home");
-    mp_put_str(writer, abroad_home_name(shard, rule, ring_vnode));
+    mp_put_str(writer, remote_home_name(shard, rule, ring_vnode));
 }
 
 static bool put_owners_of_rules(struct shard *shard, struct owner_question *question,

@@ -60,26 +60,27 @@ int inspect_slot(const struct shard *shard, struct hash128 id, void *out, size_t
     return slot == TABLE_NONE ? 0 : table_export(shard->table, slot, out, capacity);
 }
 
-void inspect_purse(const struct shard *shard, struct hash128 id, struct inspect_purse *out)
+void inspect_lease_cache(const struct shard *shard, struct hash128 id,
+                         struct inspect_lease_cache *out)
 {
-    const struct purse *purse = purses_look(shard, id);
-    *out = (struct inspect_purse){.lease = 0};
-    if (purse == NULL || purse->lease == 0)
+    const struct lease_cache *cache = lessee_look(shard, id);
+    *out = (struct inspect_lease_cache){.lease = 0};
+    if (cache == NULL || cache->lease == 0)
         return;
-    out->lease = purse->lease;
-    out->left = purse->granted - purse->used;
-    out->until_ns = purse->until_ns;
-    out->home = purse->forward.home;
+    out->lease = cache->lease;
+    out->left = cache->granted - cache->used;
+    out->until_ns = cache->until_ns;
+    out->home = cache->forward.home;
 }
 
 struct hash128 inspect_local_id(struct hash128 id)
 {
-    return abroad_local_id(id);
+    return remote_local_id(id);
 }
 
 uint64_t inspect_home(const struct shard *shard, uint32_t vnode)
 {
-    return shard->abroad.homes[vnode];
+    return shard->remote.homes[vnode];
 }
 
 uint64_t inspect_clock_refused(const struct shard *shard)

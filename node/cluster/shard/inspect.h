@@ -48,15 +48,17 @@ uint32_t inspect_pool_vnode(uint32_t pool, uint32_t vnodes);
 uint64_t inspect_seq(const struct shard *shard, uint32_t vnode);
 void inspect_vnode(const struct shard *shard, uint32_t vnode, struct inspect_vnode *out);
 /* What of a key's tokens this shard holds, which others count. */
-struct inspect_purse {
+struct inspect_lease_cache {
     uint64_t lease; /* 0: it has none */
     uint64_t left;
     int64_t until_ns; /* by the shard's clock: from then on nothing is taken of it */
     uint64_t home;    /* the region that counts them, 0: this one */
 };
 
-void inspect_purse(const struct shard *shard, struct hash128 id, struct inspect_purse *out);
-/* Of a key that another region counts: what this one counts by a share of it (A4 of abroad.c). */
+void inspect_lease_cache(const struct shard *shard, struct hash128 id,
+                         struct inspect_lease_cache *out);
+/* Of a key that another region counts: what this one counts by a share of it (A4 of
+ * remote_regions.c). */
 struct hash128 inspect_local_id(struct hash128 id);
 /* The region that counts keys of the vnode whose rule of scope global names none. */
 uint64_t inspect_home(const struct shard *shard, uint32_t vnode);

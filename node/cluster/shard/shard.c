@@ -100,11 +100,11 @@ static int take_memory(struct shard *shard)
     if (error == 0)
         error = pools_init(shard);
     if (error == 0)
-        error = purses_init(shard);
+        error = lessee_init(shard);
     if (error == 0)
         error = shares_init(shard);
     if (error == 0)
-        error = abroad_init(shard);
+        error = remote_init(shard);
     return error;
 }
 
@@ -186,9 +186,9 @@ void shard_free(struct shard **pointer)
     merge_fini(shard);
     stand_in_fini(shard);
     pools_fini(shard);
-    purses_fini(shard);
+    lessee_fini(shard);
     shares_fini(shard);
-    abroad_fini(shard);
+    remote_fini(shard);
     pool_fini(&shard->pending);
     pool_fini(&shard->requests);
     pool_fini(&shard->blocks);
@@ -230,8 +230,8 @@ void shard_enter(struct shard *shard, int64_t now_ns)
 void shard_settle(struct shard *shard, struct effects *effects)
 {
     decide_run(shard, effects);
-    if (shard->holds.count > 0) {
-        holds_step(shard, effects);
+    if (shard->lessor.count > 0) {
+        lessor_step(shard, effects);
         decide_run(shard, effects); /* who got tokens may give others back, here */
     }
     if (shard->reroute_due)
@@ -375,11 +375,11 @@ static uint32_t vnode_of(const struct peer_record *record)
     case PEER_ACK:
     case PEER_POOL_REPORT:
     case PEER_POOL_LEVEL:
-    case PEER_ABROAD_PING:
-    case PEER_ABROAD_ASK:
-    case PEER_ABROAD_ANSWER:
-    case PEER_ABROAD_POOL_REPORT:
-    case PEER_ABROAD_POOL_LEVEL:
+    case PEER_REMOTE_PING:
+    case PEER_REMOTE_ASK:
+    case PEER_REMOTE_ANSWER:
+    case PEER_REMOTE_POOL_REPORT:
+    case PEER_REMOTE_POOL_LEVEL:
     case PEER_TYPE_END:
         return 0;
     default:
@@ -466,8 +466,8 @@ static void take_record(struct shard *shard, uint16_t at, const struct peer_reco
     case PEER_POOL_LEVEL:
         pools_level(shard, at, &record->pool_level);
         break;
-    case PEER_ABROAD_POOL_REPORT:
-        pools_reported_abroad(shard, &record->pool_report);
+    case PEER_REMOTE_POOL_REPORT:
+        pools_reported_remote(shard, &record->pool_report);
         break;
     default:
         take_vnode(shard, at, record, in, effects);
@@ -489,8 +489,8 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     }
     const struct view_member *member =
         shard->view != NULL ? view_find(shard->view, envelope.node) : NULL;
-    if (member != NULL && view_is_abroad(shard->view, member)) {
-        abroad_frame(shard, &envelope, effects);
+    if (member != NULL && view_is_remote(shard->view, member)) {
+        cross_region_frame(shard, &envelope, effects);
         shard_settle(shard, effects);
         return;
     }
@@ -561,7 +561,7 @@ static uint64_t digest_peers(const struct shard *shard)
     uint64_t digest = shard->peer_count;
     for (uint32_t i = 0; i < shard->view->member_count; i++) {
         const struct view_member *member = &shard->view->members[i];
-        if (!view_is_abroad(shard->view, member))
+        if (!view_is_remote(shard->view, member))
             digest += hash_mix64(member->id ^ hash_mix64(member->shards));
     }
     return digest;
@@ -575,7 +575,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
     shard->view = view;
     peers_follow_view(shard);
     skew_view(shard);
-    abroad_follow_view(shard);
+    remote_follow_view(shard);
     const uint64_t peers = digest_peers(shard);
     if (reconfigured || peers != shard->peers_followed)
         vnodes_follow_view(shard, effects);
@@ -735,9 +735,9 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         stream_send(shard, effects);
         copy_tick(shard, effects);
     }
-    purses_tick(shard, effects);
+    lessee_tick(shard, effects);
     shares_tick(shard);
-    abroad_tick(shard, effects);
+    remote_tick(shard, effects);
     shard_settle(shard, effects);
     pools_tick(shard, effects);
     journal_pretend(shard, effects);
@@ -749,7 +749,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     peers_tick(shard, effects);
     for (uint16_t i = 0; i < shard->peer_count; i++)
         peers_flush(shard, i, effects);
-    abroad_flush(shard, effects);
+    remote_flush(shard, effects);
 }
 
 int64_t shard_next_deadline(const struct shard *shard)
@@ -763,8 +763,8 @@ int64_t shard_next_deadline(const struct shard *shard)
         next = shard->keepalive.next_silence_ns;
     if (shard->active_count > 0 && shard->next.pending_ns < next)
         next = shard->next.pending_ns;
-    if (shard->purses.busy > 0 && shard->purses.next_ns < next)
-        next = shard->purses.next_ns;
+    if (shard->lessee.busy > 0 && shard->lessee.next_ns < next)
+        next = shard->lessee.next_ns;
     if (shard->handoff.busy && shard->next.stream_ns < next)
         next = shard->next.stream_ns;
     for (uint32_t link = 1; link < TABLE_TARGETS; link++)
@@ -780,7 +780,7 @@ static bool owes_undos(const struct shard *shard)
     for (uint32_t i = 0; i < shard->active_count; i++) {
         const struct pending_check *check = pending_at(shard, shard->active[i]);
         if (!check->from_peer &&
-            ((check->forward.flags & FORWARD_SEVERAL) != 0 || check->purse != 0))
+            ((check->forward.flags & FORWARD_SEVERAL) != 0 || check->cache != 0))
             return true;
     }
     return false;
@@ -809,7 +809,7 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
         shard->keepalive.next_ping_ns = now_ns; /* tell the others before anything is passed */
         vnodes_stir_all(shard);
         shard->resigning = true;
-        purses_close(shard, effects);
+        lessee_close(shard, effects);
     }
     shard_tick(shard, now_ns, effects);
     shard->resigned = shard->resigned || (!has_to_pass(shard) && shard->unfinished.count == 0);
@@ -865,7 +865,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     table_stats(shard->table, &table);
     *out = shard->stats;
     out->taken_ns = shard->now_ns;
-    purses_stats(shard, out);
+    lessee_stats(shard, out);
     out->flush_lag_ns =
         shard->writeback.dirty_ns == 0 ? 0 : shard->now_ns - shard->writeback.dirty_ns;
     out->slots = table.used;
@@ -935,7 +935,7 @@ void shard_check_invariants(const struct shard *shard)
     ASSERT(moving == shard->quorum.moving);
     table_check_invariants(shard->table);
     pools_check_invariants(shard);
-    purses_check_invariants(shard);
+    lessee_check_invariants(shard);
     writeback_check_invariants(shard);
 }
 

@@ -403,8 +403,8 @@ struct shard_stats {
     uint64_t global_leases;  /* leases that their tokens came with */
     uint64_t global_tokens;  /* of these */
     uint64_t global_back;    /* of them went back, not used */
-    uint64_t abroad_asked;   /* sent to other regions */
-    uint64_t abroad_served;  /* asked here by other regions */
+    uint64_t remote_asked;   /* sent to other regions */
+    uint64_t remote_served;  /* asked here by other regions */
     uint64_t global_held;    /* tokens of keys that other regions count, now */
     uint32_t holding_count;  /* regions whose keys' tokens are held here, now */
     struct shard_holding holding[SHARD_HOLDINGS_MAX];

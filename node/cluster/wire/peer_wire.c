@@ -125,16 +125,16 @@ void peer_put_forward(struct bytes_writer *writer, const struct forward *forward
     put_forward(writer, forward, forward->rules != 0);
 }
 
-void peer_put_abroad_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns)
+void peer_put_remote_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns)
 {
-    bytes_put_u8(writer, PEER_ABROAD_PING);
+    bytes_put_u8(writer, PEER_REMOTE_PING);
     bytes_put_i64(writer, sent_ns);
     bytes_put_i64(writer, echo_ns);
 }
 
-void peer_put_abroad_ask(struct bytes_writer *writer, const struct forward *forward)
+void peer_put_remote_ask(struct bytes_writer *writer, const struct forward *forward)
 {
-    bytes_put_u8(writer, PEER_ABROAD_ASK);
+    bytes_put_u8(writer, PEER_REMOTE_ASK);
     bytes_put_u64(writer, forward->home);
     put_forward(writer, forward, false); /* nobody knows whether its receiver reads that */
 }
@@ -165,10 +165,10 @@ void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct 
     put_answer(writer, ticket, answer);
 }
 
-void peer_put_abroad_answer(struct bytes_writer *writer, uint64_t ticket,
+void peer_put_remote_answer(struct bytes_writer *writer, uint64_t ticket,
                             const struct answer *answer)
 {
-    bytes_put_u8(writer, PEER_ABROAD_ANSWER);
+    bytes_put_u8(writer, PEER_REMOTE_ANSWER);
     put_answer(writer, ticket, answer);
 }
 
@@ -353,9 +353,9 @@ void peer_put_blob(struct bytes_writer *writer, const struct side_blob *blob, co
 void peer_put_pool_report(struct bytes_writer *writer, const struct peer_pool_origin *origin,
                           const struct elastic_report *report, uint32_t load_ppm, uint32_t load_ms)
 {
-    const bool abroad = origin != NULL && origin->home != 0;
-    bytes_put_u8(writer, abroad ? PEER_ABROAD_POOL_REPORT : PEER_POOL_REPORT);
-    if (abroad) {
+    const bool remote = origin != NULL && origin->home != 0;
+    bytes_put_u8(writer, remote ? PEER_REMOTE_POOL_REPORT : PEER_POOL_REPORT);
+    if (remote) {
         bytes_put_u64(writer, origin->home);
         bytes_put_u64(writer, origin->node);
         bytes_put_u16(writer, origin->shard);
@@ -380,7 +380,7 @@ void peer_put_pool_report(struct bytes_writer *writer, const struct peer_pool_or
 
 void peer_put_pool_level(struct bytes_writer *writer, const struct peer_pool_level *level)
 {
-    bytes_put_u8(writer, level->echo_ns != 0 ? PEER_ABROAD_POOL_LEVEL : PEER_POOL_LEVEL);
+    bytes_put_u8(writer, level->echo_ns != 0 ? PEER_REMOTE_POOL_LEVEL : PEER_POOL_LEVEL);
     if (level->echo_ns != 0)
         bytes_put_i64(writer, level->echo_ns);
     bytes_put_u32(writer, level->pool);
@@ -542,7 +542,7 @@ static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct for
     return !undo || forward->operation == OPERATION_REFUND;
 }
 
-/* FORWARD, and those that name a home. How long an ABROAD_ASK may wait is up to its receiver. */
+/* FORWARD, and those that name a home. How long an REMOTE_ASK may wait is up to its receiver. */
 static bool get_any_forward(struct bytes_reader *reader, uint32_t vnodes,
                             struct peer_record *record)
 {
@@ -555,12 +555,12 @@ static bool get_any_forward(struct bytes_reader *reader, uint32_t vnodes,
            get_forward(reader, vnodes, forward) && (forward->flags & FORWARD_STAND_IN) == 0;
 }
 
-static bool get_abroad_ping(struct bytes_reader *reader, struct peer_record *record)
+static bool get_remote_ping(struct bytes_reader *reader, struct peer_record *record)
 {
-    record->abroad_ping.sent_ns = bytes_get_i64(reader);
-    record->abroad_ping.echo_ns = bytes_get_i64(reader);
-    return record->abroad_ping.sent_ns >= 0 && record->abroad_ping.echo_ns >= 0 &&
-           (record->abroad_ping.sent_ns == 0) != (record->abroad_ping.echo_ns == 0);
+    record->remote_ping.sent_ns = bytes_get_i64(reader);
+    record->remote_ping.echo_ns = bytes_get_i64(reader);
+    return record->remote_ping.sent_ns >= 0 && record->remote_ping.echo_ns >= 0 &&
+           (record->remote_ping.sent_ns == 0) != (record->remote_ping.echo_ns == 0);
 }
 
 static bool get_answer(struct bytes_reader *reader, struct peer_record *record)
@@ -753,12 +753,12 @@ static bool get_origin(struct bytes_reader *reader, struct peer_pool_origin *ori
     return origin->home != 0 && origin->node != 0 && origin->sent_ns > 0;
 }
 
-static bool get_pool_report(struct bytes_reader *reader, bool abroad,
+static bool get_pool_report(struct bytes_reader *reader, bool remote,
                             struct peer_pool_report *report)
 {
     size_t count = 0;
     report->origin = (struct peer_pool_origin){.home = 0};
-    if (abroad && !get_origin(reader, &report->origin))
+    if (remote && !get_origin(reader, &report->origin))
         return false;
     report->pool = bytes_get_u32(reader);
     report->guaranteed = bytes_get_u64(reader);
@@ -779,12 +779,12 @@ static bool get_pool_report(struct bytes_reader *reader, bool abroad,
 }
 
 /* No rate is above what a pool may have: meters reckon with that. */
-static bool get_pool_level(struct bytes_reader *reader, bool abroad, struct peer_pool_level *level)
+static bool get_pool_level(struct bytes_reader *reader, bool remote, struct peer_pool_level *level)
 {
     struct elastic_level *out = &level->level;
     uint64_t most = 0;
-    level->echo_ns = abroad ? bytes_get_i64(reader) : 0;
-    if (abroad && level->echo_ns <= 0)
+    level->echo_ns = remote ? bytes_get_i64(reader) : 0;
+    if (remote && level->echo_ns <= 0)
         return false;
     level->pool = bytes_get_u32(reader);
     for (uint32_t class = 0; class < LIMIT_CLASSES; class ++) {
@@ -871,12 +871,12 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
         return get_ping(reader, &record->ping);
     case PEER_FORWARD:
     case PEER_FORWARD_GLOBAL:
-    case PEER_ABROAD_ASK:
+    case PEER_REMOTE_ASK:
         return get_any_forward(reader, vnodes, record);
-    case PEER_ABROAD_PING:
-        return get_abroad_ping(reader, record);
+    case PEER_REMOTE_PING:
+        return get_remote_ping(reader, record);
     case PEER_ANSWER:
-    case PEER_ABROAD_ANSWER:
+    case PEER_REMOTE_ANSWER:
         return get_answer(reader, record);
     case PEER_EXPLAIN:
         return get_explain(reader, record);
@@ -910,10 +910,10 @@ static bool get_body(struct bytes_reader *reader, uint32_t vnodes, struct peer_r
     case PEER_APART:
         return get_apart(reader, vnodes, &record->apart);
     case PEER_POOL_REPORT:
-    case PEER_ABROAD_POOL_REPORT:
+    case PEER_REMOTE_POOL_REPORT:
         return get_pool_report(reader, record->type != PEER_POOL_REPORT, &record->pool_report);
     case PEER_POOL_LEVEL:
-    case PEER_ABROAD_POOL_LEVEL:
+    case PEER_REMOTE_POOL_LEVEL:
         return get_pool_level(reader, record->type != PEER_POOL_LEVEL, &record->pool_level);
     case PEER_RESERVED:
         return get_reserved(reader, vnodes, record);

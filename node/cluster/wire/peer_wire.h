@@ -16,7 +16,7 @@
  *             | u16 attempt, if it undoes one | u64 used, if it is about a lease of tokens
  *             | u64 version of the rules, if flag 2 is set: for peers whose PING says they read it
  *             | u16 class, if its operation has the bit 0x40: READS_CLASSES
- *             its operation has the bit 0x80 if it is to be sure (T6 of holds.c): READS_SURE
+ *             its operation has the bit 0x80 if it is to be sure (T6 of lessor.c): READS_SURE
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process
@@ -58,17 +58,17 @@
  *                                           (reserve.h); for peers whose PING says they read it
  *
  *   FORWARD_GLOBAL  u64 home | u32 wait_ms | as FORWARD: of a rule that another region counts, for
- *                                           the decider in the sender's region (abroad.h)
+ *                                           the decider in the sender's region (remote_regions.h)
  *
- * Between regions, in frames that hold nothing else (but EXPLAIN, ahead of an ABROAD_ANSWER):
+ * Between regions, in frames that hold nothing else (but EXPLAIN, ahead of an REMOTE_ANSWER):
  *
- *   ABROAD_PING    i64 sent_ns | i64 echo_ns        one of both is 0: it asks, or it answers
- *   ABROAD_ASK     u64 home | as FORWARD            to be decided in that region, the receiver's
- *   ABROAD_ANSWER  as ANSWER
- *   ABROAD_POOL_REPORT  u64 home | u64 node | u16 shard | i64 sent_ns | as POOL_REPORT: of a whole
+ *   REMOTE_PING    i64 sent_ns | i64 echo_ns        one of both is 0: it asks, or it answers
+ *   REMOTE_ASK     u64 home | as FORWARD            to be decided in that region, the receiver's
+ *   REMOTE_ANSWER  as ANSWER
+ *   REMOTE_POOL_REPORT  u64 home | u64 node | u16 shard | i64 sent_ns | as POOL_REPORT: of a whole
  *             region, by that shard, for the pool's owner in the home; within that region, too: who
  *             was told passes it on
- *   ABROAD_POOL_LEVEL  i64 echo_ns | as POOL_LEVEL: to that shard; the time of its newest report
+ *   REMOTE_POOL_LEVEL  i64 echo_ns | as POOL_LEVEL: to that shard; the time of its newest report
  *
  *   FIRSTS    u32 vnode | u16 len | so many bytes of (u8 flags | u8 limit_index | u64 tag |
  *             u32 granted | u16 age_ms | u16 attempt | u32 seq, if flag 4 is set)
@@ -134,12 +134,12 @@ enum peer_record_type {
     PEER_POOL_LEVEL,
     PEER_RESERVED,
     PEER_FORWARD_GLOBAL,
-    PEER_ABROAD_PING,
-    PEER_ABROAD_ASK,
-    PEER_ABROAD_ANSWER,
+    PEER_REMOTE_PING,
+    PEER_REMOTE_ASK,
+    PEER_REMOTE_ANSWER,
     PEER_CHANGE,
-    PEER_ABROAD_POOL_REPORT,
-    PEER_ABROAD_POOL_LEVEL,
+    PEER_REMOTE_POOL_REPORT,
+    PEER_REMOTE_POOL_LEVEL,
     PEER_FIRSTS,
     PEER_TYPE_END
 };
@@ -175,7 +175,7 @@ struct retry_key {
 
 enum {
     RETRY_UNDO = 0x80,
-    RETRY_LOCAL = 0x40,     /* its home is out of reach: A4 of abroad.c */
+    RETRY_LOCAL = 0x40,     /* its home is out of reach: A4 of remote_regions.c */
     RETRY_ATTEMPTS_MAX = 4, /* that a memory of answers knows by name */
 };
 
@@ -187,7 +187,7 @@ enum forward_flags {
     FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
     FORWARD_STAND_IN = 16,    /* decide in place of those who cannot be reached; stand_in.c */
     FORWARD_SEVERAL = 32,     /* one of several parts of a request: it may have to be undone */
-    FORWARD_HOLD = 64,        /* lease, release or renewal of tokens; holds.h */
+    FORWARD_HOLD = 64,        /* lease, release or renewal of tokens; lessor.h */
     FORWARD_EXPLAIN = 128,    /* tell the state of every limit as well; explain.h */
 };
 
@@ -443,7 +443,7 @@ struct peer_record {
         struct {
             int64_t sent_ns;
             int64_t echo_ns;
-        } abroad_ping;
+        } remote_ping;
         struct {
             uint64_t stream;
             uint64_t seq;
@@ -484,9 +484,9 @@ enum { PEER_RECORD_MAX = 84 + PEER_LIMITS_MAX * 69, PEER_RESERVED_MAX = 96 + PEE
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping);
 /* As FORWARD, or as FORWARD_GLOBAL if it has a home. */
 void peer_put_forward(struct bytes_writer *writer, const struct forward *forward);
-void peer_put_abroad_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns);
-void peer_put_abroad_ask(struct bytes_writer *writer, const struct forward *forward);
-void peer_put_abroad_answer(struct bytes_writer *writer, uint64_t ticket,
+void peer_put_remote_ping(struct bytes_writer *writer, int64_t sent_ns, int64_t echo_ns);
+void peer_put_remote_ask(struct bytes_writer *writer, const struct forward *forward);
+void peer_put_remote_answer(struct bytes_writer *writer, uint64_t ticket,
                             const struct answer *answer);
 void peer_put_answer(struct bytes_writer *writer, uint64_t ticket, const struct answer *answer);
 void peer_put_explain(struct bytes_writer *writer, uint64_t ticket, const struct peer_state *states,
@@ -523,10 +523,10 @@ size_t peer_put_change(struct bytes_writer *writer, const struct peer_written *t
 void peer_mark_change(struct bytes_writer *writer, size_t at, uint64_t seq);
 void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash128 id,
                        const uint8_t *state, uint32_t len);
-/* As POOL_REPORT, or as ABROAD_POOL_REPORT if its origin, which may be NULL, has a home. */
+/* As POOL_REPORT, or as REMOTE_POOL_REPORT if its origin, which may be NULL, has a home. */
 void peer_put_pool_report(struct bytes_writer *writer, const struct peer_pool_origin *origin,
                           const struct elastic_report *report, uint32_t load_ppm, uint32_t load_ms);
-/* As POOL_LEVEL, or as ABROAD_POOL_LEVEL if it is an echo. */
+/* As POOL_LEVEL, or as REMOTE_POOL_LEVEL if it is an echo. */
 void peer_put_pool_level(struct bytes_writer *writer, const struct peer_pool_level *level);
 /* The next share of either report that peer_next gave; false at the end. */
 bool peer_share_next(struct bytes_reader *shares, struct fair_share_bin *share);

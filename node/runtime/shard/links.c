@@ -24,7 +24,7 @@ struct link {
     uint64_t node;
     uint16_t shard;
     bool wanted;
-    bool abroad; /* of another region: `live` alone, once something was said */
+    bool remote; /* of another region: `live` alone, once something was said */
     bool failed; /* it could not be opened, which was logged */
     char endpoint[VIEW_TEXT_LEN];
     void *live;
@@ -111,13 +111,13 @@ static int watch(struct links *links, struct link *link)
 static void connect_link(struct links *links, struct link *link)
 {
     int error = socket_connect(links->options.context, SOCKET_PEERS, link->endpoint, &link->live);
-    if (error == 0 && !link->abroad)
+    if (error == 0 && !link->remote)
         error = socket_connect(links->options.context, SOCKET_PEERS, link->endpoint, &link->bulk);
-    if (error == 0 && !link->abroad)
+    if (error == 0 && !link->remote)
         error = watch(links, link);
     if (error == 0)
         error = socket_join(link->live, link->endpoint);
-    if (error == 0 && !link->abroad)
+    if (error == 0 && !link->remote)
         error = socket_join(link->bulk, link->endpoint);
     if (error != 0 && !link->failed)
         log_printf(links->options.log, LOG_LEVEL_ERROR,
@@ -131,7 +131,7 @@ static void connect_link(struct links *links, struct link *link)
         disconnect(links, link);
 }
 
-static void want(struct links *links, const struct view_member *member, uint16_t shard, bool abroad)
+static void want(struct links *links, const struct view_member *member, uint16_t shard, bool remote)
 {
     char endpoint[VIEW_TEXT_LEN];
     if (view_shard_endpoint(member->peer, shard, endpoint) != 0)
@@ -146,12 +146,12 @@ static void want(struct links *links, const struct view_member *member, uint16_t
         link->shard = shard;
     }
     link->wanted = true;
-    if (link->live != NULL && link->abroad == abroad && strcmp(link->endpoint, endpoint) == 0)
+    if (link->live != NULL && link->remote == remote && strcmp(link->endpoint, endpoint) == 0)
         return;
     disconnect(links, link);
     memcpy(link->endpoint, endpoint, sizeof link->endpoint);
-    link->abroad = abroad;
-    if (!abroad)
+    link->remote = remote;
+    if (!remote)
         connect_link(links, link);
 }
 
@@ -170,7 +170,7 @@ void links_follow(struct links *links, const struct view *view)
         const struct view_member *member = &view->members[m];
         for (uint16_t s = 0; member->state != VIEW_LEFT && s < member->shards; s++)
             if (member->id != links->options.self || s != links->options.shard)
-                want(links, member, s, view_is_abroad(view, member));
+                want(links, member, s, view_is_remote(view, member));
     }
     for (uint32_t i = 0; i < links->count;) {
         if (links->links[i].wanted) {
@@ -198,7 +198,7 @@ void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, c
                 size_t len)
 {
     struct link *link = find(links, node, shard);
-    if (link != NULL && link->abroad && link->live == NULL && !link->failed)
+    if (link != NULL && link->remote && link->live == NULL && !link->failed)
         connect_link(links, link);
     void *dealer = link == NULL ? NULL : bulk ? link->bulk : link->live;
     failure_frame(links->options.failpoints, FAILURE_SENDING, data, len);

@@ -3,8 +3,8 @@
  * them.
  *
  * To a member of another region there is one DEALER, from the first thing on that is said to it: a
- * shard speaks with one or two of a region (node/cluster/region/abroad.c), and nobody's life is
- * judged by it.
+ * shard speaks with one or two of a region (node/cluster/region/remote_regions.c), and nobody's
+ * life is judged by it.
  *
  * They follow the view: a member that is there is connected to, one that left is not. A lost
  * connection is told, as evidence for the shard (P7 of node/cluster/peer/peers.c), and whether the

@@ -1,5 +1,5 @@
-/* test_abroad.c - scope global: a key is counted in its home region, and other regions admit checks
- * with tokens that they hold of it.
+/* test_remote_regions.c - scope global: a key is counted in its home region, and other regions
+ * admit checks with tokens that they hold of it.
  *
  * Time passes in steps of a millisecond. Region r0 is home, unless a rule says otherwise.
  */
@@ -95,7 +95,7 @@ static void a_key_is_decided_at_once_in_its_home(void **state)
     assert_true(ask(lab, HOME).allowed);
     assert_true(ask(lab, HOME).allowed);
     assert_false(ask(lab, HOME).allowed);
-    assert_int_equal(lab_said(lab, HOME, NEAR, PEER_ABROAD_ASK, NULL), 0);
+    assert_int_equal(lab_said(lab, HOME, NEAR, PEER_REMOTE_ASK, NULL), 0);
     lab_free(lab);
 }
 
@@ -316,7 +316,7 @@ static void a_lost_answer_costs_no_tokens(void **state)
 {
     struct lab *lab = begin(2, 1, "{rate: 100/h, algorithm: sliding_log}", ", wan_wait: 1s");
     (void)state;
-    lab->drop_type = PEER_ABROAD_ANSWER;
+    lab->drop_type = PEER_REMOTE_ANSWER;
     lab_ask_attributes(lab, 1, attributes);
     const uint64_t seq = lab_send(lab, NEAR, 2000);
     lab_run(lab, (2 * WAN_MS + 20) * LAB_MS);
@@ -435,10 +435,10 @@ static void keys_are_at_home_in_regions_that_have_a_ring(void **state)
         for (uint32_t at = HOME; at <= NEAR; at++)
             assert_true(ask_of_user(lab, at, user).allowed);
     for (uint32_t vnode = 0; vnode < lab->shards[HOME].options.vnodes; vnode++) {
-        const uint64_t home = lab->shards[HOME].shard->abroad.homes[vnode];
-        assert_true(home == lab->shards[FAR].shard->abroad.homes[vnode]);
+        const uint64_t home = lab->shards[HOME].shard->remote.homes[vnode];
+        assert_true(home == lab->shards[FAR].shard->remote.homes[vnode]);
         for (uint32_t region = 0; region < 2; region++)
-            at_home[region] += home == lab->shards[region].shard->abroad.own;
+            at_home[region] += home == lab->shards[region].shard->remote.own;
     }
     assert_true(at_home[0] > 0 && at_home[1] > 0);
     assert_int_equal(at_home[0] + at_home[1], lab->shards[HOME].options.vnodes);
@@ -454,9 +454,9 @@ static void a_home_has_its_name_before_its_members_are_known(void **state)
     uint32_t at_home[3] = {0, 0, 0};
     (void)state;
     for (uint32_t vnode = 0; vnode < shard->options.vnodes; vnode++) {
-        const char *name = abroad_home_name(shard, &rule, vnode);
-        assert_string_equal(abroad_home_name(shard, &rule, shard->options.vnodes + vnode), name);
-        assert_true(policy_region_id(name, strlen(name)) == shard->abroad.homes[vnode]);
+        const char *name = remote_home_name(shard, &rule, vnode);
+        assert_string_equal(remote_home_name(shard, &rule, shard->options.vnodes + vnode), name);
+        assert_true(policy_region_id(name, strlen(name)) == shard->remote.homes[vnode]);
         at_home[name[1] - '0']++;
     }
     assert_true(at_home[HOME] > 0 && at_home[NEAR] > 0 && at_home[FAR] > 0);
@@ -480,8 +480,8 @@ static void a_key_whose_home_moves_waits_for_the_end_of_its_leases(void **state)
         count += moved[user];
     }
     assert_in_range(count, 1, USERS - 1);
-    assert_true(since_ns + ABROAD_MOVED_NS > lab->now_ns + LEASE_NS);
-    lab_run(lab, since_ns + ABROAD_MOVED_NS - 10 * LAB_MS - lab->now_ns);
+    assert_true(since_ns + REMOTE_MOVED_NS > lab->now_ns + LEASE_NS);
+    lab_run(lab, since_ns + REMOTE_MOVED_NS - 10 * LAB_MS - lab->now_ns);
     for (uint32_t user = 0; user < USERS; user++)
         assert_true(!moved[user] || ask_of_user(lab, FAR, user).outcome == OUTCOME_ERROR);
     lab_run(lab, 20 * LAB_MS);

@@ -1,4 +1,4 @@
-/* holds.c - leases of tokens at their decider: which are granted, and when that is told; and what
+/* lessor.c - leases of tokens at their decider: which are granted, and when that is told; and what
  * else is told only when replicas know it.
  *
  * A holder of tokens (node/limit/algorithms/leased.c) admits requests by itself until its lease
@@ -24,7 +24,7 @@
  *     well.
  * T4  No lease is granted while some replica is of a release that does not read the bytes of a slot
  *     with leases. Nor is one asked for at a decider of such a release.
- * T5  HOLDS_MAX answers wait at a time, and a lease only among fewer than HOLDS_LEASES_MAX; who
+ * T5  LESSOR_MAX answers wait at a time, and a lease only among fewer than LESSOR_LEASES_MAX; who
  *     comes then is busy. A release waits for nobody: forgotten, it costs tokens, and admits none.
  *     A renewal is told as a lease is: who did not know it would charge the tokens as of the old
  *     end, and let them drain while they are used.
@@ -34,7 +34,7 @@
  *     Without a majority behind it (T2) it is told at once, as `degraded`; so are those that wait.
  *     What is not granted charges nothing, and waits for nobody.
  */
-#include "node/cluster/lease/holds.h"
+#include "node/cluster/lease/lessor.h"
 #include "node/cluster/partition/vnodes.h"
 
 #include "base/assert.h"
@@ -63,29 +63,29 @@ static bool all_read_leases(const struct shard *shard, const struct vnode *vnode
     return true;
 }
 
-bool holds_sure(const struct shard *shard, const struct forward *forward)
+bool lessor_sure(const struct shard *shard, const struct forward *forward)
 {
     return forward->sure && forward->home == 0 && !vnodes_quorum(shard, forward->vnode) &&
            replicas_of(&shard->vnodes[forward->vnode]) > 1 &&
            !vnodes_degraded(shard, forward->vnode);
 }
 
-bool holds_refuses(const struct shard *shard, uint32_t number)
+bool lessor_refuses(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    if (!all_read_leases(shard, vnode) || shard->holds.count >= HOLDS_LEASES_MAX)
+    if (!all_read_leases(shard, vnode) || shard->lessor.count >= LESSOR_LEASES_MAX)
         return true;
     if (vnodes_quorum(shard, number))
         return false;
-    return vnodes_degraded(shard, number) || holds_learns(shard, number);
+    return vnodes_degraded(shard, number) || lessor_learns(shard, number);
 }
 
-bool holds_learns(const struct shard *shard, uint32_t number)
+bool lessor_learns(const struct shard *shard, uint32_t number)
 {
     return !vnodes_quorum(shard, number) && shard->now_ns < shard->vnodes[number].learned_ns;
 }
 
-void holds_learn(struct shard *shard, uint32_t number)
+void lessor_learn(struct shard *shard, uint32_t number)
 {
     shard->vnodes[number].learned_ns = shard->now_ns + LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS;
 }
@@ -104,14 +104,14 @@ static uint32_t witnesses_of(const struct shard *shard, const struct vnode *vnod
     return witnesses;
 }
 
-void holds_opening(struct shard *shard, uint32_t number)
+void lessor_opening(struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->role == ROLE_REPLICA || vnodes_quorum(shard, number))
         return; /* it was passed on, or is known to a majority by other means */
     const uint32_t own = vnode->fresh ? 0 : 1;
     if (!is_majority(vnode, own + witnesses_of(shard, vnode)))
-        holds_learn(shard, number);
+        lessor_learn(shard, number);
 }
 
 /* ---- answers that wait ----------------------------------------------------------------------- */
@@ -128,17 +128,17 @@ static bool is_known(const struct shard *shard, uint32_t number, uint64_t seq)
 
 static void drop(struct shard *shard, uint32_t at)
 {
-    shard->holds.waiting[at] = shard->holds.waiting[--shard->holds.count];
+    shard->lessor.waiting[at] = shard->lessor.waiting[--shard->lessor.count];
 }
 
-void holds_wait(struct shard *shard, uint32_t index, const struct answer *answer,
-                struct effects *effects)
+void lessor_wait(struct shard *shard, uint32_t index, const struct answer *answer,
+                 struct effects *effects)
 {
     struct pending_check *check = pending_at(shard, index);
     const uint32_t number = check->forward.vnode;
     const uint64_t seq = table_vnode_seq(shard->table, number);
     const bool sure = check->forward.sure;
-    if (shard->holds.count == HOLDS_MAX) { /* T5 */
+    if (shard->lessor.count == LESSOR_MAX) { /* T5 */
         const struct answer busy = {.status = ANSWER_BUSY};
         shard->stats.leases_refused += !sure;
         route_pending_answer(shard, index, &busy, shard->options.node_id, effects);
@@ -148,15 +148,15 @@ void holds_wait(struct shard *shard, uint32_t index, const struct answer *answer
     check->answer = *answer;
     if (check->from_peer && check->deadline_ns < shard->now_ns + SHARD_FORWARD_NS)
         check->deadline_ns = shard->now_ns + SHARD_FORWARD_NS;
-    shard->holds.waiting[shard->holds.count++] =
-        (struct hold){.part = index, .seq = seq, .term = shard->vnodes[number].term};
+    shard->lessor.waiting[shard->lessor.count++] =
+        (struct lessor_lease){.part = index, .seq = seq, .term = shard->vnodes[number].term};
     shard->quorum.due = shard->quorum.due || sure; /* it does not wait for time */
 }
 
-void holds_forget(struct shard *shard, uint32_t index)
+void lessor_forget(struct shard *shard, uint32_t index)
 {
-    for (uint32_t at = 0; at < shard->holds.count; at++) {
-        if (shard->holds.waiting[at].part != index)
+    for (uint32_t at = 0; at < shard->lessor.count; at++) {
+        if (shard->lessor.waiting[at].part != index)
             continue;
         drop(shard, at);
         shard->stats.leases_untold += !pending_at(shard, index)->forward.sure;
@@ -165,14 +165,14 @@ void holds_forget(struct shard *shard, uint32_t index)
     ASSERT(false); /* a check that holds is in the list */
 }
 
-void holds_step(struct shard *shard, struct effects *effects)
+void lessor_step(struct shard *shard, struct effects *effects)
 {
-    if (!shard->holds.due && shard->now_ns - shard->holds.looked_ns < MS)
+    if (!shard->lessor.due && shard->now_ns - shard->lessor.looked_ns < MS)
         return; /* each event comes here, and there may be many that wait */
-    shard->holds.due = false;
-    shard->holds.looked_ns = shard->now_ns;
-    for (uint32_t at = shard->holds.count; at > 0; at--) {
-        const struct hold hold = shard->holds.waiting[at - 1];
+    shard->lessor.due = false;
+    shard->lessor.looked_ns = shard->now_ns;
+    for (uint32_t at = shard->lessor.count; at > 0; at--) {
+        const struct lessor_lease hold = shard->lessor.waiting[at - 1];
         struct pending_check *check = pending_at(shard, hold.part);
         const uint32_t number = check->forward.vnode;
         const struct vnode *vnode = &shard->vnodes[number];

@@ -1,4 +1,4 @@
-/* test_abroad_wait.c - scope global: checks that wait in one region for another, at the node that
+/* test_remote_wait.c - scope global: checks that wait in one region for another, at the node that
  * decides the key there, for a node that may have given them up.
  *
  * Of the region that asks there are two nodes, one of which decides. Time passes in steps of a

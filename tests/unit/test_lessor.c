@@ -1,5 +1,5 @@
-/* test_holds.c - leases of tokens at their deciders: told when replicas know them, known to whoever
- * decides next, and not granted while one might be out that nobody knows.
+/* test_lessor.c - leases of tokens at their deciders: told when replicas know them, known to
+ * whoever decides next, and not granted while one might be out that nobody knows.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,10 @@
-/* holds.h - leases of tokens at their decider: which are granted, and when that is told (holds.c).
+/* lessor.h - leases of tokens at their decider: which are granted, and when that is told
+ * (lessor.c).
  *
  * Part of shard_state.h, for the files of node/cluster alone.
  */
-#ifndef NODE_CLUSTER_LEASE_HOLDS_H
-#define NODE_CLUSTER_LEASE_HOLDS_H
+#ifndef NODE_CLUSTER_LEASE_LESSOR_H
+#define NODE_CLUSTER_LEASE_LESSOR_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,47 +17,47 @@ struct effects;
 struct shard;
 
 enum {
-    HOLDS_MAX = 4096,       /* answers that wait at a time until replicas know them, */
-    HOLDS_LEASES_MAX = 256, /* and no lease is granted when there are so many */
+    LESSOR_MAX = 4096,       /* answers that wait at a time until replicas know them, */
+    LESSOR_LEASES_MAX = 256, /* and no lease is granted when there are so many */
 };
 
 /* One that waits. */
-struct hold {
+struct lessor_lease {
     uint32_t part;
     uint64_t seq; /* of the vnode: who holds this knows the lease */
     struct term term;
 };
 
-struct holds {
+struct lessor {
     uint32_t count;
     bool due;          /* replicas have told something since they were looked at, */
     int64_t looked_ns; /* then */
-    struct hold waiting[HOLDS_MAX];
+    struct lessor_lease waiting[LESSOR_MAX];
 };
 
 /* Whether the forward asks for a lease of tokens, or for more time of one. */
-static inline bool holds_asks(const struct forward *forward)
+static inline bool lessor_asks(const struct forward *forward)
 {
     return (forward->flags & FORWARD_HOLD) != 0 && forward->operation != OPERATION_RELEASE;
 }
 /* Whether what the check is granted here now is told when a majority knows it, and not before (T6).
  */
-bool holds_sure(const struct shard *shard, const struct forward *forward);
-/* Whether none is granted of this vnode now (T2 - T4 of holds.c). */
-bool holds_refuses(const struct shard *shard, uint32_t vnode);
+bool lessor_sure(const struct shard *shard, const struct forward *forward);
+/* Whether none is granted of this vnode now (T2 - T4 of lessor.c). */
+bool lessor_refuses(const struct shard *shard, uint32_t vnode);
 /* A lease was granted, or renewed, to the part, or a check that is to be sure: its answer waits for
  * the replicas (T1, T6). */
-void holds_wait(struct shard *shard, uint32_t part, const struct answer *answer,
-                struct effects *effects);
+void lessor_wait(struct shard *shard, uint32_t part, const struct answer *answer,
+                 struct effects *effects);
 /* The part waits no more: it is given up. */
-void holds_forget(struct shard *shard, uint32_t part);
+void lessor_forget(struct shard *shard, uint32_t part);
 /* Answers what a majority knows, and sends on what is not decided here any more. */
-void holds_step(struct shard *shard, struct effects *effects);
+void lessor_step(struct shard *shard, struct effects *effects);
 /* A term is about to be opened on what is held here (T3). */
-void holds_opening(struct shard *shard, uint32_t vnode);
+void lessor_opening(struct shard *shard, uint32_t vnode);
 /* Whether none is granted because one may be out that is not known here (T3). */
-bool holds_learns(const struct shard *shard, uint32_t vnode);
+bool lessor_learns(const struct shard *shard, uint32_t vnode);
 /* From now on. */
-void holds_learn(struct shard *shard, uint32_t vnode);
+void lessor_learn(struct shard *shard, uint32_t vnode);
 
 #endif

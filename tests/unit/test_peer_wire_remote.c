@@ -1,4 +1,4 @@
-/* test_peer_wire_abroad.c - records for other regions, and of what they count.
+/* test_peer_wire_remote.c - records for other regions, and of what they count.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ static int read_back(uint8_t type, struct peer_record *record)
     uint8_t data[BUFFER_LEN];
     struct bytes_writer writer;
     bytes_writer_init(&writer, data, sizeof data);
-    peer_wire_put_abroad(&writer, type, &answer);
+    peer_wire_put_remote(&writer, type, &answer);
     return peer_wire_next(data, writer.len, VNODES, record);
 }
 
@@ -34,13 +34,13 @@ static void what_another_region_counts_reads_back_as_written(void **state)
     assert_int_equal(read_back(PEER_FORWARD_GLOBAL, &record), 1);
     assert_true(record.forward.home == sent.home && record.forward.wait_ms == PEER_WAIT_MAX_MS);
     assert_true(record.forward.ticket == sent.ticket && record.forward.cost == sent.cost);
-    assert_int_equal(read_back(PEER_ABROAD_ASK, &record), 1);
+    assert_int_equal(read_back(PEER_REMOTE_ASK, &record), 1);
     assert_true(record.forward.home == sent.home && record.forward.wait_ms == 0);
     assert_int_equal(record.forward.limit_count, PEER_LIMITS_MAX);
-    assert_int_equal(read_back(PEER_ABROAD_ANSWER, &record), 1);
+    assert_int_equal(read_back(PEER_REMOTE_ANSWER, &record), 1);
     assert_true(record.answer.ticket == 39 && record.answer.answer.granted == UINT64_MAX);
-    assert_int_equal(read_back(PEER_ABROAD_PING, &record), 1);
-    assert_true(record.abroad_ping.sent_ns == 38 && record.abroad_ping.echo_ns == 0);
+    assert_int_equal(read_back(PEER_REMOTE_PING, &record), 1);
+    assert_true(record.remote_ping.sent_ns == 38 && record.remote_ping.echo_ns == 0);
     sent.home = 0;
     bytes_writer_init(&writer, data, sizeof data);
     peer_put_forward(&writer, &sent);
@@ -74,13 +74,13 @@ static void what_no_region_says_is_refused(void **state)
     assert_int_equal(next_of(peer_put_forward, &bad), TG_EPROTOCOL);
     bad = peer_wire_global();
     bad.home = 0;
-    assert_int_equal(next_of(peer_put_abroad_ask, &bad), TG_EPROTOCOL);
+    assert_int_equal(next_of(peer_put_remote_ask, &bad), TG_EPROTOCOL);
     for (size_t i = 0; i < sizeof pings / sizeof pings[0]; i++) {
         uint8_t data[BUFFER_LEN];
         struct bytes_writer writer;
         struct peer_record record;
         bytes_writer_init(&writer, data, sizeof data);
-        peer_put_abroad_ping(&writer, pings[i][0], pings[i][1]);
+        peer_put_remote_ping(&writer, pings[i][0], pings[i][1]);
         assert_int_equal(peer_wire_next(data, writer.len, VNODES, &record), TG_EPROTOCOL);
     }
 }

@@ -1,4 +1,4 @@
-/* test_purses.c - consistency any: a node decides on tokens that it holds, and all nodes together
+/* test_lessee.c - consistency any: a node decides on tokens that it holds, and all nodes together
  * admit what the limit allows.
  */
 #include <setjmp.h>

@@ -1,4 +1,5 @@
-/* test_parts.c - checks that wait for a peer, a term or the disk, and what is given back. */
+/* test_route_pending.c - checks that wait for a peer, a term or the disk, and what is given back.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
