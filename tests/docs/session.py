@@ -10,7 +10,8 @@ The programs are on its path, as they are once installed.
 1. A command that fails ends the page (bash -e), and is reported with the line of its block.
 2. A page ends every node that it started; one that is left over fails it.
 3. What follows a block as `output` is what the block printed; `...` in a line stands for
-   anything in it, and a line of `...` alone for any lines.
+   anything in it, and a line of `...` alone for any lines. What the shell says of a job that was killed
+   comes when it likes, and is left out.
 """
 
 import collections
@@ -25,6 +26,7 @@ import markdown
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TIMEOUT_S = 90
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+JOB_NOTICE = re.compile(r"^bash: line \d+: +\d+ Killed .*\n", re.MULTILINE)
 LEFT_OVER = "if left=$(pgrep -l 'tidegated'); then echo \"still runs at the end of the page: $left\"; exit 1; fi\n"
 
 # `ran`: how many sh blocks were run; `compared`: how many outputs; `failure`: what went wrong, or None.
@@ -124,7 +126,7 @@ def run(path, text, scratch, exempt=()):
         if step.kind != "output" or failure:
             continue
         before = [n for n in ran if n < number]
-        printed = read(os.path.join(outputs, str(before[-1]))) if before else ""
+        printed = JOB_NOTICE.sub("", read(os.path.join(outputs, str(before[-1])))) if before else ""
         compared += 1
         if not matches(step.text, printed):
             failure = f"{path}:{step.line}: expected\n{step.text}\nbut the block before printed\n{printed}"

@@ -64,6 +64,11 @@ def test_blocks_of_a_page_share_one_shell(tmp_path):
     assert result.failure is None and result.ran == 2 and result.compared == 1
 
 
+def test_what_the_shell_says_of_a_killed_job_is_no_output(tmp_path):
+    text = "```sh\ncat /dev/zero >/dev/null &\nkill -9 %1; wait %1 || echo gone\n```\n\n```output\ngone\n```\n"
+    assert session.run("page.md", text, tmp_path).failure is None
+
+
 @pytest.mark.parametrize("expected, printed, same", [
     ("a ... c\n", "a b c\n", True), ("a ... c\n", "a b d\n", False), ("a\n...\nd\n", "a\nb\nc\nd\n", True),
     ("a\n", "a  \n", True), ("a\n", "a\nb\n", False), ("...\n", "", True), ("(a)\n", "a\n", False),
