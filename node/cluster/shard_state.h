@@ -11,7 +11,7 @@
  * S1  A check is decided here only while its vnode's role is DECIDING and its leases hold.
  * S2  A vnode's role is DECIDING iff this node is the writer of the highest term it knows of.
  * S3  Every part in use is in `active`, and every request in use has pending > 0, or is in `news`.
- * S4  A replica's (state term, seq) rises only by a MARK of the decider it follows, so it never
+ * S4  A replica's (state term, seq) rises only by a MARK of the leader it follows, so it never
  *     claims state that it does not hold.
  * S5  What is decided in the plane of quorum is answered only when majorities hold it (quorum.c).
  *
@@ -32,9 +32,9 @@
 #include "node/cluster/admission/pools.h"
 #include "node/cluster/dedup/reserve.h"
 #include "node/cluster/dedup/retry.h"
+#include "node/cluster/lease/allocation.h"
 #include "node/cluster/lease/lessee.h"
 #include "node/cluster/lease/lessor.h"
-#include "node/cluster/lease/shares.h"
 #include "node/cluster/model/pace.h"
 #include "node/cluster/model/usage_tally.h"
 #include "node/cluster/partition/vnode.h"
@@ -147,7 +147,7 @@ struct shard {
     struct lessor lessor;
     struct unfinished unfinished;
     struct lessee lessee;
-    struct shares shares;
+    struct allocation allocation;
     struct remote_regions remote;
     struct pools pools;
     struct keepalive keepalive;

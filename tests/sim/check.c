@@ -6,7 +6,7 @@
  * K3  In a strict phase at most one node decides a vnode at any moment.
  * K4  A node's epoch never goes back.
  *
- * It also keeps the *front* of each vnode: the newest term and how far its decider has come. When a
+ * It also keeps the *front* of each vnode: the newest term and how far its leader has come. When a
  * term is opened on less than that, what lies between is lost: the bound that over-admission is
  * judged by (check_keys.c).
  */
@@ -19,7 +19,7 @@
 /* More than any set of keys can be admitted: nothing is known of what was lost. */
 #define LOST_ALL ((uint64_t)1 << 32)
 
-static void note_decider(struct sim *sim, struct node *node, uint32_t vnode, bool decides)
+static void note_leader(struct sim *sim, struct node *node, uint32_t vnode, bool decides)
 {
     const uint32_t region = node_region(sim, node);
     const uint8_t bit = (uint8_t)(1u << (node->index - region_first(sim, region)));
@@ -76,9 +76,8 @@ static void note_term(struct sim *sim, struct node *node, const struct shard *sh
     front->seq = at.seq;
 }
 
-/* How far a decider has come; what one of an older term still decides is lost. */
-static void follow_decider(struct sim *sim, struct inspect_brief *held, uint32_t vnode,
-                           uint64_t seq)
+/* How far a leader has come; what one of an older term still decides is lost. */
+static void follow_leader(struct sim *sim, struct inspect_brief *held, uint32_t vnode, uint64_t seq)
 {
     struct front *front = &sim->fronts[vnode];
     if (term_compare(&held->term, &front->term) == 0)
@@ -118,7 +117,7 @@ static void check_vnode(struct sim *sim, struct node *node, const struct shard *
     struct inspect_brief *held = &node->held[vnode];
     struct term term;
     const enum shard_role role = shard_vnode(shard, vnode, &term);
-    const bool decides = role == SHARD_DECIDING || role == SHARD_PASSING;
+    const bool decides = role == SHARD_LEADING || role == SHARD_PASSING;
     const int order = term_compare(&term, &held->term);
     if (decides && term.writer != node->id)
         sim_fail(sim, "node %u decides vnode %u in the term of another", node->index,
@@ -128,8 +127,7 @@ static void check_vnode(struct sim *sim, struct node *node, const struct shard *
                  vnode); /* K2 */
     if (order != 0 || role != held->role) {
         tell_vnode(sim, node, vnode, &term, role);
-        if (decides &&
-            (order != 0 || (held->role != SHARD_DECIDING && held->role != SHARD_PASSING)))
+        if (decides && (order != 0 || (held->role != SHARD_LEADING && held->role != SHARD_PASSING)))
             note_term(sim, node, shard, vnode, &term);
     }
     if (role == SHARD_RECOVERING || role != held->role)
@@ -137,12 +135,12 @@ static void check_vnode(struct sim *sim, struct node *node, const struct shard *
     held->role = (uint8_t)role;
     held->term = term;
     if (decides && !node_remote(sim, node))
-        follow_decider(sim, held, vnode, inspect_seq(shard, vnode));
-    note_decider(sim, node, vnode, role == SHARD_DECIDING);
+        follow_leader(sim, held, vnode, inspect_seq(shard, vnode));
+    note_leader(sim, node, vnode, role == SHARD_LEADING);
 }
 
 /* What K1 to K3 say of a vnode holds as it did after the event before, if neither its role nor its
- * term nor how far its decider has come is another. */
+ * term nor how far its leader has come is another. */
 static void check_shard(struct sim *sim, struct node *node, const struct shard *shard,
                         uint32_t number)
 {
@@ -175,7 +173,7 @@ void check_event(struct sim *sim, struct node *node)
 void check_ended(struct sim *sim, struct node *node)
 {
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
-        note_decider(sim, node, vnode, false);
+        note_leader(sim, node, vnode, false);
     check_global_ended(sim, node);
 }
 

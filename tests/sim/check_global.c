@@ -1,8 +1,8 @@
 /* check_global.c - limits that several regions share: what is counted at home, held and admitted.
  *
- * The keys of phase global are followed from outside: what the newest decider of a key's home has
+ * The keys of phase global are followed from outside: what the newest leader of a key's home has
  * counted, after each event in which that changed, and what every node holds of it. What is lost
- * with a decider - its successor opens a term on less - is known to the token, and is all that may
+ * with a leader - its successor opens a term on less - is known to the token, and is all that may
  * come on top of a limit.
  *
  *       home: |#### spent ####|== out on lease ==|   left   | <= limit + lost      G1
@@ -14,11 +14,11 @@
  * G2  What clients were told as admitted, in all regions, and what nodes may still spend, is the
  *     limit at most: of a day, and of each short window. Answers that are marked as degraded are
  *     not among it.
- * G3  A decider grants a lease only when it knows of every other one of its region's that somebody
+ * G3  A leader grants a lease only when it knows of every other one of its region's that somebody
  *     may still spend of: what is not in its state cannot be subtracted from the limit.
  * G4  Of a bucket: in any interval no more than its burst and what was refilled.
  * G7  Where a region that is cut off decides by a share, it admits that share, and what its lost
- *     deciders had counted of it, at most; and one more for each process that stood in for all of
+ *     leaders had counted of it, at most; and one more for each process that stood in for all of
  *     them (stand_in.c), which counts by itself. All that was admitted of such a key, by its home
  *     and by shares, is its limit and those at most.
  *
@@ -36,7 +36,7 @@
  *     windows and buckets there is nothing above it any more), and at the old home nothing is
  *     counted any more: so both together are the limit and what the old one had counted by then.
  *
- * Clocks of deciders differ by twice SIM_OFFSET_MAX_MS at most, and by sim->clocks_ns where some
+ * Clocks of leaders differ by twice SIM_OFFSET_MAX_MS at most, and by sim->clocks_ns where some
  * are off; so do the edges of windows, and for so long a bucket may have been refilled twice.
  */
 #include <string.h>
@@ -178,7 +178,7 @@ struct state {
     size_t len;
 };
 
-/* Spent and leased, at that time of a decider's clock. */
+/* Spent and leased, at that time of a leader's clock. */
 static uint64_t counted_in(const struct global_key *key, struct state state, int64_t now_ns)
 {
     static const struct hash128 id = {.lo = 1, .hi = 1};
@@ -436,7 +436,7 @@ static struct state state_at(const struct node *node, const struct shard *shard,
     return (struct state){record->state, record->len};
 }
 
-/* A newer term was opened: what of all that was counted does its decider not know? */
+/* A newer term was opened: what of all that was counted does its leader not know? */
 static void note_lost(struct sim *sim, struct node *node, const struct shard *shard,
                       const struct global_key *key, struct global_count *count, uint64_t counted)
 {
@@ -458,7 +458,7 @@ static void note_lost(struct sim *sim, struct node *node, const struct shard *sh
     count->forgotten += lost;
 }
 
-/* G3: the decider of the region has granted a lease, and what it knew before. */
+/* G3: the leader of the region has granted a lease, and what it knew before. */
 static void judge_grant(struct sim *sim, const struct node *node, const struct global_key *key,
                         struct state state)
 {
@@ -497,7 +497,7 @@ static bool front_decides(const struct sim *sim, const struct global_key *key,
     if (shard == NULL)
         return false;
     const enum shard_role role = shard_vnode(shard, key->vnode, &term);
-    return (role == SHARD_DECIDING || role == SHARD_PASSING) &&
+    return (role == SHARD_LEADING || role == SHARD_PASSING) &&
            term_compare(&term, &count->term) == 0;
 }
 
@@ -523,7 +523,7 @@ static void follow_count(struct sim *sim, struct node *node, const struct shard 
     const enum shard_role role = shard_vnode(shard, key->vnode, &term);
     const uint64_t seq = inspect_seq(shard, key->vnode);
     int order = term_compare(&term, &count->term);
-    if ((role != SHARD_DECIDING && role != SHARD_PASSING) || (order == 0 && seq == count->seq))
+    if ((role != SHARD_LEADING && role != SHARD_PASSING) || (order == 0 && seq == count->seq))
         return;
     if (order < 0 && !front_decides(sim, key, count))
         order = 1;

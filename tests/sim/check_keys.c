@@ -3,9 +3,9 @@
  * K6  Without faults what is admitted on a key is its limit, exactly; fewer only by what may have
  *     been charged without an answer.
  * K7  With faults, answers that were not marked as degraded admit no more than the limit and what
- *     newer deciders did not know of; all answers no more than one limit on each side of a split.
- * K8  What was admitted was charged: the count that a decider tells is no less. Nor is it more
- *     than was asked for, but for forwards that a node sent again to another decider.
+ *     newer leaders did not know of; all answers no more than one limit on each side of a split.
+ * K8  What was admitted was charged: the count that a leader tells is no less. Nor is it more
+ *     than was asked for, but for forwards that a node sent again to another leader.
  * K11 When nobody who holds a key can be reached, its rule decides: nothing is admitted (closed), a
  *     share of the limit on each side of a split (local), or anything (open); the latter two are
  *     marked as degraded.

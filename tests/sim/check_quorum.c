@@ -62,7 +62,7 @@ void check_ballots(struct sim *sim, struct node *node, uint8_t shard)
     for (uint32_t place = shard; place < sim->vnodes; place += node->shard_count) {
         struct term term;
         const uint32_t vnode = sim->vnodes + place;
-        if (shard_vnode(node->shards[shard], vnode, &term) != SHARD_DECIDING ||
+        if (shard_vnode(node->shards[shard], vnode, &term) != SHARD_LEADING ||
             term_compare(&term, &node->ballots[place]) == 0)
             continue;
         node->ballots[place] = term;

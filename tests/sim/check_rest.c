@@ -1,6 +1,6 @@
 /* check_rest.c - whether the cluster has come to rest, and what must hold then.
  *
- * K5  After faults every vnode has one decider, its replicas hold what it holds, and all members
+ * K5  After faults every vnode has one leader, its replicas hold what it holds, and all members
  *     agree on one stable configuration, of which they are the members.
  */
 #include <stdio.h>
@@ -84,7 +84,7 @@ static const struct shard *shard_for(const struct node *node, uint32_t vnode)
 
 /* Whether the owner alone decides; sets what it holds. */
 static bool owner_decides(struct sim *sim, struct span region, uint32_t vnode,
-                          struct inspect_vnode *decider, char *why)
+                          struct inspect_vnode *leader, char *why)
 {
     uint32_t deciders = 0;
     uint64_t ids[VIEW_REPLICAS_MAX];
@@ -94,10 +94,10 @@ static bool owner_decides(struct sim *sim, struct span region, uint32_t vnode,
         if (!sim->nodes[i].member)
             continue;
         inspect_vnode(shard_for(&sim->nodes[i], vnode), vnode, &at);
-        if (at.role != SHARD_DECIDING)
+        if (at.role != SHARD_LEADING)
             continue;
         deciders++;
-        *decider = at;
+        *leader = at;
         if (sim->nodes[i].id != ids[0]) {
             snprintf(why, SIM_WHY_LEN, "vnode %u is decided by n%u, not by its owner", vnode, i);
             return false;
@@ -110,11 +110,11 @@ static bool owner_decides(struct sim *sim, struct span region, uint32_t vnode,
 
 static bool vnode_rests(struct sim *sim, struct span region, uint32_t vnode, char *why)
 {
-    struct inspect_vnode decider = {0};
+    struct inspect_vnode leader = {0};
     uint32_t holders = 0;
     uint64_t ids[VIEW_REPLICAS_MAX];
     const uint32_t count = view_replica_set(sim->nodes[region.first].view, vnode, ids);
-    if (!owner_decides(sim, region, vnode, &decider, why))
+    if (!owner_decides(sim, region, vnode, &leader, why))
         return false;
     for (uint32_t i = region.first; i < region.end; i++) {
         struct inspect_vnode at;
@@ -124,30 +124,30 @@ static bool vnode_rests(struct sim *sim, struct span region, uint32_t vnode, cha
         if (at.role == SHARD_ABSENT)
             continue;
         holders++;
-        if (term_compare(&at.state, &decider.term) != 0 || at.seq != decider.seq ||
-            (at.role != SHARD_DECIDING && at.role != SHARD_REPLICA)) {
+        if (term_compare(&at.state, &leader.term) != 0 || at.seq != leader.seq ||
+            (at.role != SHARD_LEADING && at.role != SHARD_REPLICA)) {
             snprintf(why, SIM_WHY_LEN,
                      "vnode %u: n%u is in role %d at seq %llu, the decider at %llu%s", vnode, i,
-                     (int)at.role, (unsigned long long)at.seq, (unsigned long long)decider.seq,
-                     term_compare(&at.state, &decider.term) != 0 ? ", other term" : "");
+                     (int)at.role, (unsigned long long)at.seq, (unsigned long long)leader.seq,
+                     term_compare(&at.state, &leader.term) != 0 ? ", other term" : "");
             return false;
         }
     }
-    if (holders == count && decider.synced)
+    if (holders == count && leader.synced)
         return true;
     snprintf(why, SIM_WHY_LEN, "vnode %u: %u of %u replicas%s", vnode, holders, count,
-             decider.synced ? "" : ", not synced");
+             leader.synced ? "" : ", not synced");
     return false;
 }
 
 bool check_owned(struct sim *sim, char *why)
 {
-    struct inspect_vnode decider;
+    struct inspect_vnode leader;
     const struct span region = own_region(sim);
     if (!members_agree(sim, region, why))
         return false;
     for (uint32_t vnode = 0; vnode < sim->vnodes; vnode++)
-        if (!owner_decides(sim, region, vnode, &decider, why))
+        if (!owner_decides(sim, region, vnode, &leader, why))
             return false;
     return true;
 }
@@ -202,12 +202,12 @@ static bool key_equal(struct sim *sim, const struct key *key, char *why)
     uint8_t expected[STATE_MAX];
     uint8_t held[STATE_MAX];
     int expected_len = -1;
-    uint32_t decider = 0;
+    uint32_t leader = 0;
     for (uint32_t i = 0; i < sim->node_count; i++) {
-        const struct shard *shard = member_as(sim, i, key, SHARD_DECIDING);
+        const struct shard *shard = member_as(sim, i, key, SHARD_LEADING);
         if (shard == NULL)
             continue;
-        decider = i;
+        leader = i;
         expected_len = inspect_slot(shard, key->id, expected, sizeof expected);
     }
     for (uint32_t i = 0; i < sim->node_count; i++) {
@@ -218,13 +218,13 @@ static bool key_equal(struct sim *sim, const struct key *key, char *why)
         if (len > 0 && (len != expected_len || memcmp(held, expected, (size_t)len) != 0)) {
             snprintf(why, SIM_WHY_LEN,
                      "key %s of vnode %u: n%u holds another state than its decider n%u", key->text,
-                     key->vnode, i, decider);
+                     key->vnode, i, leader);
             return false;
         }
         if (len == 0 && !inspect_spilled(shard, key->vnode, key->id) &&
             !as_good_as_new(sim, &sim->nodes[i], expected, expected_len)) {
             snprintf(why, SIM_WHY_LEN, "key %s of vnode %u: n%u lacks what its decider n%u holds",
-                     key->text, key->vnode, i, decider);
+                     key->text, key->vnode, i, leader);
             return false;
         }
     }

@@ -3,7 +3,7 @@
  * No single frame comes twice where majorities keep keys: TCP never does that, and what gives back
  * must not be done twice.
  *
- * Each act may leave two deciders for a vnode for a while, so each counts as a possible split. A
+ * Each act may leave two leaders for a vnode for a while, so each counts as a possible split. A
  * kind of fault that is switched off (--no-NAME) is still drawn, so that all else stays the same.
  */
 #include "tests/sim/sim.h"

@@ -56,7 +56,7 @@ bool check_global_unsettled(const struct sim *sim);
 void check_global_bucket(struct sim *sim, uint32_t key);
 /* What regions admitted by a share. */
 void check_global_share(struct sim *sim);
-/* What nodes hold of the key; what was lost of it with deciders. */
+/* What nodes hold of the key; what was lost of it with leaders. */
 uint64_t check_global_out(const struct sim *sim, uint32_t key);
 uint64_t check_global_lost(const struct global_key *key);
 /* A frame that the node is about to send to shards of another one. */

@@ -46,8 +46,8 @@ static struct node *some_up(struct sim *sim, uint32_t region)
     return found;
 }
 
-/* The decider of one of the keys, in its home or where it is held; else one of a region. */
-static struct node *some_decider(struct sim *sim)
+/* The leader of one of the keys, in its home or where it is held; else one of a region. */
+static struct node *some_leader(struct sim *sim)
 {
     const struct global_key *key = &sim->global.keys[random_below(stream(sim), GLOBAL_KEYS)];
     const bool held = random_below(stream(sim), 3) == 0;
@@ -56,7 +56,7 @@ static struct node *some_decider(struct sim *sim)
         struct node *node = &sim->nodes[i];
         struct term term;
         const struct shard *shard = node->shards[key->vnode % node->shard_count];
-        if (node->up && shard != NULL && shard_vnode(shard, key->vnode, &term) == SHARD_DECIDING)
+        if (node->up && shard != NULL && shard_vnode(shard, key->vnode, &term) == SHARD_LEADING)
             return node;
     }
     return some_up(sim, region);
@@ -133,7 +133,7 @@ static void slow_region(struct sim *sim)
 
 static void crash(struct sim *sim)
 {
-    struct node *node = some_decider(sim);
+    struct node *node = some_leader(sim);
     if (node == NULL || !options_fault(&sim->options, FAULT_CRASH))
         return;
     faults_crash(sim, node);
@@ -186,7 +186,7 @@ void global_faults_meet(struct sim *sim)
 /* With what it decides and what it holds. */
 static void stop(struct sim *sim)
 {
-    struct node *node = some_decider(sim);
+    struct node *node = some_leader(sim);
     if (node == NULL || node->stopping)
         return;
     node_stop(sim, node);
@@ -195,7 +195,7 @@ static void stop(struct sim *sim)
 /* What it holds may be over when it goes on. */
 static void stand_still(struct sim *sim)
 {
-    struct node *node = some_decider(sim);
+    struct node *node = some_leader(sim);
     const int64_t ms = random_between(stream(sim), 50, 1500);
     if (node == NULL || !options_fault(&sim->options, FAULT_PAUSE))
         return;
@@ -233,7 +233,7 @@ void global_clocks(struct sim *sim)
 /* A node starts again with its wall clock off, or right again: within a process no clock jumps. */
 static void step_clock(struct sim *sim)
 {
-    struct node *node = some_decider(sim);
+    struct node *node = some_leader(sim);
     const int64_t down_ms = random_between(wide(sim), 0, DOWN_MAX_MS);
     if (node == NULL || !options_fault(&sim->options, FAULT_CLOCK) ||
         !options_fault(&sim->options, FAULT_CRASH))

@@ -5,8 +5,8 @@
  * tells of the count is not used: it is read when the first answer is recalled, not when it was
  * given.
  *
- * Nodes ask again, too: what a decider that was deposed had decided but not committed is asked for
- * anew, and may then be charged twice; so may what was asked of a decider that died, whose answer
+ * Nodes ask again, too: what a leader that was deposed had decided but not committed is asked for
+ * anew, and may then be charged twice; so may what was asked of a leader that died, whose answer
  * was on its way all the same. The client is not told, but nodes count what they repeat; so an
  * operation that was under way while nodes repeated something may have been charged more often than
  * it was sent. That can explain a denial, never an admission too many.
@@ -14,7 +14,7 @@
  * Clocks differ, by seconds if they were stepped, and meanwhile a part of a token drains: who
  * decides by the earlier clock finds a token of two hours used that others find given back to its
  * last second. So a count may seem one more than it is, after a step, or until the clock of a new
- * decider has come to where that of the one before it was; it never seems less, and nobody is
+ * leader has come to where that of the one before it was; it never seems less, and nobody is
  * admitted by it.
  *
  * K9  The history of each key of consistency quorum is linearizable, whatever went wrong; but for a
@@ -52,7 +52,7 @@ void history_again(struct sim *sim, uint32_t at)
         sim->history.ops[at].extra++;
 }
 
-/* Whether the answer may be that of a new decider whose clock is behind that of the one before. */
+/* Whether the answer may be that of a new leader whose clock is behind that of the one before. */
 static bool seems_fuller(const struct sim *sim, uint32_t key, const struct linear_op *op)
 {
     const int64_t opened_ns = sim->ballots_ns[sim->keys[key].vnode];

@@ -12,7 +12,7 @@
  * An operation that was sent again may have been charged more often than it was answered: `extra`
  * more times, at any moments after its call.
  *
- * Clocks that differ let one decider count a little less as drained than another: then it finds up
+ * Clocks that differ let one leader count a little less as drained than another: then it finds up
  * to `slack` more used than the model. So an answer may be that of a fuller counter, by as much.
  *
  * It follows all possible states of the counter through the calls and returns in the order of time

@@ -1,6 +1,6 @@
 /* phase.c - the list of phases, and how a run goes from one to the next; phase.h tells of them.
  *
- * A phase begins with new keys and a clean slate: nothing was lost, no decider has changed.
+ * A phase begins with new keys and a clean slate: nothing was lost, no leader has changed.
  */
 #include "tests/sim/phase.h"
 

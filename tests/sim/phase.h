@@ -22,7 +22,7 @@ struct phase_step {
 struct phase {
     const char *name;
     uint32_t weight; /* how often it is drawn; 0: only at its place, or when asked for */
-    bool strict;     /* no vnode may have two deciders */
+    bool strict;     /* no vnode may have two leaders */
     bool (*fits)(const struct sim *sim); /* NULL: always */
     const struct phase_step *steps;      /* the last has no function */
 };

@@ -7,7 +7,7 @@
  * rest: one history of settings, a ring each, voters in all
  *
  * A1  Whatever happens to other regions, limits here are kept to the token.
- * A2  Of each vnode there is one decider in each region, at most (K3), and one at rest.
+ * A2  Of each vnode there is one leader in each region, at most (K3), and one at rest.
  *
  * Clients ask here alone, so what is judged of keys is of this region.
  */

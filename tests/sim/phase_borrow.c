@@ -1,11 +1,11 @@
-/* phase_borrow.c - elastic limits: what is borrowed of a pool while deciders and its owner die.
+/* phase_borrow.c - elastic limits: what is borrowed of a pool while leaders and its owner die.
  *
  *   borrow   more is asked for than a pool can spare; its owner or another  B1 always, B2 when
  *            node dies, or is cut off; then all is well again, and           the pool is full, B3
  *            guaranteed traffic fills the pool                               always
  *
  * B1  In no second more is borrowed than the pool's rate, what may be saved up of it and, for a
- *     decider may still lend by its last level while another has the next one, that much again; a
+ *     leader may still lend by its last level while another has the next one, that much again; a
  *     rate for each side of a split.
  * B2  When guaranteed traffic has filled the pool for a second, nothing is borrowed any more.
  * B3  What is inside its limit is not denied.
@@ -25,8 +25,8 @@ enum {
     ITEMS = 16,
     GUESTS = 12,
     PACE_MS = 9,
-    ROOM = 2,         /* x the rate: B1 */
-    EACH_DECIDER = 5, /* tokens that it may have saved up whatever its budget is */
+    ROOM = 2,        /* x the rate: B1 */
+    EACH_LEADER = 5, /* tokens that it may have saved up whatever its budget is */
     BORROW_MS = 2000,
     FAULT_MS = 1500,
     WARM_MS = 2500,
@@ -129,7 +129,7 @@ static void judge_second(struct sim *sim)
     uint64_t deciders = 0;
     for (uint32_t i = 0; i < sim->node_count; i++)
         deciders += sim->nodes[i].shard_count;
-    const uint64_t bound = (1 + sim->plan.splits) * ROOM * RATE + EACH_DECIDER * deciders;
+    const uint64_t bound = (1 + sim->plan.splits) * ROOM * RATE + EACH_LEADER * deciders;
     if (last_second(sim) > bound)
         sim_fail(sim, "B1: %llu were borrowed within a second, of a pool of %u",
                  (unsigned long long)last_second(sim), (unsigned)RATE);

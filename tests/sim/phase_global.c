@@ -132,7 +132,7 @@ static uint32_t end_key(const struct global_worker *worker)
     return is_pair(worker->key) ? GLOBAL_PAIR + 2 : worker->key + 1;
 }
 
-/* Of a rule that is closed it is the decider who says that it has no majority behind it. */
+/* Of a rule that is closed it is the leader who says that it has no majority behind it. */
 static bool is_guess(const struct global_worker *worker, const struct wire_decision *decision)
 {
     return decision->degraded && (worker->key == GLOBAL_SHARE || worker->key == GLOBAL_AJAR);
@@ -295,7 +295,7 @@ static bool begin(struct sim *sim)
                             : (uint32_t)random_below(stream(sim), MUTE_MAX_PPM);
     global_move_apart(sim, random_between(stream(sim), 0, 40));
     sim->coverage.global_thirds += sim->options.regions > 2;
-    phase_wait(sim, over_ms(sim)); /* deciders grant leases by then */
+    phase_wait(sim, over_ms(sim)); /* leaders grant leases by then */
     return true;
 }
 

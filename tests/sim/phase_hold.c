@@ -1,4 +1,4 @@
-/* phase_hold.c - holders of tokens: leases of ordinary limits while deciders change.
+/* phase_hold.c - holders of tokens: leases of ordinary limits while leaders change.
  *
  *   hold    workers take leases of tokens, use them, renew, release, or are    L1, L2 always,
  *           never heard of again; others ask directly; answers are lost; a     L3 at rest
@@ -16,7 +16,7 @@
  *
  * One key is kept by majorities, in seeds that have those.
  *
- * L1  What holders and deciders admit together of a window is its limit at most; for each side of a
+ * L1  What holders and leaders admit together of a window is its limit at most; for each side of a
  *     split that much, and beside that what nobody had confirmed of a node that died. No lease is
  *     among that: it was told when a majority knew it. Of a key that majorities keep it is the
  *     limit; and so it is of a key whose rule has consistency any, but for what was said to be
@@ -43,7 +43,7 @@ enum {
     TIMEOUT_MS = 250,
     FRAME_MAX = 1 << 12,
     TOKENS_MAX = 16, /* of one lease */
-    CLOCKS_MS = 200, /* by which two deciders' clocks, and what they forgot to drain, may differ */
+    CLOCKS_MS = 200, /* by which two leaders' clocks, and what they forgot to drain, may differ */
     /* In parts of a million, each time that workers are looked at. */
     ASK_PPM = 100000,
     CHECK_PPM = 300000, /* of those who ask */
@@ -166,7 +166,7 @@ static void begin_message(struct sim *sim, struct hold_worker *worker, enum stat
 
 /* ---- what is admitted ------------------------------------------------------------------------ */
 
-/* What of the key may be forgotten when a decider dies. */
+/* What of the key may be forgotten when a leader dies. */
 static uint64_t bound_of(const struct sim *sim, uint32_t key)
 {
     return is_safe(sim, key) ? 0 : is_near(key) ? sim->tokens.loose[key] : sim->plan.bound;
@@ -229,7 +229,7 @@ static bool is_of(const struct node *node, struct wire_text name)
 }
 
 /* The moment at which a lease, or a check that is to be sure, has just been told is the worst one
- * for its decider to die. */
+ * for its leader to die. */
 static void die_of_it(struct sim *sim, const struct wire_decision *decision)
 {
     for (uint32_t i = 0; i < sim->node_count; i++) {

@@ -1,7 +1,7 @@
-/* phase_lease.c - workers that hold leases: concurrency limits while deciders change.
+/* phase_lease.c - workers that hold leases: concurrency limits while leaders change.
  *
  *   lease   workers take leases, renew and release them, or leave them to   L1 always, L2 while no
- *           end by themselves; answers are lost; a node dies, or a side is  decider changed, L3
+ *           end by themselves; answers are lost; a node dies, or a side is  leader changed, L3
  *           cut off, or nothing happens; then all is well again             and L4 at rest
  *
  *              answer            release sent
@@ -14,7 +14,7 @@
  *     many, and beside that what nobody had confirmed of a node that died.
  * L2  A lease that is held for sure is released once and may be renewed, whoever is asked.
  * L3  When all have been released, or have had the time to end, all places are free, but those of
- *     questions that were asked again while deciders changed, and what a dead node had released.
+ *     questions that were asked again while leaders changed, and what a dead node had released.
  * L4  What is free can be taken: of more who ask than there are places, so many get one.
  *
  * A worker is a session of its own with one message under way, which is sent again, to any node,

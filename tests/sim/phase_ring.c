@@ -23,7 +23,7 @@ static bool holds_nothing(const struct node *node)
     for (uint8_t i = 0; i < node->shard_count; i++) {
         struct shard_stats stats;
         shard_stats(node->shards[i], &stats);
-        if (stats.vnodes_deciding + stats.vnodes_replica + stats.vnodes_recovering > 0)
+        if (stats.vnodes_leading + stats.vnodes_replica + stats.vnodes_recovering > 0)
             return false;
     }
     return true;

@@ -7,7 +7,7 @@
  * of the ring's and the settings' registers, of configurations and settings are in anybody's name;
  * frames of peers in its own, or of processes that others never had.
  *
- * W1  No vnode has two deciders, and no count is lost: the phase is strict.
+ * W1  No vnode has two leaders, and no count is lost: the phase is strict.
  * W2  Whatever was said, nobody knows a configuration or settings that were not decided: K1, K7 and
  *     H1 of the files that judge them hold all the time.
  * W3  When it is mended, everybody holds everybody for alive within so many seconds, and the ring
@@ -255,7 +255,7 @@ static void term(struct sim *sim)
     struct bytes_writer records;
     const struct peer_vnode entry = {
         .vnode = (uint32_t)pick(sim, sim->vnodes),
-        .role = ROLE_DECIDING,
+        .role = ROLE_LEADING,
         .term = {control_config(wild.to->control)->epoch, (UINT64_C(1) << 62) - 1, wild.from->id},
         .state = {1, 1, wild.from->id},
         .seq = UINT64_MAX,

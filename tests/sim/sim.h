@@ -297,7 +297,7 @@ struct key {
     uint64_t sure;      /* of those: not marked degraded */
     uint64_t failed;    /* checks of several rules that were answered with an error or busy */
     uint64_t uncertain; /* checks that may have been charged though nobody was told */
-    uint64_t repeated;  /* checks that were sent again: a change of decider may charge them twice */
+    uint64_t repeated;  /* checks that were sent again: a change of leader may charge them twice */
     uint64_t used;      /* as told by the latest audit */
     uint64_t at_least;  /* of those, what cannot be a delay of draining (K13) */
     bool audited;
@@ -346,7 +346,7 @@ struct load {
 
 /* ---- the run ------------------------------------------------------------------------------- */
 
-/* The newest decider of a vnode. */
+/* The newest leader of a vnode. */
 struct front {
     struct term term;
     uint64_t seq;
@@ -390,12 +390,12 @@ struct plan {
     enum plan_change change;
     uint32_t left;      /* of what the phase does several times */
     uint64_t bound;     /* what may be admitted above the limits */
-    uint64_t splits;    /* times at which two deciders may have come to be */
+    uint64_t splits;    /* times at which two leaders may have come to be */
     uint64_t resent;    /* nodes_resent when the phase began */
     uint64_t undo_lost; /* nodes_undo_lost then */
     uint64_t takeovers; /* nodes_takeovers when a step began */
     bool strict;        /* at most one node decides a vnode */
-    bool changed;       /* deciders may have changed since the phase began */
+    bool changed;       /* leaders may have changed since the phase began */
     bool done;
 };
 
@@ -451,7 +451,7 @@ struct leases_held {
     struct lease_worker workers[LEASE_WORKERS];
     struct key_set keys;
     uint64_t doubts[LEASE_KEYS];   /* leases that may be taken though nobody has them */
-    uint64_t repeated[LEASE_KEYS]; /* so may these be, if deciders changed meanwhile */
+    uint64_t repeated[LEASE_KEYS]; /* so may these be, if leaders changed meanwhile */
     uint64_t unconfirmed;          /* and releases that one side of a split has not heard of */
     uint64_t free[LEASE_KEYS];     /* places of each key, as told when all had released theirs */
     bool looked[LEASE_KEYS];
@@ -565,7 +565,7 @@ enum global_kind {
     GLOBAL_LOCAL /* it decides by a share while it is cut off */
 };
 
-/* What the newest decider of a region has counted of a key. */
+/* What the newest leader of a region has counted of a key. */
 struct global_count {
     uint8_t kind;
     struct hash128 id;
@@ -577,7 +577,7 @@ struct global_count {
     uint8_t state[GLOBAL_STATE_LEN];
     uint64_t sum;                  /* spent and leased, in that state */
     uint64_t counted[SIM_ALL_MAX]; /* what each node counted when it decided last */
-    uint64_t forgotten;            /* what newer deciders did not know of */
+    uint64_t forgotten;            /* what newer leaders did not know of */
     uint64_t merged;               /* what was added to that of others */
     bool merging;                  /* in this event */
     uint64_t settled;              /* counted when new rules had been in force for a while, */
@@ -835,7 +835,7 @@ void node_fini(struct sim *sim, struct node *node);
 uint64_t node_unconfirmed(const struct node *node);
 /* Forwards that nodes sent more than once, since the run began. */
 uint64_t nodes_resent(const struct sim *sim);
-/* Undos that nodes gave up, and charges that deciders could not give back for want of memory. */
+/* Undos that nodes gave up, and charges that leaders could not give back for want of memory. */
 uint64_t nodes_undo_lost(const struct sim *sim);
 uint64_t nodes_takeovers(const struct sim *sim); /* vnodes that were taken over */
 /* Parts of requests that wait at the node: undos too. */
@@ -975,18 +975,18 @@ bool check_converged(struct sim *sim, char *why);
 bool check_remote(struct sim *sim, char *why);
 /* Whether all are members and every vnode is decided by its owner, be it under load. */
 bool check_owned(struct sim *sim, char *why);
-/* Whether all replicas hold what their decider holds. */
+/* Whether all replicas hold what their leader holds. */
 bool check_equal(struct sim *sim, char *why);
 
 /* ---- check_keys.c ---------------------------------------------------------------------------- */
 
 /* Every key of the set: limit - uncertain <= admitted <= limit; less by what was sent again, if
- * deciders may have changed meanwhile. */
+ * leaders may have changed meanwhile. */
 void check_exact(struct sim *sim, struct key_set set);
 /* What was admitted above the limits, in all: no more than `bound`. */
 void check_bound(struct sim *sim, struct key_set set, uint64_t bound);
 /* Every key: no more than its limit for each side of `splits`; and of answers that were not marked
- * as degraded, no more than the limit and what new deciders did not know of. */
+ * as degraded, no more than the limit and what new leaders did not know of. */
 void check_splits(struct sim *sim, struct key_set set, uint64_t splits);
 /* After an audit, every key that several rules limit together: no more was admitted than its limit
  * and `bound` in all; and what was admitted was charged and nothing else, but for `lost` changes

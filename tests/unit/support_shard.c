@@ -591,7 +591,7 @@ static bool settled(struct lab *lab, void *context)
         for (uint32_t rank = 1; lab->shards[first].shard == NULL; rank++)
             first = lab_replica(lab, vnode, rank);
         struct inspect_vnode held;
-        if (lab_decider(lab, vnode) != first)
+        if (lab_leader(lab, vnode) != first)
             return false;
         inspect_vnode(lab->shards[first].shard, vnode, &held);
         if (all_run && !held.synced)
@@ -621,7 +621,7 @@ static struct peer_record part_of(const struct peer_record *record, enum peer_re
         part.slot = change->slot;
     else
         part.vnode = (struct peer_vnode){.vnode = change->term.vnode,
-                                         .role = ROLE_DECIDING,
+                                         .role = ROLE_LEADING,
                                          .term = change->term.term,
                                          .state = change->term.term,
                                          .seq = change->seq,
@@ -765,11 +765,11 @@ enum shard_role lab_role(const struct lab *lab, uint32_t at, uint32_t vnode)
     return shard_vnode(lab->shards[at].shard, vnode, &term);
 }
 
-uint32_t lab_decider(const struct lab *lab, uint32_t vnode)
+uint32_t lab_leader(const struct lab *lab, uint32_t vnode)
 {
     uint32_t found = LAB_NONE;
     for (uint32_t at = 0; at < lab->count; at++) {
-        if (lab->shards[at].shard == NULL || lab_role(lab, at, vnode) != SHARD_DECIDING)
+        if (lab->shards[at].shard == NULL || lab_role(lab, at, vnode) != SHARD_LEADING)
             continue;
         if (found != LAB_NONE)
             return LAB_NONE;

@@ -153,7 +153,7 @@ struct lab {
 /* A lab of `nodes` nodes in one stable ring, of which none is started. */
 struct lab *lab_new(uint32_t nodes, uint32_t shards_each, uint32_t replicas);
 /* Makes regions r0, r1 .. of so many nodes each, before any is started. They have rings of their
- * own, so what is told of deciders and replicas below is not for them. */
+ * own, so what is told of leaders and replicas below is not for them. */
 void lab_regions(struct lab *lab, uint32_t region_nodes, uint32_t replicas, int64_t wan_ns);
 void lab_free(struct lab *lab);
 
@@ -232,7 +232,7 @@ uint32_t lab_replica(const struct lab *lab, uint32_t vnode, uint32_t rank);
 /* A vnode whose preferred owner is shard `at`. */
 uint32_t lab_vnode_owned(const struct lab *lab, uint32_t at);
 /* The shard that decides the vnode, LAB_NONE when none or several say so. */
-uint32_t lab_decider(const struct lab *lab, uint32_t vnode);
+uint32_t lab_leader(const struct lab *lab, uint32_t vnode);
 enum shard_role lab_role(const struct lab *lab, uint32_t at, uint32_t vnode);
 struct shard_stats lab_stats(const struct lab *lab, uint32_t at);
 

@@ -226,7 +226,7 @@ static void the_ring_names_the_shard_that_decides_each_vnode(void **state)
     assert_int_equal(ring.member_count, 3);
     assert_int_equal(ring.vnode_count, LAB_VNODES);
     for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++) {
-        const uint32_t at = lab_decider(lab, vnode);
+        const uint32_t at = lab_leader(lab, vnode);
         const uint32_t member = wire_ring_decider(&ring, vnode);
         char expected[VIEW_TEXT_LEN];
         assert_true(member < ring.member_count);
@@ -328,7 +328,7 @@ static bool all_of_quorum_decided(struct lab *lab, void *context)
 {
     (void)context;
     for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++)
-        if (lab_decider(lab, LAB_VNODES + vnode) == LAB_NONE)
+        if (lab_leader(lab, LAB_VNODES + vnode) == LAB_NONE)
             return false;
     return true;
 }
@@ -357,7 +357,7 @@ static void owner_of_a_rule_of_quorum_tells_the_term_of_its_plane(void **state)
     assert_true(one.number != quorum.number);
     assert_int_equal(tokens_uint(row, "term"), quorum.number);
     assert_node(row, "owner", 1);
-    assert_node(row, "decider", lab_decider(lab, LAB_VNODES + vnode));
+    assert_node(row, "decider", lab_leader(lab, LAB_VNODES + vnode));
 }
 
 /* A question that can be read in two ways, or in none, is refused with what is expected. */

@@ -1,4 +1,4 @@
-/* test_ahead.c - what a decider with a wrong clock has left is exhausted as of now, for every
+/* test_ahead.c - what a leader with a wrong clock has left is exhausted as of now, for every
  * algorithm: never fresh, and never denied beyond its window. */
 #include <setjmp.h>
 #include <stdarg.h>

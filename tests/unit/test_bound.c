@@ -28,54 +28,54 @@ static void granted_tokens_count_until_a_replica_knows(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(10);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    assert_int_equal(lab_stats(lab, decider).over_tokens, 0);
-    assert_true(lab_check(lab, decider, KEY, &limit, 4).allowed);
-    assert_int_equal(lab_stats(lab, decider).over_tokens, 4);
-    assert_false(lab_check(lab, decider, KEY, &limit, 7).allowed);
-    assert_int_equal(lab_stats(lab, decider).over_tokens, 4);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    assert_int_equal(lab_stats(lab, leader).over_tokens, 0);
+    assert_true(lab_check(lab, leader, KEY, &limit, 4).allowed);
+    assert_int_equal(lab_stats(lab, leader).over_tokens, 4);
+    assert_false(lab_check(lab, leader, KEY, &limit, 7).allowed);
+    assert_int_equal(lab_stats(lab, leader).over_tokens, 4);
     lab_run(lab, 20 * LAB_MS);
-    assert_int_equal(lab_stats(lab, decider).over_tokens, 0);
+    assert_int_equal(lab_stats(lab, leader).over_tokens, 0);
     const uint32_t deaf = lab_replica(lab, vnode, 2);
-    lab->cut[decider][deaf] = true; /* the other one is enough */
-    assert_true(lab_check(lab, decider, KEY, &limit, 5).allowed);
-    assert_int_equal(lab_stats(lab, decider).over_tokens, 5);
+    lab->cut[leader][deaf] = true; /* the other one is enough */
+    assert_true(lab_check(lab, leader, KEY, &limit, 5).allowed);
+    assert_int_equal(lab_stats(lab, leader).over_tokens, 5);
     lab_run(lab, 20 * LAB_MS);
-    assert_int_equal(lab_stats(lab, decider).over_tokens, 0);
+    assert_int_equal(lab_stats(lab, leader).over_tokens, 0);
 }
 
-/* A decider that hears no replica says so: its answers are degraded, its vnodes are cut off, and
+/* A leader that hears no replica says so: its answers are degraded, its vnodes are cut off, and
  * all that it grants counts; when the others are back and hold everything, that is over. */
 static void a_lone_decider_is_degraded_and_counts_all_it_grants(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    assert_false(lab_check(lab, decider, KEY, &limit, 1).degraded);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    assert_false(lab_check(lab, leader, KEY, &limit, 1).degraded);
     lab_run(lab, 20 * LAB_MS);
-    assert_int_equal(lab_stats(lab, decider).vnodes_cut_off, 0);
+    assert_int_equal(lab_stats(lab, leader).vnodes_cut_off, 0);
     lab_stop(lab, lab_replica(lab, vnode, 1));
     lab_run(lab, 500 * LAB_MS);
-    assert_false(lab_check(lab, decider, KEY, &limit, 1).degraded); /* two of three stand */
-    assert_int_equal(lab_stats(lab, decider).vnodes_unconfirmed, 0);
-    assert_int_equal(lab_stats(lab, decider).vnodes_cut_off, 0);
+    assert_false(lab_check(lab, leader, KEY, &limit, 1).degraded); /* two of three stand */
+    assert_int_equal(lab_stats(lab, leader).vnodes_unconfirmed, 0);
+    assert_int_equal(lab_stats(lab, leader).vnodes_cut_off, 0);
     lab_run(lab, 20 * LAB_MS);
     lab_stop(lab, lab_replica(lab, vnode, 2));
     lab_run(lab, 500 * LAB_MS);
-    assert_true(lab_check(lab, decider, KEY, &limit, 6).degraded);
-    assert_true(lab_check(lab, decider, KEY, &limit, 7).degraded);
-    const struct shard_stats alone = lab_stats(lab, decider);
+    assert_true(lab_check(lab, leader, KEY, &limit, 6).degraded);
+    assert_true(lab_check(lab, leader, KEY, &limit, 7).degraded);
+    const struct shard_stats alone = lab_stats(lab, leader);
     assert_int_equal(alone.over_tokens, 13);
-    assert_int_equal(alone.vnodes_cut_off, alone.vnodes_deciding);
-    assert_int_equal(alone.vnodes_unconfirmed, alone.vnodes_deciding);
+    assert_int_equal(alone.vnodes_cut_off, alone.vnodes_leading);
+    assert_int_equal(alone.vnodes_unconfirmed, alone.vnodes_leading);
     lab_start(lab, lab_replica(lab, vnode, 1));
     lab_start(lab, lab_replica(lab, vnode, 2));
     lab_settle(lab);
     lab_run(lab, 100 * LAB_MS);
-    assert_false(lab_check(lab, decider, KEY, &limit, 1).degraded);
+    assert_false(lab_check(lab, leader, KEY, &limit, 1).degraded);
     lab_run(lab, 20 * LAB_MS);
-    const struct shard_stats healed = lab_stats(lab, decider);
+    const struct shard_stats healed = lab_stats(lab, leader);
     assert_int_equal(healed.over_tokens + healed.vnodes_cut_off + healed.vnodes_unconfirmed +
                          healed.vnodes_incomplete,
                      0);
@@ -87,11 +87,11 @@ static void a_silent_replica_stands_behind_nobody(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    cut_off(lab, decider, true);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    cut_off(lab, leader, true);
     lab_run(lab, 500 * LAB_MS);
-    assert_true(lab_check(lab, decider, KEY, &limit, 1).degraded);
-    assert_true(lab_stats(lab, decider).vnodes_unconfirmed > 0);
+    assert_true(lab_check(lab, leader, KEY, &limit, 1).degraded);
+    assert_true(lab_stats(lab, leader).vnodes_unconfirmed > 0);
 }
 
 /* Only replicas in reach count, for one of them would be the successor; and one that came back
@@ -101,26 +101,26 @@ static void what_counts_as_held_is_held_by_a_successor(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t near = lab_replica(lab, vnode, 1);
     const uint32_t far = lab_replica(lab, vnode, 2);
     lab_stop(lab, far);
     lab_run(lab, 300 * LAB_MS);
-    assert_true(lab_check(lab, decider, KEY, &limit, 5).allowed);
+    assert_true(lab_check(lab, leader, KEY, &limit, 5).allowed);
     lab_run(lab, 20 * LAB_MS);
-    assert_int_equal(lab_stats(lab, decider).over_tokens, 0);
+    assert_int_equal(lab_stats(lab, leader).over_tokens, 0);
     lab->drop_type = PEER_HELD; /* no copy is confirmed */
     lab_start(lab, far);
     lab_stop(lab, near);
     lab_run(lab, 300 * LAB_MS);
-    assert_int_equal(lab_stats(lab, decider).over_tokens, 5);
+    assert_int_equal(lab_stats(lab, leader).over_tokens, 5);
     lab_start(lab, near);
     lab_stop(lab, far);
     lab_run(lab, 300 * LAB_MS);
-    assert_int_equal(lab_stats(lab, decider).over_tokens, 5);
+    assert_int_equal(lab_stats(lab, leader).over_tokens, 5);
     lab->drop_type = 0;
     lab_run(lab, 1500 * LAB_MS);
-    assert_int_equal(lab_stats(lab, decider).over_tokens, 0);
+    assert_int_equal(lab_stats(lab, leader).over_tokens, 0);
 }
 
 /* Time from a grant to the first acknowledgement is measured, and only while somebody may give it.
@@ -129,22 +129,22 @@ static void the_lag_of_acknowledgements_is_measured(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(1000);
-    const uint32_t decider = lab_replica(lab, lab_vnode_of(lab, KEY), 0);
+    const uint32_t leader = lab_replica(lab, lab_vnode_of(lab, KEY), 0);
     for (unsigned i = 0; i < 50; i++) {
-        assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
+        assert_true(lab_check(lab, leader, KEY, &limit, 1).allowed);
         lab_run(lab, 10 * LAB_MS);
     }
-    const struct lag lag = lab_stats(lab, decider).lag;
+    const struct lag lag = lab_stats(lab, leader).lag;
     assert_int_equal(lag_count(&lag), 50);
     assert_true(lag_quantile_ns(&lag, 500) > 0);
     assert_true(lag_quantile_ns(&lag, 990) <= 5 * LAB_MS); /* of virtual time: R3 */
-    cut_off(lab, decider, true);
+    cut_off(lab, leader, true);
     lab_run(lab, 500 * LAB_MS);
-    assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
+    assert_true(lab_check(lab, leader, KEY, &limit, 1).allowed);
     lab_run(lab, 3000 * LAB_MS);
-    cut_off(lab, decider, false);
+    cut_off(lab, leader, false);
     lab_run(lab, 3000 * LAB_MS);
-    const struct lag after = lab_stats(lab, decider).lag;
+    const struct lag after = lab_stats(lab, leader).lag;
     assert_true(lag_max_ns(&after) <= 5 * LAB_MS); /* what nobody could hear was not waited for */
 }
 
@@ -204,7 +204,7 @@ static uint64_t used_of(struct lab *lab, uint32_t at, const char *key)
 }
 
 /* Whatever went before - lost frames, short cuts, a replica's restarts - what is forgotten when the
- * decider dies is at most what it said at that moment. */
+ * leader dies is at most what it said at that moment. */
 static void what_a_crash_loses_is_within_the_bound(void **state)
 {
     (void)state;
@@ -256,16 +256,16 @@ static void a_replica_that_lacks_the_past_is_not_in_reach(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t next = lab_replica(lab, vnode, 1);
     const uint32_t behind = lab_replica(lab, vnode, 2);
-    lab->cut[decider][behind] = true;
-    assert_true(lab_check(lab, decider, KEY, &limit, 50).allowed);
+    lab->cut[leader][behind] = true;
+    assert_true(lab_check(lab, leader, KEY, &limit, 50).allowed);
     lab_run(lab, 20 * LAB_MS);
-    lab_stop(lab, decider);
+    lab_stop(lab, leader);
     lab->drop_type = PEER_HELD;
     lab_run(lab, 150 * LAB_MS);
-    assert_int_equal(lab_role(lab, next, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, next, vnode), SHARD_LEADING);
     assert_true(lab_stats(lab, next).vnodes_cut_off >= 1);
     lab->drop_type = 0;
     lab_run(lab, 1500 * LAB_MS);

@@ -27,7 +27,7 @@ struct answer {
 static int ask(struct net *net, uint32_t at, const char *command, const char *node, bool force,
                const char *id, uint32_t held, struct answer *answer)
 {
-    const struct shard_stats stats = {.vnodes_deciding = held};
+    const struct shard_stats stats = {.vnodes_leading = held};
     const struct control_report report = {.shards = &stats,
                                           .shard_count = 1,
                                           .policy = policy_empty(),

@@ -1,6 +1,6 @@
-/* test_copy.c - a replica that lost a vnode is given the keys that its decider has on disk alone.
+/* test_copy.c - a replica that lost a vnode is given the keys that its leader has on disk alone.
  *
- * Two nodes hold one vnode. The decider's keys are in memory, or "spilled": taken out of its table
+ * Two nodes hold one vnode. The leader's keys are in memory, or "spilled": taken out of its table
  * and kept by the test, which answers for the disk, piece by piece. Then the replica comes back
  * without any state.
  */
@@ -17,7 +17,7 @@
 #include "tests/unit/support_shard.h"
 
 enum {
-    DECIDER = 0,
+    LEADER = 0,
     REPLICA = 1,
     KEYS = 12,
     SPILLED = 7, /* the first of them */
@@ -56,10 +56,10 @@ static size_t state_at(uint32_t at, const struct stored *key, uint8_t out[STATE_
     return (size_t)len;
 }
 
-/* The key is on the decider's disk and not in its memory any more. */
+/* The key is on the leader's disk and not in its memory any more. */
 static void spill(const struct stored *key)
 {
-    struct table *table = table_of(DECIDER);
+    struct table *table = table_of(LEADER);
     table_drop(table, table_lookup(table, key->id));
     table_filter_add(table, scene.vnode, key->id);
 }
@@ -71,17 +71,17 @@ static void begin(bool ephemeral, uint64_t rate)
     memset(&scene, 0, sizeof scene);
     scene.lab = lab;
     scene.limit = lab_limit(1000);
-    lab->shards[DECIDER].options.ephemeral = ephemeral;
+    lab->shards[LEADER].options.ephemeral = ephemeral;
     if (rate > 0)
-        lab->shards[DECIDER].options.handoff_rate = rate;
+        lab->shards[LEADER].options.handoff_rate = rate;
     lab_start_all(lab);
-    scene.vnode = lab_vnode_owned(lab, DECIDER);
+    scene.vnode = lab_vnode_owned(lab, LEADER);
     for (uint32_t i = 0; i < KEYS; i++) {
         struct stored *key = &scene.keys[i];
         lab_key(lab, scene.vnode, i, key->key);
         key->id = lab_slot_of(lab, key->key, scene.limit.algorithm);
-        assert_true(lab_check(lab, DECIDER, key->key, &scene.limit, i + 1).allowed);
-        key->len = state_at(DECIDER, key, key->state);
+        assert_true(lab_check(lab, LEADER, key->key, &scene.limit, i + 1).allowed);
+        key->len = state_at(LEADER, key, key->state);
     }
     lab_run(lab, 50 * LAB_MS);
     lab_stop(lab, REPLICA);
@@ -109,7 +109,7 @@ static void expect_listing(struct lab *lab)
 {
     lab_until(lab, disk_is_asked_for_ids, NULL, 2000 * LAB_MS);
     assert_int_equal(lab->list_count, 1);
-    assert_int_equal(lab->lists[0].at, DECIDER);
+    assert_int_equal(lab->lists[0].at, LEADER);
     assert_int_equal(lab->lists[0].vnode, scene.vnode);
     lab->list_count = 0;
 }
@@ -120,7 +120,7 @@ static void list(struct lab *lab, uint32_t from, uint32_t to, bool last)
     struct hash128 ids[KEYS];
     for (uint32_t i = from; i < to; i++)
         ids[i - from] = scene.keys[i].id;
-    shard_listed(lab->shards[DECIDER].shard, lab->now_ns, scene.vnode, ids, to - from, last, 0);
+    shard_listed(lab->shards[LEADER].shard, lab->now_ns, scene.vnode, ids, to - from, last, 0);
 }
 
 static const struct stored *find(struct hash128 id)
@@ -135,9 +135,9 @@ static const struct stored *find(struct hash128 id)
 static void answer_load(struct lab *lab, struct hash128 id, int result)
 {
     const struct stored *key = find(id);
-    shard_loaded(lab->shards[DECIDER].shard, lab->now_ns, scene.vnode, id, result,
+    shard_loaded(lab->shards[LEADER].shard, lab->now_ns, scene.vnode, id, result,
                  result == 0 ? key->state : NULL, result == 0 ? key->len : 0, &lab->effects);
-    lab_perform(lab, DECIDER);
+    lab_perform(lab, LEADER);
 }
 
 /* Answers every question for a slot that is out; how many there were. */
@@ -172,7 +172,7 @@ static bool replica_is_confirmed(struct lab *lab, void *context)
 {
     struct inspect_vnode held;
     (void)context;
-    inspect_vnode(lab->shards[DECIDER].shard, scene.vnode, &held);
+    inspect_vnode(lab->shards[LEADER].shard, scene.vnode, &held);
     return held.synced;
 }
 
@@ -207,8 +207,8 @@ static void keys_on_disk_reach_a_replica_that_lost_them(void **state)
     assert_int_equal(answer_loads(lab, 0), SPILLED);
     lab_until(lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
     assert_held(0);
-    assert_int_equal(lab_stats(lab, DECIDER).disk_copies, 1);
-    lab_stop(lab, DECIDER);
+    assert_int_equal(lab_stats(lab, LEADER).disk_copies, 1);
+    lab_stop(lab, LEADER);
     lab_settle(lab);
     for (uint32_t i = 0; i < KEYS; i++)
         assert_int_equal(lab_used(lab, REPLICA, scene.keys[i].key, &scene.limit), i + 1);
@@ -224,7 +224,7 @@ static void without_spilled_keys_the_disk_is_left_alone(void **state)
     lab_run(scene.lab, 300 * LAB_MS);
     assert_held(0);
     assert_int_equal(scene.lab->list_count, 0);
-    assert_int_equal(lab_stats(scene.lab, DECIDER).disk_copies, 0);
+    assert_int_equal(lab_stats(scene.lab, LEADER).disk_copies, 0);
     lab_free(scene.lab);
 }
 
@@ -233,7 +233,7 @@ static void an_ephemeral_shard_lists_nothing(void **state)
 {
     (void)state;
     begin(true, 0);
-    table_filter_add(table_of(DECIDER), scene.vnode, scene.keys[0].id);
+    table_filter_add(table_of(LEADER), scene.vnode, scene.keys[0].id);
     lab_start(scene.lab, REPLICA);
     lab_until(scene.lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
     lab_run(scene.lab, 300 * LAB_MS);
@@ -252,13 +252,13 @@ static void the_disk_is_listed_after_memory_was_sent(void **state)
     char key[LAB_KEY_LEN];
     for (uint32_t i = 0; i < MORE; i++) {
         lab_key(lab, scene.vnode, KEYS + i, key);
-        assert_true(lab_check(lab, DECIDER, key, &scene.limit, 1).allowed);
+        assert_true(lab_check(lab, LEADER, key, &scene.limit, 1).allowed);
     }
     spill(&scene.keys[0]);
     lab_start(lab, REPLICA);
     lab_forget(lab);
     lab_until(lab, disk_is_asked_for_ids, NULL, 5000 * LAB_MS);
-    assert_int_equal(lab_said(lab, DECIDER, REPLICA, PEER_SLOT, NULL), KEYS - 1 + MORE);
+    assert_int_equal(lab_said(lab, LEADER, REPLICA, PEER_SLOT, NULL), KEYS - 1 + MORE);
     lab_free(lab);
 }
 
@@ -274,7 +274,7 @@ static void memory_is_asked_before_the_disk_is_believed(void **state)
     /* Meanwhile the first key comes to memory with more than its disk told. */
     struct stored *first = &scene.keys[0];
     const struct stored newer = scene.keys[KEYS - 1];
-    assert_int_equal(table_import(table_of(DECIDER), scene.vnode, first->id, newer.state, newer.len,
+    assert_int_equal(table_import(table_of(LEADER), scene.vnode, first->id, newer.state, newer.len,
                                   lab->now_ns, TABLE_FROM_DISK),
                      0);
     assert_int_equal(answer_loads(lab, 0), SPILLED);
@@ -291,7 +291,7 @@ static void a_failed_listing_is_repeated_after_a_rest(void **state)
     struct lab *lab = *state;
     lab_start(lab, REPLICA);
     expect_listing(lab);
-    shard_listed(lab->shards[DECIDER].shard, lab->now_ns, scene.vnode, NULL, 0, false, TG_EIO);
+    shard_listed(lab->shards[LEADER].shard, lab->now_ns, scene.vnode, NULL, 0, false, TG_EIO);
     lab_run(lab, (REST_MS - 10) * LAB_MS);
     assert_int_equal(lab->list_count, 0);
     lab_run(lab, 50 * LAB_MS);
@@ -340,7 +340,7 @@ static void a_damaged_slot_is_passed_over(void **state)
         answer_load(lab, scene.keys[i].id, i > 0 ? 0 : TG_ECORRUPT);
     lab_until(lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
     assert_held(1);
-    assert_int_equal(lab_stats(lab, DECIDER).unreadable, 1);
+    assert_int_equal(lab_stats(lab, LEADER).unreadable, 1);
 }
 
 /* C4: where a listing meets damage it ends, and what it told before is copied. */
@@ -350,12 +350,12 @@ static void a_listing_that_is_damaged_ends_there(void **state)
     lab_start(lab, REPLICA);
     expect_listing(lab);
     list(lab, 1, SPILLED, false);
-    shard_listed(lab->shards[DECIDER].shard, lab->now_ns, scene.vnode, NULL, 0, false, TG_ECORRUPT);
+    shard_listed(lab->shards[LEADER].shard, lab->now_ns, scene.vnode, NULL, 0, false, TG_ECORRUPT);
     lab_until(lab, disk_is_asked_for_slots, NULL, 500 * LAB_MS);
     assert_int_equal(answer_loads(lab, 0), SPILLED - 1);
     lab_until(lab, replica_is_confirmed, NULL, 1000 * LAB_MS);
     assert_held(1);
-    assert_int_equal(lab_stats(lab, DECIDER).unreadable, 1);
+    assert_int_equal(lab_stats(lab, LEADER).unreadable, 1);
 }
 
 /* A disk that refuses one read in a while is hardly left alone, one that refuses all is. */
@@ -383,7 +383,7 @@ static void the_longer_a_disk_refuses_the_longer_it_rests(void **state)
 static void as_many_reads_as_may_be_are_out_at_any_time(void **state)
 {
     struct lab *lab = *state;
-    struct shard *shard = lab->shards[DECIDER].shard;
+    struct shard *shard = lab->shards[LEADER].shard;
     lab_start(lab, REPLICA);
     expect_listing(lab);
     struct hash128 ids[COPY_WINDOW + KEYS];
@@ -395,7 +395,7 @@ static void as_many_reads_as_may_be_are_out_at_any_time(void **state)
     for (uint32_t i = 0; i < KEYS; i++) {
         lab->load_count = 0;
         shard_loaded(shard, lab->now_ns, scene.vnode, ids[i], TG_ENOTFOUND, NULL, 0, &lab->effects);
-        lab_perform(lab, DECIDER);
+        lab_perform(lab, LEADER);
         assert_int_equal(lab->load_count, 1);
     }
 }
@@ -422,10 +422,10 @@ static void a_replica_that_restarts_in_between_gets_another_round(void **state)
     assert_held(0);
 }
 
-/* All that the decider has changed is written. */
+/* All that the leader has changed is written. */
 static void write_all(void)
 {
-    struct table *table = table_of(DECIDER);
+    struct table *table = table_of(LEADER);
     for (uint32_t slot; (slot = table_next_dirty(table, TABLE_DISK)) != TABLE_NONE;) {
         const struct table_write write = table_write_begin(table, slot);
         table_write_done(table, &write, 1, true);
@@ -436,7 +436,7 @@ static void write_all(void)
  * them: what may go to the disk has gone there. */
 static void overflow(struct lab *lab)
 {
-    struct table *table = table_of(DECIDER);
+    struct table *table = table_of(LEADER);
     const uint32_t other = lab_vnode_owned(lab, REPLICA);
     struct table_stats stats;
     table_stats(table, &stats);
@@ -465,19 +465,19 @@ static void what_left_memory_while_a_replica_was_away_reaches_it(void **state)
     struct shard *away = lab->shards[REPLICA].shard;
     lab->shards[REPLICA].shard = NULL;
     lab_run(lab, 300 * LAB_MS);
-    assert_true(lab_check(lab, DECIDER, key->key, &scene.limit, 40).allowed);
-    key->len = state_at(DECIDER, key, key->state);
+    assert_true(lab_check(lab, LEADER, key->key, &scene.limit, 40).allowed);
+    key->len = state_at(LEADER, key, key->state);
     write_all();
     lab->large = true;
     overflow(lab);
-    assert_int_equal(table_lookup(table_of(DECIDER), key->id), TABLE_NONE);
-    assert_true(table_filter_maybe(table_of(DECIDER), scene.vnode, key->id));
+    assert_int_equal(table_lookup(table_of(LEADER), key->id), TABLE_NONE);
+    assert_true(table_filter_maybe(table_of(LEADER), scene.vnode, key->id));
     lab->shards[REPLICA].shard = away;
     lab_run(lab, LAB_MS);
     assert_false(replica_is_confirmed(lab, NULL));
     serve_the_rest(lab, KEYS);
     assert_held(0);
-    shard_check_invariants(lab->shards[DECIDER].shard);
+    shard_check_invariants(lab->shards[LEADER].shard);
     lab_free(lab);
 }
 

@@ -1,6 +1,6 @@
 /* test_copy_quorum.c - keys that only the journal holds go to replicas as well: copy.c.
  *
- * Three nodes and one of their replicas that comes back. The filter of the decider says that a key
+ * Three nodes and one of their replicas that comes back. The filter of the leader says that a key
  * more is on disk; the listing and the reading are answered by hand.
  */
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static void make_spilled(const struct lab *lab, uint32_t vnode, struct spilled *
 static bool decided(struct lab *lab, void *context)
 {
     const struct spilled *spilled = context;
-    return lab_decider(lab, spilled->vnode) != LAB_NONE;
+    return lab_leader(lab, spilled->vnode) != LAB_NONE;
 }
 
 static bool listing(struct lab *lab, void *context)
@@ -65,7 +65,7 @@ static bool confirmed(struct lab *lab, void *context)
 {
     const struct spilled *spilled = context;
     struct inspect_vnode held;
-    inspect_vnode(lab->shards[lab_decider(lab, spilled->vnode)].shard, spilled->vnode, &held);
+    inspect_vnode(lab->shards[lab_leader(lab, spilled->vnode)].shard, spilled->vnode, &held);
     return held.confirmed == 2;
 }
 
@@ -83,9 +83,9 @@ static void a_key_in_the_journal_alone_is_copied(void **state)
     make_spilled(lab, vnode, &spilled);
     lab_until(lab, decided, &spilled, 5000 * LAB_MS);
     lab_until(lab, confirmed, &spilled, 5000 * LAB_MS);
-    const uint32_t decider = lab_decider(lab, vnode);
-    const uint32_t replica = (decider + 1) % 3;
-    struct shard *shard = lab->shards[decider].shard;
+    const uint32_t leader = lab_leader(lab, vnode);
+    const uint32_t replica = (leader + 1) % 3;
+    struct shard *shard = lab->shards[leader].shard;
     table_filter_add(shard->table, vnode, spilled.id);
     lab_stop(lab, replica);
     lab_run(lab, 300 * LAB_MS);
@@ -94,13 +94,13 @@ static void a_key_in_the_journal_alone_is_copied(void **state)
     shard_listed(shard, lab->now_ns, vnode, &spilled.id, 1, true, 0);
     lab_until(lab, loading, NULL, 1000 * LAB_MS);
     assert_int_equal(lab->loads[0].vnode, vnode);
-    assert_int_equal(lab->loads[0].at, decider);
+    assert_int_equal(lab->loads[0].at, leader);
     assert_true(hash128_equal(lab->loads[0].id, spilled.id));
     shard_loaded(shard, lab->now_ns, vnode, spilled.id, 0, spilled.state, spilled.len,
                  &lab->effects);
-    lab_perform(lab, decider);
+    lab_perform(lab, leader);
     lab_until(lab, confirmed, &spilled, 2000 * LAB_MS);
-    assert_int_equal(lab_decider(lab, vnode), decider);
+    assert_int_equal(lab_leader(lab, vnode), leader);
     assert_int_equal(inspect_slot(lab->shards[replica].shard, spilled.id, got, sizeof got),
                      (int)spilled.len);
     lab_free(lab);

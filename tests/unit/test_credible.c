@@ -56,20 +56,20 @@ static void numbers_rise_by_what_a_node_may_have_missed(void **state)
     assert_false(said(lab, at, vnode, known, UINT64_MAX));
 }
 
-/* After any of them the vnode is decided, and a replica can take over from its decider. */
+/* After any of them the vnode is decided, and a replica can take over from its leader. */
 static void no_record_takes_the_last_term_of_a_vnode(void **state)
 {
     static const enum peer_record_type types[] = {PEER_STALE, PEER_OPENED, PEER_REPORT, PEER_QUERY};
     struct lab *lab = *state;
     const struct limit limit = lab_limit(1000);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t next = lab_replica(lab, vnode, 1);
     const uint32_t last = lab_replica(lab, vnode, 2);
     for (size_t i = 0; i < 2 * sizeof types / sizeof *types; i++) {
         const struct peer_vnode entry = {
             .vnode = vnode,
-            .role = ROLE_DECIDING,
+            .role = ROLE_LEADING,
             .term = {i % 2 == 0 ? UINT64_MAX >> 2 : 1, UINT64_MAX >> 2, lab->shards[last].node},
             .state = {1, UINT64_MAX >> 2, lab->shards[last].node},
             .seq = UINT64_MAX,
@@ -82,11 +82,11 @@ static void no_record_takes_the_last_term_of_a_vnode(void **state)
         }
         lab_run(lab, 10 * LAB_MS);
     }
-    assert_int_equal(lab_stats(lab, decider).forged_frames, 8);
-    assert_int_equal(lab_decider(lab, vnode), decider);
-    lab_stop(lab, decider);
+    assert_int_equal(lab_stats(lab, leader).forged_frames, 8);
+    assert_int_equal(lab_leader(lab, vnode), leader);
+    lab_stop(lab, leader);
     lab_run(lab, 300 * LAB_MS);
-    assert_int_equal(lab_decider(lab, vnode), next);
+    assert_int_equal(lab_leader(lab, vnode), next);
     assert_true(lab_check(lab, next, KEY, &limit, 1).allowed);
 }
 

@@ -153,7 +153,7 @@ static void groups_at_the_end_of_a_batch_stay_whole(void **state)
     }
 }
 
-/* A decider says when too few replicas hold what it decides. */
+/* A leader says when too few replicas hold what it decides. */
 static void answers_are_degraded_without_a_majority_of_replicas(void **state)
 {
     struct lab *lab = *state;
@@ -170,14 +170,14 @@ static void answers_are_degraded_without_a_majority_of_replicas(void **state)
     assert_true(decision.allowed && decision.degraded && decision.used == 3);
 }
 
-/* D9: both copies of a check wait until the decider's leases hold again; whichever of them is
+/* D9: both copies of a check wait until the leader's leases hold again; whichever of them is
  * decided first, it is charged once. */
 static void copies_that_waited_together_are_charged_once(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(10);
     const uint32_t vnode = lab_vnode_of(lab, "k");
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t unheard = lab_replica(lab, vnode, 2);
     for (uint32_t other = 0; other < 3; other++) {
         lab->cut[unheard][other] = true;
@@ -188,11 +188,11 @@ static void copies_that_waited_together_are_charged_once(void **state)
     const uint64_t seq = lab_send(lab, lab_replica(lab, vnode, 1), 1000);
     lab_run(lab, 2 * LAB_MS);
     lab_ask(lab, &limit, "k", OPERATION_CHECK, 1);
-    lab_send_again(lab, decider, seq, 1000);
+    lab_send_again(lab, leader, seq, 1000);
     assert_int_equal(lab_answers(lab, seq), 0);
     lab_run(lab, 40 * LAB_MS);
     assert_int_equal(lab_answers(lab, seq), 2);
-    assert_int_equal(lab_used(lab, decider, "k", &limit), 1);
+    assert_int_equal(lab_used(lab, leader, "k", &limit), 1);
 }
 
 int main(void)

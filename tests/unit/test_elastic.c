@@ -1,4 +1,4 @@
-/* test_elastic.c - what one decider lends: meters, budgets, ceilings, and what it reports. */
+/* test_elastic.c - what one leader lends: meters, budgets, ceilings, and what it reports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -126,7 +126,7 @@ static void weight_and_ceiling_bound_a_key(void **state)
     assert_int_equal(report.shares[0][0].weight, 3);
 }
 
-/* All keys of a decider together borrow no more than its budget, however high the level is. */
+/* All keys of a leader together borrow no more than its budget, however high the level is. */
 static void a_budget_bounds_all_keys_together(void **state)
 {
     struct elastic *elastic = *state;

@@ -150,7 +150,7 @@ static void what_there_is_no_room_for_is_decided_unexplained(void **state)
     lab_key(lab, lab_vnode_owned(lab, 0), 0, near);
     for (uint32_t round = 1; round <= 2; round++) {
         for (uint32_t i = 0; i < SHARD_EXPLAINS_MAX; i++) {
-            lab_ask(lab, &limit, far, OPERATION_CHECK, 1); /* its decider is a ghost */
+            lab_ask(lab, &limit, far, OPERATION_CHECK, 1); /* its leader is a ghost */
             waiting[i] = lab_send_explained(lab, 0, 50);
         }
         lab_ask(lab, &limit, near, OPERATION_CHECK, 1);

@@ -1,4 +1,4 @@
-/* test_firsts.c - first answers that replicas know: a request that is asked again when its decider
+/* test_firsts.c - first answers that replicas know: a request that is asked again when its leader
  * has died is charged once.
  */
 #include <setjmp.h>
@@ -65,7 +65,7 @@ static uint64_t lost(struct lab *lab)
     return sum;
 }
 
-/* The decider dies milliseconds after it has answered: what it answered is not charged again by
+/* The leader dies milliseconds after it has answered: what it answered is not charged again by
  * whoever decides next, for keys of all vnodes and for many of one. */
 static void a_repeat_is_charged_once_though_its_decider_died(void **state)
 {
@@ -84,7 +84,7 @@ static void a_repeat_is_charged_once_though_its_decider_died(void **state)
     }
 }
 
-/* A replica that came back has all that its decider knows, with its copy. */
+/* A replica that came back has all that its leader knows, with its copy. */
 static void a_complete_copy_brings_the_answers(void **state)
 {
     struct lab *lab = *state;
@@ -102,7 +102,7 @@ static void a_complete_copy_brings_the_answers(void **state)
     assert_all_used(lab, &limit, 1);
 }
 
-/* A decider that stops in order passes them on. */
+/* A leader that stops in order passes them on. */
 static void a_decider_that_stops_leaves_the_answers(void **state)
 {
     struct lab *lab = *state;
@@ -170,7 +170,7 @@ static void what_is_not_told_is_counted(void **state)
     assert_true(lab_stats(lab, DEAD).retry_lost > 0);
 }
 
-/* Three of a limit that a majority keeps, whose decider is DEAD; names the user that asks. */
+/* Three of a limit that a majority keeps, whose leader is DEAD; names the user that asks. */
 static uint64_t ask_a_majority(struct lab *lab, char user[LAB_KEY_LEN])
 {
     const char *const attributes[] = {user, NULL};
@@ -201,7 +201,7 @@ static void a_repeat_to_a_majority_is_charged_once(void **state)
     assert_int_equal(lab_answer(lab, lab_send(lab, OTHER, 1000), 0).used, 3);
 }
 
-/* A decider of a majority's state that is killed and back at once has that in its journal, and the
+/* A leader of a majority's state that is killed and back at once has that in its journal, and the
  * answers of those who hold the same. */
 static void a_decider_that_is_back_at_once_is_told_the_answers(void **state)
 {

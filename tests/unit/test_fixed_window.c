@@ -175,7 +175,7 @@ static struct limit resolved(const struct calendar_zone *zone, uint64_t count, u
     return limit;
 }
 
-/* One history of a unit: requests come through nodes whose clocks differ from the decider's. */
+/* One history of a unit: requests come through nodes whose clocks differ from the leader's. */
 static void calendar_history(struct random *random, unsigned align, unsigned operations)
 {
     static struct calendar_span spans[SPANS];
@@ -228,7 +228,7 @@ static void calendar_history(struct random *random, unsigned align, unsigned ope
     table_free(&table);
 }
 
-/* Whose clock ever resolved the window: the decider's says which one counts, and in none is more
+/* Whose clock ever resolved the window: the leader's says which one counts, and in none is more
  * admitted than the limit. Days of 23, 24 and 25 hours are one window each. */
 static void a_calendar_window_is_that_of_the_deciders_clock(void **state)
 {
@@ -241,7 +241,7 @@ static void a_calendar_window_is_that_of_the_deciders_clock(void **state)
 }
 
 /* Whoever resolved the window may have a clock that is off by many windows: it is decided in the
- * window of the decider's clock, as for anybody else, and denies nobody whose clock is right. */
+ * window of the leader's clock, as for anybody else, and denies nobody whose clock is right. */
 static void a_window_found_by_a_clock_far_off_is_that_of_now(void **state)
 {
     (void)state;

@@ -88,23 +88,23 @@ static void a_copy_is_bulk_and_a_change_is_live(void **state)
     (void)state;
     lab_start_all(lab);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t replica = lab_replica(lab, vnode, 1);
-    assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
+    assert_true(lab_check(lab, leader, KEY, &limit, 1).allowed);
     lab_stop(lab, replica);
     lab_run(lab, 300 * LAB_MS);
     lab_forget(lab);
     lab_start(lab, replica);
     lab_settle(lab);
-    assert_int_equal(said_on(lab, decider, replica, PEER_SLOT, true).records, 1);
-    assert_int_equal(said_on(lab, decider, replica, PEER_SLOT, false).records, 0);
+    assert_int_equal(said_on(lab, leader, replica, PEER_SLOT, true).records, 1);
+    assert_int_equal(said_on(lab, leader, replica, PEER_SLOT, false).records, 0);
     lab_forget(lab);
-    assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
+    assert_true(lab_check(lab, leader, KEY, &limit, 1).allowed);
     lab_run(lab, 20 * LAB_MS);
-    assert_int_equal(said_on(lab, decider, replica, PEER_SLOT, true).records, 0);
-    assert_int_equal(said_on(lab, decider, replica, PEER_SLOT, false).records, 1);
-    assert_true(said_on(lab, decider, replica, PEER_PING, false).records > 0);
-    assert_int_equal(said_on(lab, decider, replica, PEER_PING, true).records, 0);
+    assert_int_equal(said_on(lab, leader, replica, PEER_SLOT, true).records, 0);
+    assert_int_equal(said_on(lab, leader, replica, PEER_SLOT, false).records, 1);
+    assert_true(said_on(lab, leader, replica, PEER_PING, false).records > 0);
+    assert_int_equal(said_on(lab, leader, replica, PEER_PING, true).records, 0);
     lab_free(lab);
 }
 
@@ -117,7 +117,7 @@ static void changes_wait_from_the_mark_until_it_is_held(void **state)
     (void)state;
     lab_start_all(lab);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t replica = lab_replica(lab, vnode, 1);
     lab_stop(lab, replica);
     lab_run(lab, 300 * LAB_MS);
@@ -125,33 +125,33 @@ static void changes_wait_from_the_mark_until_it_is_held(void **state)
     lab_start(lab, replica);
     lab_run(lab, 700 * LAB_MS);
     lab_forget(lab);
-    while (said_on(lab, decider, replica, PEER_MARK, true).records < LAB_VNODES / 4)
+    while (said_on(lab, leader, replica, PEER_MARK, true).records < LAB_VNODES / 4)
         lab_run(lab, LAB_MS);
     lab_forget(lab);
-    assert_true(lab_check(lab, decider, KEY, &limit, 4).allowed);
+    assert_true(lab_check(lab, leader, KEY, &limit, 4).allowed);
     lab_run(lab, 100 * LAB_MS); /* the copy begins anew after 250 ms */
-    assert_int_equal(lab_said(lab, decider, replica, PEER_SLOT, NULL), 0);
+    assert_int_equal(lab_said(lab, leader, replica, PEER_SLOT, NULL), 0);
     lab->drop_type = 0;
     lab_settle(lab);
-    assert_true(lab_said(lab, decider, replica, PEER_SLOT, NULL) > 0);
-    lab_stop(lab, decider);
+    assert_true(lab_said(lab, leader, replica, PEER_SLOT, NULL) > 0);
+    lab_stop(lab, leader);
     lab_run(lab, 400 * LAB_MS);
     assert_int_equal(lab_used(lab, replica, KEY, &limit), 4);
     lab_free(lab);
 }
 
-/* Says the slot to `replica` as of copy `sync`, in a new stream of the decider's. */
-static void say_slot(struct lab *lab, uint32_t decider, uint32_t replica, uint32_t sync,
+/* Says the slot to `replica` as of copy `sync`, in a new stream of the leader's. */
+static void say_slot(struct lab *lab, uint32_t leader, uint32_t replica, uint32_t sync,
                      const uint8_t *slot, uint32_t len)
 {
     const uint32_t vnode = lab_vnode_of(lab, KEY);
     struct term term;
-    (void)shard_vnode(lab->shards[decider].shard, vnode, &term);
+    (void)shard_vnode(lab->shards[leader].shard, vnode, &term);
     peer_put_stream(&lab->records, UINT64_MAX / 2 + lab->view_version++, 1,
                     lab->shards[replica].options.boot);
     peer_put_term(&lab->records, vnode, &term, sync, false, true);
     peer_put_slot(&lab->records, vnode, lab_slot_of(lab, KEY, ALGORITHM_FIXED_WINDOW), slot, len);
-    lab_speak(lab, decider, replica);
+    lab_speak(lab, leader, replica);
 }
 
 /* C3: what comes late of an older copy is older than what the replica holds, and is ignored. */
@@ -166,23 +166,23 @@ static void a_late_slot_of_an_older_copy_changes_nothing(void **state)
     (void)state;
     lab_start_all(lab);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t replica = lab_replica(lab, vnode, 1);
     const struct hash128 id = lab_slot_of(lab, KEY, ALGORITHM_FIXED_WINDOW);
-    assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
+    assert_true(lab_check(lab, leader, KEY, &limit, 1).allowed);
     lab_run(lab, 20 * LAB_MS);
     const int len = inspect_slot(lab->shards[replica].shard, id, old, sizeof old);
     assert_true(len > 0);
-    assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
+    assert_true(lab_check(lab, leader, KEY, &limit, 1).allowed);
     lab_forget(lab);
     lab_run(lab, 20 * LAB_MS);
-    assert_true(lab_said(lab, decider, replica, PEER_MARK, &mark) > 0);
+    assert_true(lab_said(lab, leader, replica, PEER_MARK, &mark) > 0);
     assert_int_equal(inspect_slot(lab->shards[replica].shard, id, newer, sizeof newer), len);
     assert_memory_not_equal(old, newer, (size_t)len);
-    say_slot(lab, decider, replica, mark.vnode.sync - 1, old, (uint32_t)len);
+    say_slot(lab, leader, replica, mark.vnode.sync - 1, old, (uint32_t)len);
     assert_int_equal(inspect_slot(lab->shards[replica].shard, id, held, sizeof held), len);
     assert_memory_equal(held, newer, (size_t)len);
-    say_slot(lab, decider, replica, mark.vnode.sync, old, (uint32_t)len); /* but not of this one */
+    say_slot(lab, leader, replica, mark.vnode.sync, old, (uint32_t)len); /* but not of this one */
     assert_int_equal(inspect_slot(lab->shards[replica].shard, id, held, sizeof held), len);
     assert_memory_equal(held, old, (size_t)len);
     lab_free(lab);
@@ -238,7 +238,7 @@ static void a_break_repeats_only_what_was_not_confirmed(void **state)
     lab_free(lab);
 }
 
-/* B3: a node that is being filled slowly comes first in rank when the decider dies, and pulls the
+/* B3: a node that is being filled slowly comes first in rank when the leader dies, and pulls the
  * state from the one that fills it: that copy does not wait for the slow one. */
 static void a_pull_does_not_wait_behind_a_slow_copy(void **state)
 {
@@ -261,8 +261,8 @@ static void a_pull_does_not_wait_behind_a_slow_copy(void **state)
     lab_run(lab, 60 * LAB_MS);
     lab_stop(lab, dead);
     int64_t waited_ns = 0;
-    for (; waited_ns < 15000 * LAB_MS && lab_role(lab, puller, vnode) != SHARD_DECIDING &&
-           lab_role(lab, source, vnode) != SHARD_DECIDING;
+    for (; waited_ns < 15000 * LAB_MS && lab_role(lab, puller, vnode) != SHARD_LEADING &&
+           lab_role(lab, source, vnode) != SHARD_LEADING;
          waited_ns += LAB_MS)
         lab_run(lab, LAB_MS);
     assert_true(waited_ns < 2000 * LAB_MS);
@@ -293,9 +293,9 @@ static void a_pull_that_is_lost_is_repeated(void **state)
     assert_true(asks->pulling);
     lab_run(lab, 5 * LAB_MS);
     lab->drop_type = 0;
-    for (uint32_t i = 0; i < 400 && asks->role != ROLE_DECIDING; i++)
+    for (uint32_t i = 0; i < 400 && asks->role != ROLE_LEADING; i++)
         lab_run(lab, LAB_MS);
-    assert_int_equal(asks->role, ROLE_DECIDING);
+    assert_int_equal(asks->role, ROLE_LEADING);
     assert_int_equal(lab_used(lab, source, KEY, &limit), 70);
 }
 

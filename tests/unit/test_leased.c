@@ -1,7 +1,7 @@
 /* test_leased.c - tokens that are held elsewhere: whatever holders do, all uses together are within
  * the limit, as the algorithm itself defines it.
  *
- * That is judged by the algorithm itself: each use, of a holder or at the decider, is asked for at
+ * That is judged by the algorithm itself: each use, of a holder or at the leader, is asked for at
  * its own time of a plain limit beside, which has to admit it (H2 of leased.c).
  */
 #include <setjmp.h>
@@ -64,7 +64,7 @@ struct holder_model {
 
 struct world {
     struct random random;
-    struct table *table; /* the decider's */
+    struct table *table; /* the leader's */
     struct table *other; /* of one who may take over */
     struct table *plain; /* where uses are replayed */
     struct limit limit;
@@ -262,7 +262,7 @@ static const struct limit leasable[] = {
 
 enum { LEASABLE = sizeof leasable / sizeof *leasable };
 
-/* Holders that use, renew, release, die or come too late, repeated messages and deciders that
+/* Holders that use, renew, release, die or come too late, repeated messages and leaders that
  * change: no use is ever one that the limit itself, asked at that time, would not have admitted. */
 static void all_uses_together_pass_the_limit_itself(void **state)
 {

@@ -13,7 +13,7 @@
 #include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 
-enum { LIMIT = 100, DECIDER = 0, NEAR = 1, OTHER = 2 };
+enum { LIMIT = 100, LEADER = 0, NEAR = 1, OTHER = 2 };
 
 #define LEASE_NS (LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS)
 
@@ -30,7 +30,7 @@ static void begin(struct lab *lab, const char *more)
                              more);
     assert_true(len > 0 && (size_t)len < sizeof text);
     lab_rules(lab, text);
-    lab_attribute(lab, "calls", "user", DECIDER, user);
+    lab_attribute(lab, "calls", "user", LEADER, user);
     lab_run(lab, LEASE_NS + 10 * LAB_MS);
 }
 
@@ -45,10 +45,10 @@ static struct wire_decision ask(struct lab *lab, uint32_t at)
     return ask_as(lab, at, OPERATION_CHECK, 1);
 }
 
-/* What the decider has counted. */
+/* What the leader has counted. */
 static uint64_t used(struct lab *lab)
 {
-    const struct wire_decision peek = ask_as(lab, DECIDER, OPERATION_PEEK, 0);
+    const struct wire_decision peek = ask_as(lab, LEADER, OPERATION_PEEK, 0);
     return peek.used;
 }
 
@@ -105,7 +105,7 @@ static void all_nodes_together_admit_the_limit(void **state)
     assert_true(lab_stats(lab, NEAR).any_allowed > 0 && lab_stats(lab, OTHER).any_allowed > 0);
 }
 
-/* Of what a node has admitted with its tokens its decider hears before a refund or a reset: it
+/* Of what a node has admitted with its tokens its leader hears before a refund or a reset: it
  * gives back what was admitted, and not what nobody has counted yet. */
 static void a_refund_is_about_what_was_admitted_here_as_well(void **state)
 {
@@ -194,7 +194,7 @@ static void a_node_that_stops_gives_its_tokens_back(void **state)
     assert_int_equal(used(lab), admitted);
 }
 
-/* A node whose decider is out of reach serves what it holds until its lease ends; then on_failure
+/* A node whose leader is out of reach serves what it holds until its lease ends; then on_failure
  * decides: an error here. What it held is spent. */
 static void a_node_that_is_cut_off_serves_what_it_holds(void **state)
 {
@@ -223,7 +223,7 @@ static void each_node_has_a_share_of_its_own(void **state)
     (void)state;
     lab_start_all(lab);
     begin(lab, ", on_failure: {local: {share: 10%}}");
-    lab_stop(lab, DECIDER);
+    lab_stop(lab, LEADER);
     lab_run(lab, 500 * LAB_MS);
     lab_forget(lab);
     for (uint32_t i = 0; i < 30; i++)
@@ -241,12 +241,12 @@ static void a_denial_is_believed_for_a_moment(void **state)
 {
     struct lab *lab = *state;
     begin(lab, "");
-    assert_true(ask_as(lab, DECIDER, OPERATION_CHECK, 99).allowed);
+    assert_true(ask_as(lab, LEADER, OPERATION_CHECK, 99).allowed);
     assert_false(ask_as(lab, NEAR, OPERATION_CHECK, 2).allowed);
     lab_forget(lab);
     const struct wire_decision denied = ask_as(lab, NEAR, OPERATION_CHECK, 2);
     assert_true(!denied.allowed && denied.limit == LIMIT && denied.retry_after_ms > 0);
-    assert_int_equal(lab_said(lab, NEAR, DECIDER, PEER_FORWARD, NULL), 0);
+    assert_int_equal(lab_said(lab, NEAR, LEADER, PEER_FORWARD, NULL), 0);
     assert_int_equal(lab_stats(lab, NEAR).any_denied, 1);
     assert_true(ask_as(lab, NEAR, OPERATION_REFUND, 9).allowed);
     assert_true(ask_as(lab, NEAR, OPERATION_CHECK, 2).allowed);
@@ -259,7 +259,7 @@ static void who_is_content_with_less_is_not_denied_by_it(void **state)
 {
     struct lab *lab = *state;
     begin(lab, "");
-    assert_true(ask_as(lab, DECIDER, OPERATION_CHECK, 97).allowed);
+    assert_true(ask_as(lab, LEADER, OPERATION_CHECK, 97).allowed);
     assert_false(ask_as(lab, NEAR, OPERATION_CHECK, 9).allowed);
     const struct wire_decision some = ask_as(lab, NEAR, OPERATION_CHECK | WIRE_AT_MOST, 9);
     assert_true(some.allowed && some.granted > 0); /* this shard may hold the rest */
@@ -282,12 +282,12 @@ static void a_repeated_check_gets_its_first_answer(void **state)
     assert_int_equal(again.remaining, first.remaining);
 }
 
-/* What the decider admits, by its own tokens or for others, is known to a majority before it is
+/* What the leader admits, by its own tokens or for others, is known to a majority before it is
  * told: whatever moment it dies at, its successor counts it. */
 static void a_decider_takes_nothing_along_that_it_admitted(void **state)
 {
     (void)state;
-    for (uint32_t at = DECIDER; at <= NEAR; at++)
+    for (uint32_t at = LEADER; at <= NEAR; at++)
         for (uint32_t checks = 1; checks <= 4; checks++) {
             struct lab *lab = lab_new(3, 1, 3);
             uint32_t admitted = 0;
@@ -295,7 +295,7 @@ static void a_decider_takes_nothing_along_that_it_admitted(void **state)
             begin(lab, "");
             for (uint32_t i = 0; i < checks; i++)
                 admitted += ask(lab, at).allowed;
-            lab_stop(lab, DECIDER);
+            lab_stop(lab, LEADER);
             lab_run(lab, 2 * LEASE_NS);
             lab_ask_attributes_as(lab, OPERATION_PEEK, 0, attributes);
             const uint64_t after = lab_answer(lab, lab_send(lab, OTHER, 400), 0).used;
@@ -305,14 +305,14 @@ static void a_decider_takes_nothing_along_that_it_admitted(void **state)
         }
 }
 
-/* The decider of a busy key decides it by tokens as well: time does not pass. */
+/* The leader of a busy key decides it by tokens as well: time does not pass. */
 static void the_decider_is_a_holder_as_well(void **state)
 {
     struct lab *lab = *state;
     begin(lab, "");
-    assert_int_equal(warm(lab, DECIDER), 3);
+    assert_int_equal(warm(lab, LEADER), 3);
     const int64_t before_ns = lab->now_ns;
-    assert_true(ask(lab, DECIDER).allowed && ask(lab, DECIDER).allowed);
+    assert_true(ask(lab, LEADER).allowed && ask(lab, LEADER).allowed);
     assert_true(lab->now_ns == before_ns);
     lab_run(lab, 2 * LEASE_NS);
     assert_int_equal(used(lab), 5);
@@ -324,10 +324,10 @@ static void a_decider_without_a_majority_says_so(void **state)
     struct lab *lab = *state;
     begin(lab, "");
     lab_ask_attributes_as(lab, OPERATION_CHECK, 1, attributes);
-    cut_off(lab, DECIDER, true);
-    const struct wire_decision waited = lab_answer(lab, lab_send(lab, DECIDER, 400), 0);
+    cut_off(lab, LEADER, true);
+    const struct wire_decision waited = lab_answer(lab, lab_send(lab, LEADER, 400), 0);
     assert_true(waited.allowed && waited.degraded);
-    const struct wire_decision alone = ask(lab, DECIDER);
+    const struct wire_decision alone = ask(lab, LEADER);
     assert_true(alone.allowed && alone.degraded);
 }
 

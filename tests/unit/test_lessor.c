@@ -1,4 +1,4 @@
-/* test_lessor.c - leases of tokens at their deciders: told when replicas know them, known to
+/* test_lessor.c - leases of tokens at their leaders: told when replicas know them, known to
  * whoever decides next, and not granted while one might be out that nobody knows.
  */
 #include <setjmp.h>
@@ -41,9 +41,9 @@ static struct wire_decision end(struct lab *lab, uint32_t at, const struct limit
     return lab_answer(lab, lab_send(lab, at, 1000), 0);
 }
 
-static uint32_t decider(struct lab *lab)
+static uint32_t leader(struct lab *lab)
 {
-    return lab_decider(lab, lab_vnode_of(lab, KEY));
+    return lab_leader(lab, lab_vnode_of(lab, KEY));
 }
 
 static void cut_off(struct lab *lab, uint32_t at, bool cut)
@@ -79,8 +79,8 @@ static void a_lease_is_taken_renewed_and_released(void **state)
         assert_int_equal(end(lab, at, &limit, OPERATION_RELEASE, got.lease, 0).granted, 0);
         assert_false(end(lab, at, &limit, OPERATION_RENEW, got.lease, 0).allowed);
     }
-    assert_int_equal(lab_stats(lab, decider(lab)).leases_tokens, 120);
-    assert_int_equal(lab_stats(lab, decider(lab)).leases_back, 99);
+    assert_int_equal(lab_stats(lab, leader(lab)).leases_tokens, 120);
+    assert_int_equal(lab_stats(lab, leader(lab)).leases_back, 99);
 }
 
 /* Nobody hears of the holder any more: its tokens are spent. */
@@ -124,7 +124,7 @@ static void a_lease_is_told_when_a_replica_knows_it(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     learn(lab);
-    const uint32_t at = decider(lab);
+    const uint32_t at = leader(lab);
     cut_off(lab, at, true);
     const uint64_t seq = ask_lease(lab, at, &limit, 40, 1000);
     lab_run(lab, 25 * LAB_MS);
@@ -143,7 +143,7 @@ static void a_renewal_is_told_when_a_replica_knows_it(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     learn(lab);
-    const uint32_t at = decider(lab);
+    const uint32_t at = leader(lab);
     const uint64_t id = lease(lab, at, &limit, 40).lease;
     cut_off(lab, at, true);
     lab_ask_used(lab, &limit, KEY, OPERATION_RENEW, id, 5);
@@ -163,7 +163,7 @@ static void a_lease_that_was_not_told_is_spent(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     learn(lab);
-    const uint32_t at = decider(lab);
+    const uint32_t at = leader(lab);
     cut_off(lab, at, true);
     const uint64_t seq = ask_lease(lab, at, &limit, 40, 15);
     lab_run(lab, 40 * LAB_MS);
@@ -176,14 +176,14 @@ static void a_lease_that_was_not_told_is_spent(void **state)
     assert_int_equal(lab_used(lab, at, KEY, &limit), 40);
 }
 
-/* The decider dies the moment after it told a lease: who takes over knows it, grants what is left,
+/* The leader dies the moment after it told a lease: who takes over knows it, grants what is left,
  * and takes it back when it is released. */
 static void a_successor_knows_the_lease(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     learn(lab);
-    const uint32_t dead = decider(lab);
+    const uint32_t dead = leader(lab);
     const uint32_t at = (dead + 1) % 3;
     const struct wire_decision got = lease(lab, at, &limit, 90);
     assert_true(got.allowed);
@@ -202,7 +202,7 @@ static void who_restarted_is_no_witness_of_what_is_out(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     learn(lab);
-    const uint32_t dead = decider(lab);
+    const uint32_t dead = leader(lab);
     const uint32_t late = (dead + 1) % 3;
     const uint32_t forgets = (dead + 2) % 3;
     lab->cut[dead][late] = true;
@@ -219,20 +219,20 @@ static void who_restarted_is_no_witness_of_what_is_out(void **state)
         lab_perform(lab, at);
     }
     lab_run(lab, 10 * LAB_MS);
-    assert_true(decider(lab) != LAB_NONE && decider(lab) != dead);
+    assert_true(leader(lab) != LAB_NONE && leader(lab) != dead);
     assert_int_equal(lease(lab, late, &limit, 90).outcome, OUTCOME_BUSY);
     learn(lab);
     assert_int_equal(lease(lab, late, &limit, 90).granted, 90);
 }
 
-/* The answer is lost and the question repeated, through another node and at another decider: there
+/* The answer is lost and the question repeated, through another node and at another leader: there
  * is one lease. */
 static void a_repeated_question_finds_its_lease(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     learn(lab);
-    const uint32_t dead = decider(lab);
+    const uint32_t dead = leader(lab);
     const uint64_t seq = ask_lease(lab, (dead + 1) % 3, &limit, 30, 1000);
     const uint64_t id = lab_answer(lab, seq, 0).lease;
     lab_ask(lab, &limit, KEY, OPERATION_LEASE, 30);
@@ -275,15 +275,15 @@ static void who_is_passed_the_vnode_grants_at_once(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     learn(lab);
-    const uint32_t owner = decider(lab);
+    const uint32_t owner = leader(lab);
     lab_stop(lab, owner);
     lab_run(lab, 400 * LAB_MS);
-    const uint32_t other = decider(lab);
+    const uint32_t other = leader(lab);
     const struct wire_decision got = lease(lab, other, &limit, 40);
     assert_true(got.allowed);
     lab_start(lab, owner);
     lab_settle(lab);
-    assert_int_equal(decider(lab), owner);
+    assert_int_equal(leader(lab), owner);
     const struct wire_decision next = lease(lab, owner, &limit, 50);
     assert_true(next.allowed && next.granted == 50);
     assert_int_equal(next.used, 90);
@@ -297,7 +297,7 @@ static void who_is_passed_the_vnode_by_one_that_learns_learns_too(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     learn(lab);
-    const uint32_t owner = decider(lab);
+    const uint32_t owner = leader(lab);
     const uint32_t late = (owner + 1) % 3;
     const uint32_t dead = (owner + 2) % 3;
     lab->cut[owner][late] = true;
@@ -306,23 +306,23 @@ static void who_is_passed_the_vnode_by_one_that_learns_learns_too(void **state)
     lab_stop(lab, owner);
     lab->cut[owner][late] = false;
     lab_run(lab, 300 * LAB_MS);
-    assert_int_equal(decider(lab), late);
+    assert_int_equal(leader(lab), late);
     lab_start(lab, owner);
     lab_start(lab, dead);
     lab_settle(lab);
-    assert_int_equal(decider(lab), owner);
+    assert_int_equal(leader(lab), owner);
     assert_int_equal(lease(lab, owner, &limit, 90).outcome, OUTCOME_BUSY);
     learn(lab);
     assert_int_equal(lease(lab, owner, &limit, 90).granted, 90);
 }
 
-/* T2: a decider whose replicas are gone grants no lease; it decides. */
+/* T2: a leader whose replicas are gone grants no lease; it decides. */
 static void a_decider_alone_grants_no_lease(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     learn(lab);
-    const uint32_t at = decider(lab);
+    const uint32_t at = leader(lab);
     lab_stop(lab, (at + 1) % 3);
     lab_stop(lab, (at + 2) % 3);
     lab_run(lab, 400 * LAB_MS);

@@ -64,7 +64,7 @@ static void a_denial_before_the_limit_is_used_up_is_rejected(void **state)
     assert_int_equal(judge(ops, 4), LINEAR_OK);
 }
 
-/* A read that misses what was told before is the sign of a stale decider. */
+/* A read that misses what was told before is the sign of a stale leader. */
 static void a_peek_that_tells_an_old_count_is_rejected(void **state)
 {
     struct linear_op ops[] = {check(0, 1, true), check(2, 3, true), check(4, 5, true)};

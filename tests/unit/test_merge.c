@@ -110,7 +110,7 @@ static bool no_guard(struct lab *lab, void *context)
     return true;
 }
 
-/* Every replica has the same bytes for the key as its decider, and the decider says `used`. */
+/* Every replica has the same bytes for the key as its leader, and the leader says `used`. */
 static void assert_used(struct lab *lab, const char *key, const struct limit *limit, uint64_t used)
 {
     static uint8_t first[1 << 19];
@@ -151,7 +151,7 @@ static void a_split_in_two_ends_with_the_sum(void **state)
     }
 }
 
-/* Three sides, each with a decider of its own, end with the sum of all three. */
+/* Three sides, each with a leader of its own, end with the sum of all three. */
 static void a_split_in_three_ends_with_the_sum(void **state)
 {
     struct lab *lab = *state;
@@ -335,13 +335,12 @@ static void a_pass_right_after_a_take_over_takes_the_memory_along(void **state)
     struct lab *lab = *state;
     const struct scene scene = scene_of(lab, ALGORITHM_SLIDING_WINDOW);
     take_apart(lab, &scene, 100, scene.heir);
-    for (uint32_t i = 0; i < 100 && lab_role(lab, scene.third, scene.vnode) != SHARD_DECIDING;
-         i++) {
+    for (uint32_t i = 0; i < 100 && lab_role(lab, scene.third, scene.vnode) != SHARD_LEADING; i++) {
         (void)shard_resign(lab->shards[scene.heir].shard, lab->now_ns, &lab->effects);
         lab_perform(lab, scene.heir);
         lab_run(lab, 5 * LAB_MS);
     }
-    assert_int_equal(lab_role(lab, scene.third, scene.vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, scene.third, scene.vnode), SHARD_LEADING);
     lab_stop(lab, scene.heir);
     take(lab, scene.third, KEY, &scene.limit, 5);
     heal(lab);

@@ -283,7 +283,7 @@ static void a_ping_of_an_impossible_time_is_refused(void **state)
     }
 }
 
-/* The decider must decide by the very limits that the entry node resolved. */
+/* The leader must decide by the very limits that the entry node resolved. */
 static void a_forward_reads_back_as_written_with_any_number_of_limits(void **state)
 {
     uint8_t data[BUFFER_LEN];
@@ -621,7 +621,7 @@ static int next_of_term(const struct term *term)
     return results[0];
 }
 
-/* A forged term at the end of the range would leave no higher one for an honest decider. */
+/* A forged term at the end of the range would leave no higher one for an honest leader. */
 static void a_term_near_the_end_of_its_range_is_refused(void **state)
 {
     const struct term last = {.epoch = TERM_LAST, .number = TERM_LAST, .writer = UINT64_MAX};

@@ -1,4 +1,4 @@
-/* test_peer_wire_pools.c - the records of pools between deciders and owners. */
+/* test_peer_wire_pools.c - the records of pools between leaders and owners. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static int next_of(const uint8_t *data, size_t len, struct peer_record *record)
     return peer_wire_next(data, len, VNODES, record);
 }
 
-/* Pools: what deciders tell an owner, share by share, and what it answers. */
+/* Pools: what leaders tell an owner, share by share, and what it answers. */
 static void records_of_pools_read_back_as_written(void **state)
 {
     uint8_t data[BUFFER_LEN];
@@ -65,7 +65,7 @@ static void records_of_pools_read_back_as_written(void **state)
 }
 
 /* What a region tells a pool's home says who is to be answered, and when it was sent; the answer
- * says that again. What deciders and owners of one region say has none of it. */
+ * says that again. What leaders and owners of one region say has none of it. */
 static void records_of_global_pools_name_their_origin(void **state)
 {
     uint8_t data[BUFFER_LEN];
@@ -124,7 +124,7 @@ static void impossible_origins_are_refused(void **state)
     assert_int_equal(next_of(data, writer.len, &record), TG_EPROTOCOL);
 }
 
-/* Rates, loads and counts that no owner and no decider can mean are refused. */
+/* Rates, loads and counts that no owner and no leader can mean are refused. */
 static void impossible_records_of_pools_are_refused(void **state)
 {
     uint8_t data[BUFFER_LEN];

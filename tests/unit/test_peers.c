@@ -24,22 +24,22 @@ static void a_gap_shorter_than_the_silence_changes_nothing(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    cut(lab, decider, true);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    cut(lab, leader, true);
     lab_run(lab, 60 * LAB_MS);
-    cut(lab, decider, false);
+    cut(lab, leader, false);
     lab_run(lab, 100 * LAB_MS);
-    assert_int_equal(lab_decider(lab, vnode), decider);
+    assert_int_equal(lab_leader(lab, vnode), leader);
     for (uint32_t at = 0; at < 3; at++)
         assert_int_equal(lab_stats(lab, at).takeovers, 0);
 }
 
-/* Whether the decider answers a check within a millisecond, `ms` after a replica was last heard. */
+/* Whether the leader answers a check within a millisecond, `ms` after a replica was last heard. */
 static bool answers_after(struct lab *lab, int64_t ms)
 {
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     for (uint32_t i = 0; i < 9; i++) { /* the terms are known, and nobody is idle */
         (void)lab_check(lab, i % 3, KEY, &limit, 1);
         lab_run(lab, 30 * LAB_MS);
@@ -47,7 +47,7 @@ static bool answers_after(struct lab *lab, int64_t ms)
     cut(lab, lab_replica(lab, vnode, 2), true);
     lab_run(lab, ms * LAB_MS);
     lab_ask(lab, &limit, KEY, OPERATION_CHECK, 1);
-    const uint64_t seq = lab_send(lab, decider, 1000);
+    const uint64_t seq = lab_send(lab, leader, 1000);
     lab_run(lab, LAB_MS);
     const bool answered = lab_answered(lab, seq);
     lab_run(lab, 100 * LAB_MS);
@@ -72,18 +72,18 @@ static void a_lease_ends_well_before_the_silence(void **state)
     assert_false(answers_after(lab, 74));
 }
 
-/* P3: a decider that a live replica has not echoed for lease_ns waits, and goes on once the replica
+/* P3: a leader that a live replica has not echoed for lease_ns waits, and goes on once the replica
  * counts as gone. */
 static void a_decider_waits_out_an_unheard_replica(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(10);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     cut(lab, lab_replica(lab, vnode, 2), true);
     lab_run(lab, 88 * LAB_MS);
     lab_ask(lab, &limit, KEY, OPERATION_CHECK, 1);
-    const uint64_t seq = lab_send(lab, decider, 1000);
+    const uint64_t seq = lab_send(lab, leader, 1000);
     lab_run(lab, LAB_MS);
     assert_false(lab_answered(lab, seq)); /* 70 < 88 < 100 ms */
     lab_run(lab, 40 * LAB_MS);
@@ -99,7 +99,7 @@ static void a_common_pause_makes_nobody_take_over(void **state)
     const uint32_t vnode = lab_vnode_of(lab, KEY);
     lab_pause(lab, 900 * LAB_MS);
     lab_run(lab, 200 * LAB_MS);
-    assert_int_equal(lab_decider(lab, vnode), lab_replica(lab, vnode, 0));
+    assert_int_equal(lab_leader(lab, vnode), lab_replica(lab, vnode, 0));
     for (uint32_t at = 0; at < 3; at++)
         assert_int_equal(lab_stats(lab, at).takeovers, 0);
     assert_true(lab_check(lab, 1, KEY, &limit, 1).allowed);
@@ -121,11 +121,11 @@ static void a_refused_connection_is_evidence_at_once(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    lab_stop(lab, decider);
-    tell_closed(lab, decider, true);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    lab_stop(lab, leader);
+    tell_closed(lab, leader, true);
     lab_run(lab, 20 * LAB_MS);
-    assert_int_equal(lab_decider(lab, vnode), lab_replica(lab, vnode, 1));
+    assert_int_equal(lab_leader(lab, vnode), lab_replica(lab, vnode, 1));
 }
 
 /* P7: one whose connection only ended may live: nobody takes over before its lease is over, and
@@ -134,14 +134,14 @@ static void a_closed_connection_is_evidence_when_the_lease_is_over(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t next = lab_replica(lab, vnode, 1);
-    lab_stop(lab, decider);
-    tell_closed(lab, decider, false);
+    lab_stop(lab, leader);
+    tell_closed(lab, leader, false);
     lab_run(lab, 50 * LAB_MS);
     assert_int_equal(lab_role(lab, next, vnode), SHARD_REPLICA);
     lab_run(lab, 40 * LAB_MS);
-    assert_int_equal(lab_decider(lab, vnode), next);
+    assert_int_equal(lab_leader(lab, vnode), next);
 }
 
 /* A reset of a connection between two that live deposes nobody. */
@@ -149,34 +149,34 @@ static void a_reset_between_the_living_changes_nothing(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    tell_closed(lab, decider, false);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    tell_closed(lab, leader, false);
     lab_run(lab, 300 * LAB_MS);
-    assert_int_equal(lab_decider(lab, vnode), decider);
+    assert_int_equal(lab_leader(lab, vnode), leader);
     for (uint32_t at = 0; at < 3; at++)
         assert_int_equal(lab_stats(lab, at).takeovers, 0);
 }
 
 /* P6: who hears nobody finds all others silent and decides everything; the others hear its new
- * terms and follow none of them. When it hears them again, one decider is left. */
+ * terms and follow none of them. When it hears them again, one leader is left. */
 static void a_node_that_hears_nobody_deposes_nobody(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
     const uint32_t deaf = lab_replica(lab, vnode, 2);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t other = lab_replica(lab, vnode, 1);
     const struct limit limit = lab_limit(10);
-    const uint64_t stepped_down = lab_stats(lab, decider).stepped_down;
-    lab->cut[decider][deaf] = true;
+    const uint64_t stepped_down = lab_stats(lab, leader).stepped_down;
+    lab->cut[leader][deaf] = true;
     lab->cut[other][deaf] = true;
     lab_run(lab, 500 * LAB_MS);
-    assert_int_equal(lab_role(lab, deaf, vnode), SHARD_DECIDING);
-    assert_int_equal(lab_role(lab, decider, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, deaf, vnode), SHARD_LEADING);
+    assert_int_equal(lab_role(lab, leader, vnode), SHARD_LEADING);
     assert_int_equal(lab_role(lab, other, vnode), SHARD_REPLICA);
-    assert_int_equal(lab_stats(lab, decider).stepped_down, stepped_down);
+    assert_int_equal(lab_stats(lab, leader).stepped_down, stepped_down);
     assert_true(lab_check(lab, other, KEY, &limit, 1).allowed);
-    lab->cut[decider][deaf] = false;
+    lab->cut[leader][deaf] = false;
     lab->cut[other][deaf] = false;
     lab_settle(lab);
 }
@@ -187,17 +187,17 @@ static void a_former_process_does_not_speak_for_its_successor(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t next = lab_replica(lab, vnode, 1);
-    const uint64_t former = lab->shards[decider].options.boot;
-    lab_stop(lab, decider);
+    const uint64_t former = lab->shards[leader].options.boot;
+    lab_stop(lab, leader);
     lab_run(lab, 200 * LAB_MS);
-    lab_start(lab, decider);
+    lab_start(lab, leader);
     lab_settle(lab);
     lab_run(lab, 200 * LAB_MS); /* none of them knows of a pause any more */
-    assert_int_equal(lab_decider(lab, vnode), decider);
+    assert_int_equal(lab_leader(lab, vnode), leader);
     const uint64_t takeovers = lab_stats(lab, next).takeovers;
-    const uint64_t present = lab->shards[decider].options.boot;
+    const uint64_t present = lab->shards[leader].options.boot;
     for (uint32_t ms = 0; ms < 20; ms++) {
         const struct peer_ping late = {
             .sent_ns = lab->now_ns,
@@ -205,14 +205,14 @@ static void a_former_process_does_not_speak_for_its_successor(void **state)
             .patience_ms = 100,
             .process = lab->shards[next].node ^ hash_mix64(lab->shards[next].options.boot),
         };
-        lab->shards[decider].options.boot = former;
+        lab->shards[leader].options.boot = former;
         peer_put_ping(&lab->records, &late);
-        lab_speak(lab, decider, next);
-        lab->shards[decider].options.boot = present;
+        lab_speak(lab, leader, next);
+        lab->shards[leader].options.boot = present;
         lab_run(lab, LAB_MS);
     }
     lab_run(lab, 50 * LAB_MS);
-    assert_int_equal(lab_decider(lab, vnode), decider);
+    assert_int_equal(lab_leader(lab, vnode), leader);
     assert_int_equal(lab_stats(lab, next).takeovers, takeovers);
 }
 
@@ -231,18 +231,18 @@ static void a_process_of_the_future_does_not_silence_the_present_one(void **stat
 {
     struct lab *lab = *state;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t next = lab_replica(lab, vnode, 1);
-    const uint64_t present = lab->shards[decider].options.boot;
+    const uint64_t present = lab->shards[leader].options.boot;
     const uint64_t boots[] = {present + 1, present + 5, UINT64_C(1) << 60, UINT64_MAX};
     lab_run(lab, 200 * LAB_MS);
     const uint64_t takeovers = lab_stats(lab, next).takeovers;
     for (size_t i = 0; i < sizeof boots / sizeof *boots; i++) {
-        forge(lab, decider, next, boots[i]);
+        forge(lab, leader, next, boots[i]);
         lab_run(lab, 300 * LAB_MS);
         assert_int_equal(lab_stats(lab, next).forged_frames, i + 1);
     }
-    assert_int_equal(lab_decider(lab, vnode), decider);
+    assert_int_equal(lab_leader(lab, vnode), leader);
     assert_int_equal(lab_stats(lab, next).takeovers, takeovers);
 }
 
@@ -251,22 +251,22 @@ static void a_process_far_above_its_incarnation_is_none(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t next = lab_replica(lab, vnode, 1);
     struct view *view = lab->shards[next].view;
     const struct shard *shard = lab->shards[next].shard;
-    const uint16_t at = peers_find(shard, lab->shards[decider].node, 0);
+    const uint16_t at = peers_find(shard, lab->shards[leader].node, 0);
     for (uint32_t i = 0; i < view->member_count; i++)
         view->members[i].incarnation = 7;
-    lab_stop(lab, decider);
+    lab_stop(lab, leader);
     lab_run(lab, 1500 * LAB_MS);
-    forge(lab, decider, next, UINT64_MAX);
-    forge(lab, decider, next, UINT64_C(1032) << 20);
+    forge(lab, leader, next, UINT64_MAX);
+    forge(lab, leader, next, UINT64_C(1032) << 20);
     assert_int_equal(lab_stats(lab, next).forged_frames, 2);
-    forge(lab, decider, next, UINT64_C(1031) << 20);
+    forge(lab, leader, next, UINT64_C(1031) << 20);
     assert_int_equal(shard->peers[at]->boot, UINT64_C(1031) << 20);
     shard->peers[at]->boot = UINT64_MAX; /* as was believed before gossip knew anything */
-    forge(lab, decider, next, UINT64_C(8) << 20);
+    forge(lab, leader, next, UINT64_C(8) << 20);
     assert_int_equal(shard->peers[at]->boot, UINT64_C(8) << 20);
 }
 
@@ -276,14 +276,14 @@ static void a_process_with_a_lower_number_is_heard_in_the_end(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    lab_stop(lab, decider);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    lab_stop(lab, leader);
     lab_run(lab, 200 * LAB_MS);
     lab->next_boot = 0;
-    lab_start(lab, decider);
-    assert_int_equal(lab->shards[decider].options.boot, 1);
+    lab_start(lab, leader);
+    assert_int_equal(lab->shards[leader].options.boot, 1);
     lab_settle(lab);
-    assert_int_equal(lab_decider(lab, vnode), decider);
+    assert_int_equal(lab_leader(lab, vnode), leader);
 }
 
 /* P8: the patience that is told with an older echo lengthens no lease of a newer one. */
@@ -459,18 +459,18 @@ static void an_idle_node_that_hears_nobody_says_so_in_time(void **state)
     lab_settle(lab);
 }
 
-/* Who takes over from an idle decider does so no later than from a busy one, though it is woken
+/* Who takes over from an idle leader does so no later than from a busy one, though it is woken
  * less often: it wakes up when its patience is nearly lost, and is not idle from then on. */
 static void the_silence_of_an_idle_decider_is_noticed_in_time(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t next = lab_replica(lab, vnode, 1);
     bool uneasy = false;
     lab_run(lab, 1000 * LAB_MS);
     await_ping(lab);
-    lab_stop(lab, decider);
+    lab_stop(lab, leader);
     const int64_t stopped_ns = lab->now_ns;
     while (lab_role(lab, next, vnode) == SHARD_REPLICA) {
         const int64_t due_ns = shard_next_deadline(lab->shards[next].shard);
@@ -483,7 +483,7 @@ static void the_silence_of_an_idle_decider_is_noticed_in_time(void **state)
     }
     assert_true(uneasy);
     lab_run(lab, 5 * LAB_MS);
-    assert_int_equal(lab_decider(lab, vnode), next);
+    assert_int_equal(lab_leader(lab, vnode), next);
 }
 
 /* ---- one node, whose peer is the test -------------------------------------------------------- */
@@ -520,7 +520,7 @@ static void an_echo_is_no_lease_while_a_term_of_its_sender_is_unknown(void **sta
 {
     struct lab *lab = lab_of_a_ghost();
     const struct shard *shard = lab->shards[0].shard;
-    struct peer_vnode opened = {.vnode = 3, .role = ROLE_DECIDING, .sync = 1};
+    struct peer_vnode opened = {.vnode = 3, .role = ROLE_LEADING, .sync = 1};
     (void)state;
     opened.term = (struct term){1, 5, lab->shards[1].node};
     opened.state = opened.term;
@@ -569,7 +569,7 @@ static void patience_falls_only_after_it_was_kept_once_more(void **state)
     lab_free(lab);
 }
 
-/* P8: no patience is longer than a second, neither this node's nor one that it believes: a decider
+/* P8: no patience is longer than a second, neither this node's nor one that it believes: a leader
  * that dies behind a slow way is still replaced. */
 static void patience_has_an_end_whatever_is_measured_or_told(void **state)
 {
@@ -694,7 +694,7 @@ static void a_peer_without_recent_echoes_lags(void **state)
  */
 static void ghost_opens(struct lab *lab, uint32_t vnode, uint32_t ordinal)
 {
-    struct peer_vnode opened = {.vnode = vnode, .role = ROLE_DECIDING, .sync = ordinal};
+    struct peer_vnode opened = {.vnode = vnode, .role = ROLE_LEADING, .sync = ordinal};
     opened.term = (struct term){1, 5, lab->shards[1].node};
     opened.state = opened.term;
     peer_put_vnode(&lab->records, PEER_OPENED, &opened);

@@ -19,11 +19,11 @@
 
 #define S (1000 * LAB_MS)
 
-/* A flow of requests to the rule of that kind, whose key is decided by shard `decider`. */
-static struct flow *add_flow(struct lab *lab, const char *kind, uint32_t decider, uint64_t rate)
+/* A flow of requests to the rule of that kind, whose key is decided by shard `leader`. */
+static struct flow *add_flow(struct lab *lab, const char *kind, uint32_t leader, uint64_t rate)
 {
     struct flow *flow = flow_add(kind, flow_count % 3, rate);
-    lab_attribute(lab, kind, "user", decider, flow->user);
+    lab_attribute(lab, kind, "user", leader, flow->user);
     return flow;
 }
 
@@ -200,7 +200,7 @@ static void a_load_outlives_the_node_that_was_told(void **state)
     const struct policy *policy = lab_rules(
         lab, "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
     const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
-    const uint32_t owner = lab_decider(lab, pools_vnode(pool, LAB_VNODES));
+    const uint32_t owner = lab_leader(lab, pools_vnode(pool, LAB_VNODES));
     const uint32_t told = (owner + 1) % 3;
     flows_begin(lab);
     struct flow *flow = add_flow(lab, "n", owner, 500);
@@ -225,7 +225,7 @@ static void a_flood_of_loads_is_told_in_a_few_words(void **state)
     const struct policy *policy = lab_rules(
         lab, "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
     const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
-    const uint32_t owner = lab_decider(lab, pools_vnode(pool, LAB_VNODES));
+    const uint32_t owner = lab_leader(lab, pools_vnode(pool, LAB_VNODES));
     const uint32_t told = (owner + 1) % 3;
     lab_forget(lab);
     for (uint32_t i = 0; i < 100; i++) {
@@ -285,8 +285,8 @@ static void a_surge_everywhere_stays_within_the_spare(void **state)
 static bool nobody_decides_it_there(struct lab *lab, void *context)
 {
     const uint32_t *wanted = context;
-    const uint32_t decider = lab_decider(lab, wanted[0]);
-    return decider != LAB_NONE && decider != wanted[1];
+    const uint32_t leader = lab_leader(lab, wanted[0]);
+    return leader != LAB_NONE && leader != wanted[1];
 }
 
 /* The pool's owner dies: levels expire, the next one learns from the reports that come, and shares
@@ -298,7 +298,7 @@ static void a_new_owner_learns_and_goes_on(void **state)
         lab, "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
     const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
     const uint32_t vnode = (uint32_t)hash_mix64(pool) & (LAB_VNODES - 1);
-    uint32_t owner[] = {vnode, lab_decider(lab, vnode)};
+    uint32_t owner[] = {vnode, lab_leader(lab, vnode)};
     flows_begin(lab);
     for (uint32_t at = 0; at < 3; at++)
         if (at != owner[1])
@@ -331,7 +331,7 @@ static void without_a_level_nothing_is_lent(void **state)
         lab, "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
     const uint32_t vnode =
         (uint32_t)hash_mix64(policy_pool_find(policy, "p", 1)->id) & (LAB_VNODES - 1);
-    const uint32_t owner = lab_decider(lab, vnode);
+    const uint32_t owner = lab_leader(lab, vnode);
     flows_begin(lab);
     struct flow *flow = add_flow(lab, "n", (owner + 1) % 3, 500);
     flow->entry = (owner + 1) % 3;
@@ -361,7 +361,7 @@ static void a_level_of_another_node_lends_nothing(void **state)
     const struct policy *policy = lab_rules(
         lab, "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
     const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
-    const uint32_t owner = lab_decider(lab, pools_vnode(pool, LAB_VNODES));
+    const uint32_t owner = lab_leader(lab, pools_vnode(pool, LAB_VNODES));
     const uint64_t rate = UINT64_C(100000000000);
     const struct peer_pool_level told = {
         .pool = pool,
@@ -390,7 +390,7 @@ static void a_report_without_room_ends_lending(void **state)
     const struct policy *policy = lab_rules(
         lab, "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", "mode: {elastic: {pool: p}}"));
     const uint32_t pool = policy_pool_find(policy, "p", 1)->id;
-    const uint32_t owner = lab_decider(lab, pools_vnode(pool, LAB_VNODES));
+    const uint32_t owner = lab_leader(lab, pools_vnode(pool, LAB_VNODES));
     flows_begin(lab);
     struct flow *first = add_flow(lab, "n", (owner + 1) % 3, 500);
     struct flow *second = add_flow(lab, "n", (owner + 2) % 3, 0);

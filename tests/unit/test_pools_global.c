@@ -77,7 +77,7 @@ static uint32_t owner_in(const struct lab *lab, uint32_t first)
 {
     const uint32_t vnode = pools_vnode(pool_id(lab), LAB_VNODES);
     for (uint32_t at = first; at < first + lab->region_nodes; at++)
-        if (lab->shards[at].shard != NULL && lab_role(lab, at, vnode) == SHARD_DECIDING)
+        if (lab->shards[at].shard != NULL && lab_role(lab, at, vnode) == SHARD_LEADING)
             return at;
     return LAB_NONE;
 }
@@ -374,7 +374,7 @@ static void a_new_owner_at_home_does_not_wait_for_ever(void **state)
 }
 
 /* L8: the owner in a region that is not the home dies. The next one tells the home nothing before
- * it has heard of all deciders of its region, and then what they need. */
+ * it has heard of all leaders of its region, and then what they need. */
 static void a_new_owner_in_a_region_learns_before_it_speaks(void **state)
 {
     struct lab *lab = begin(2, 3, WAN_MS, RULES);
@@ -448,7 +448,7 @@ static void only_a_fresh_level_of_the_home_lends(void **state)
     end(lab);
 }
 
-/* L6: what a region's deciders may lend together is what the region was given, though their keys
+/* L6: what a region's leaders may lend together is what the region was given, though their keys
  * ask for more by now than at the time of the level; and all of it is theirs. */
 static void a_region_hands_out_what_it_was_given(void **state)
 {

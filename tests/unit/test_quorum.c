@@ -68,9 +68,9 @@ static uint64_t used(struct lab *lab, uint32_t at, const char *api, const char *
 }
 
 /* The shard that decides the vnode in the plane of quorum, LAB_NONE when none or several say so. */
-static uint32_t decider_of(const struct lab *lab, uint32_t vnode)
+static uint32_t leader_of(const struct lab *lab, uint32_t vnode)
 {
-    return lab_decider(lab, LAB_VNODES + vnode);
+    return lab_leader(lab, LAB_VNODES + vnode);
 }
 
 /* Every vnode is decided by the first of its replicas that runs, and held by all that run. */
@@ -81,7 +81,7 @@ static bool all_settled(struct lab *lab, void *context)
         uint32_t rank = 0;
         while (lab->shards[lab_replica(lab, vnode, rank)].shard == NULL)
             rank++;
-        const uint32_t at = decider_of(lab, vnode);
+        const uint32_t at = leader_of(lab, vnode);
         struct inspect_vnode held;
         if (at == LAB_NONE || at != lab_replica(lab, vnode, rank))
             return false;
@@ -148,17 +148,17 @@ static void a_limit_is_exact_through_every_node(void **state)
     assert_int_equal(lab_stats(lab, rank_of(lab, "kept", "ada", 0)).quorum.checks, 16);
 }
 
-/* The decider's own journal is not enough: the answer waits for that of one replica more. */
+/* The leader's own journal is not enough: the answer waits for that of one replica more. */
 static void a_decision_waits_for_a_majority_of_journals(void **state)
 {
     struct lab *lab = *state;
-    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    const uint32_t leader = rank_of(lab, "kept", "ada", 0);
     for (uint32_t rank = 1; rank < 3; rank++)
         lab->shards[rank_of(lab, "kept", "ada", rank)].journal_ns = -1;
-    const uint64_t seq = send(lab, decider, "/kept", "ada", OPERATION_CHECK, 1, 250);
+    const uint64_t seq = send(lab, leader, "/kept", "ada", OPERATION_CHECK, 1, 250);
     lab_run(lab, 100 * LAB_MS);
     assert_false(lab_answered(lab, seq));
-    assert_int_equal(lab_stats(lab, decider).quorum.uncommitted, 1);
+    assert_int_equal(lab_stats(lab, leader).quorum.uncommitted, 1);
     lab_journal_end(lab, rank_of(lab, "kept", "ada", 2), true);
     lab_run(lab, 20 * LAB_MS);
     assert_true(lab_answered(lab, seq));
@@ -188,10 +188,10 @@ static void a_forwarded_check_waits_for_its_commit_as_well(void **state)
 static void a_batch_that_was_not_written_releases_nothing(void **state)
 {
     struct lab *lab = *state;
-    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    const uint32_t leader = rank_of(lab, "kept", "ada", 0);
     for (uint32_t rank = 1; rank < 3; rank++)
         lab->shards[rank_of(lab, "kept", "ada", rank)].journal_fails = true;
-    const uint64_t seq = send(lab, decider, "/kept", "ada", OPERATION_CHECK, 1, 1000);
+    const uint64_t seq = send(lab, leader, "/kept", "ada", OPERATION_CHECK, 1, 1000);
     lab_run(lab, 200 * LAB_MS);
     assert_false(lab_answered(lab, seq));
     assert_true(lab_stats(lab, rank_of(lab, "kept", "ada", 1)).journal_failures > 0);
@@ -204,12 +204,12 @@ static void a_batch_that_was_not_written_releases_nothing(void **state)
 static void a_peek_waits_for_a_majority_too(void **state)
 {
     struct lab *lab = *state;
-    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
-    assert_true(check(lab, decider, "/kept", "ada", 1).allowed);
+    const uint32_t leader = rank_of(lab, "kept", "ada", 0);
+    assert_true(check(lab, leader, "/kept", "ada", 1).allowed);
     lab_run(lab, 50 * LAB_MS);
     for (uint32_t rank = 1; rank < 3; rank++)
-        lab->cut[rank_of(lab, "kept", "ada", rank)][decider] = true;
-    const uint64_t seq = send(lab, decider, "/kept", "ada", OPERATION_PEEK, 0, 5000);
+        lab->cut[rank_of(lab, "kept", "ada", rank)][leader] = true;
+    const uint64_t seq = send(lab, leader, "/kept", "ada", OPERATION_PEEK, 0, 5000);
     lab_run(lab, 60 * LAB_MS);
     assert_false(lab_answered(lab, seq));
 }
@@ -220,11 +220,11 @@ static void a_peek_waits_for_a_majority_too(void **state)
 static void a_dead_decider_is_replaced_and_nothing_is_forgotten(void **state)
 {
     struct lab *lab = *state;
-    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    const uint32_t leader = rank_of(lab, "kept", "ada", 0);
     const uint32_t other = rank_of(lab, "kept", "ada", 1);
     for (uint32_t i = 0; i < 7; i++)
-        assert_true(check(lab, decider, "/kept", "ada", 1).allowed);
-    lab_stop(lab, decider);
+        assert_true(check(lab, leader, "/kept", "ada", 1).allowed);
+    lab_stop(lab, leader);
     uint32_t allowed = 0;
     for (uint32_t i = 0; i < 8; i++)
         allowed += check(lab, other, "/kept", "ada", 1).allowed;
@@ -267,17 +267,17 @@ static void without_a_majority_on_failure_answers_fast(void **state)
     assert_true(lab_stats(lab, alone).quorum.vnodes_undecided > 0);
 }
 
-/* A decider that hears nobody cannot answer on its own, and the others go on without it. */
+/* A leader that hears nobody cannot answer on its own, and the others go on without it. */
 static void a_cut_off_decider_answers_nothing(void **state)
 {
     struct lab *lab = *state;
-    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    const uint32_t leader = rank_of(lab, "kept", "ada", 0);
     const uint32_t other = rank_of(lab, "kept", "ada", 1);
     for (uint32_t at = 0; at < 3; at++)
-        lab->cut[at][decider] = lab->cut[decider][at] = at != decider;
+        lab->cut[at][leader] = lab->cut[leader][at] = at != leader;
     uint64_t alone[6];
     for (uint32_t i = 0; i < 6; i++)
-        alone[i] = send(lab, decider, "/kept", "ada", OPERATION_CHECK, 1, 2000);
+        alone[i] = send(lab, leader, "/kept", "ada", OPERATION_CHECK, 1, 2000);
     uint32_t allowed = 0;
     for (uint32_t i = 0; i < 12; i++)
         allowed += check(lab, other, "/kept", "ada", 1).allowed;
@@ -286,38 +286,38 @@ static void a_cut_off_decider_answers_nothing(void **state)
     lab_run(lab, 3000 * LAB_MS);
     for (uint32_t i = 0; i < 6; i++)
         assert_false(lab_answer(lab, alone[i], 0).allowed);
-    assert_true(lab_stats(lab, decider).quorum.in_doubt >= 1);
+    assert_true(lab_stats(lab, leader).quorum.in_doubt >= 1);
 }
 
-/* A decider that is heard but hears nobody gives way as well. */
-static void a_deaf_decider_gives_way(void **state)
+/* A leader that is heard but hears nobody gives way as well. */
+static void a_deaf_leader_gives_way(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     for (uint32_t at = 0; at < 3; at++)
-        lab->cut[at][decider] = at != decider;
+        lab->cut[at][leader] = at != leader;
     lab_run(lab, 1500 * LAB_MS);
-    assert_true(decider_of(lab, vnode) != LAB_NONE);
-    assert_true(decider_of(lab, vnode) != decider);
+    assert_true(leader_of(lab, vnode) != LAB_NONE);
+    assert_true(leader_of(lab, vnode) != leader);
     assert_true(check(lab, lab_replica(lab, vnode, 1), "/kept", "ada", 1).allowed);
 }
 
-/* One replica that alone lost sight of the decider deposes nobody: the other is bound to it. */
+/* One replica that alone lost sight of the leader deposes nobody: the other is bound to it. */
 static void who_alone_lost_the_decider_disturbs_nobody(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t blind = lab_replica(lab, vnode, 1);
     struct term before;
     struct term after;
-    (void)shard_vnode(lab->shards[decider].shard, LAB_VNODES + vnode, &before);
-    lab->cut[decider][blind] = lab->cut[blind][decider] = true;
+    (void)shard_vnode(lab->shards[leader].shard, LAB_VNODES + vnode, &before);
+    lab->cut[leader][blind] = lab->cut[blind][leader] = true;
     lab_run(lab, 2000 * LAB_MS);
-    (void)shard_vnode(lab->shards[decider].shard, LAB_VNODES + vnode, &after);
+    (void)shard_vnode(lab->shards[leader].shard, LAB_VNODES + vnode, &after);
     assert_int_equal(term_compare(&before, &after), 0);
-    assert_int_equal(lab_role(lab, decider, LAB_VNODES + vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, leader, LAB_VNODES + vnode), SHARD_LEADING);
 }
 
 /* ---- ballots --------------------------------------------------------------------------------- */
@@ -495,7 +495,7 @@ struct succession {
 static bool another_decides(struct lab *lab, void *context)
 {
     const struct succession *it = context;
-    const uint32_t at = decider_of(lab, it->vnode);
+    const uint32_t at = leader_of(lab, it->vnode);
     return at != LAB_NONE && at != it->former;
 }
 
@@ -530,7 +530,7 @@ static void a_grant_of_an_earlier_term_is_not_given_back(void **state)
     assert_false(lab_answer(lab, seq, 0).allowed);
     lab_run(lab, 500 * LAB_MS);
     assert_int_equal(lab_stats(lab, one).undone, 1);
-    slot = journaled(lab, decider_of(lab, it.vnode), it.vnode);
+    slot = journaled(lab, leader_of(lab, it.vnode), it.vnode);
     assert_memory_equal(slot->bytes, before, slot->len);
 }
 
@@ -547,18 +547,18 @@ static void refund_reset_and_hit_count_once(void **state)
     assert_int_equal(used(lab, 0, "/kept", "ada"), 0);
 }
 
-/* A refund whose outcome is unknown is not done a second time by the next decider. */
+/* A refund whose outcome is unknown is not done a second time by the next leader. */
 static void a_refund_in_doubt_is_not_repeated(void **state)
 {
     struct lab *lab = *state;
-    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    const uint32_t leader = rank_of(lab, "kept", "ada", 0);
     const uint32_t asked = rank_of(lab, "kept", "ada", 1);
     assert_true(check(lab, asked, "/kept", "ada", 8).allowed);
     lab_run(lab, 50 * LAB_MS);
-    lab->cut[decider][asked] = true; /* the answer is lost, and the decider with it */
+    lab->cut[leader][asked] = true; /* the answer is lost, and the leader with it */
     const uint64_t seq = send(lab, asked, "/kept", "ada", OPERATION_REFUND, 3, 3000);
     lab_run(lab, 30 * LAB_MS);
-    lab_stop(lab, decider);
+    lab_stop(lab, leader);
     memset(lab->cut, 0, sizeof lab->cut);
     const struct wire_decision refund = lab_answer(lab, seq, 0);
     const uint64_t left = used(lab, asked, "/kept", "ada");
@@ -572,7 +572,7 @@ static void a_repeated_refund_that_is_sent_on_is_done_once(void **state)
 {
     struct lab *lab = *state;
     const uint32_t vnode = vnode_of_user(lab, "kept", "ada");
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t asked = lab_replica(lab, vnode, 1);
     struct peer_record forward;
     struct term term;
@@ -580,15 +580,15 @@ static void a_repeated_refund_that_is_sent_on_is_done_once(void **state)
     const uint64_t seq = send(lab, asked, "/kept", "ada", OPERATION_REFUND, 3, 5000);
     assert_int_not_equal(lab_answer(lab, seq, 0).outcome, OUTCOME_ERROR);
     lab_forget(lab);
-    lab->cut[asked][decider] = true;
+    lab->cut[asked][leader] = true;
     put_item(lab, "/kept", "ada", OPERATION_REFUND, 3);
     lab_send_again(lab, asked, seq, 5000);
     lab_run(lab, 2 * LAB_MS);
-    assert_int_equal(lab_said(lab, asked, decider, PEER_FORWARD, &forward), 1);
-    lab->cut[asked][decider] = false;
-    (void)shard_vnode(lab->shards[decider].shard, LAB_VNODES + vnode, &term);
+    assert_int_equal(lab_said(lab, asked, leader, PEER_FORWARD, &forward), 1);
+    lab->cut[asked][leader] = false;
+    (void)shard_vnode(lab->shards[leader].shard, LAB_VNODES + vnode, &term);
     peer_put_moved(&lab->records, forward.forward.ticket, LAB_VNODES + vnode, &term);
-    lab_speak(lab, decider, asked);
+    lab_speak(lab, leader, asked);
     lab_run(lab, 50 * LAB_MS);
     assert_int_equal(lab_answers(lab, seq), 2);
     assert_int_equal(used(lab, asked, "/kept", "ada"), 5);
@@ -598,16 +598,16 @@ static void a_repeated_refund_that_is_sent_on_is_done_once(void **state)
 static void a_refund_that_comes_twice_is_done_once(void **state)
 {
     struct lab *lab = *state;
-    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
+    const uint32_t leader = rank_of(lab, "kept", "ada", 0);
     const uint32_t asked = rank_of(lab, "kept", "ada", 1);
     struct peer_record copy;
     assert_true(check(lab, asked, "/kept", "ada", 8).allowed);
     lab_forget(lab);
     const uint64_t seq = send(lab, asked, "/kept", "ada", OPERATION_REFUND, 3, 5000);
     assert_int_not_equal(lab_answer(lab, seq, 0).outcome, OUTCOME_ERROR);
-    assert_int_equal(lab_said(lab, asked, decider, PEER_FORWARD, &copy), 1);
+    assert_int_equal(lab_said(lab, asked, leader, PEER_FORWARD, &copy), 1);
     peer_put_forward(&lab->records, &copy.forward);
-    lab_speak(lab, asked, decider);
+    lab_speak(lab, asked, leader);
     lab_run(lab, 20 * LAB_MS);
     assert_int_equal(used(lab, asked, "/kept", "ada"), 5);
 }
@@ -632,13 +632,13 @@ static void two_replicas_decide_only_together(void **state)
 {
     (void)state;
     struct lab *lab = quorum_lab(2, 1, 2);
-    const uint32_t decider = rank_of(lab, "kept", "ada", 0);
-    lab_stop(lab, 1 - decider);
+    const uint32_t leader = rank_of(lab, "kept", "ada", 0);
+    lab_stop(lab, 1 - leader);
     lab_run(lab, 500 * LAB_MS);
-    assert_false(check(lab, decider, "/kept", "ada", 1).allowed);
-    start(lab, 1 - decider);
+    assert_false(check(lab, leader, "/kept", "ada", 1).allowed);
+    start(lab, 1 - leader);
     lab_until(lab, all_settled, NULL, 5000 * LAB_MS);
-    assert_true(check(lab, decider, "/kept", "ada", 1).allowed);
+    assert_true(check(lab, leader, "/kept", "ada", 1).allowed);
     lab_free(lab);
 }
 
@@ -663,7 +663,7 @@ static bool owner_decides_all(struct lab *lab, void *context)
 {
     (void)context;
     for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++)
-        if (decider_of(lab, vnode) != lab_replica(lab, vnode, 0))
+        if (leader_of(lab, vnode) != lab_replica(lab, vnode, 0))
             return false;
     return true;
 }
@@ -807,7 +807,7 @@ int main(void)
         TEST(a_whole_restart_forgets_nothing),
         TEST(without_a_majority_on_failure_answers_fast),
         TEST(a_cut_off_decider_answers_nothing),
-        TEST(a_deaf_decider_gives_way),
+        TEST(a_deaf_leader_gives_way),
         TEST(who_alone_lost_the_decider_disturbs_nobody),
         TEST(a_report_waits_for_the_promise_to_be_durable),
         TEST(a_report_before_the_promise_is_durable_is_none_of_it),

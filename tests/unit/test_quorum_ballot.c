@@ -484,7 +484,7 @@ static bool all_decided(struct lab *lab, void *context)
 {
     (void)context;
     for (uint32_t vnode = 0; vnode < LAB_VNODES; vnode++)
-        if (lab_decider(lab, LAB_VNODES + vnode) == LAB_NONE)
+        if (lab_leader(lab, LAB_VNODES + vnode) == LAB_NONE)
             return false;
     return true;
 }
@@ -495,7 +495,7 @@ static struct term above(const struct term *term, uint64_t writer)
                          writer};
 }
 
-/* A replica that promised a ballot which came to nothing deposes nobody with it: the decider goes
+/* A replica that promised a ballot which came to nothing deposes nobody with it: the leader goes
  * above it, and decides on. */
 static void a_ballot_that_lost_deposes_nobody(void **state)
 {
@@ -505,20 +505,20 @@ static void a_ballot_that_lost_deposes_nobody(void **state)
     lab_rules(lab, RULES);
     lab_until(lab, all_decided, NULL, 5000 * LAB_MS);
     lab_run(lab, 1000 * LAB_MS);
-    const uint32_t decider = lab_decider(lab, BALLOT_VNODE);
-    const uint32_t loser = (decider + 1) % 3;
+    const uint32_t leader = lab_leader(lab, BALLOT_VNODE);
+    const uint32_t loser = (leader + 1) % 3;
     const uint64_t opened = lab_stats(lab, loser).quorum.terms;
     struct term term;
     struct peer_vnode stale = {.vnode = BALLOT_VNODE, .role = ROLE_RECOVERING};
-    (void)shard_vnode(lab->shards[decider].shard, BALLOT_VNODE, &term);
+    (void)shard_vnode(lab->shards[leader].shard, BALLOT_VNODE, &term);
     stale.term = above(&term, lab->shards[loser].node);
     peer_put_vnode(&lab->records, PEER_STALE, &stale);
-    lab_speak(lab, loser, decider);
+    lab_speak(lab, loser, leader);
     lab_run(lab, 1000 * LAB_MS);
-    assert_int_equal(lab_decider(lab, BALLOT_VNODE), decider);
+    assert_int_equal(lab_leader(lab, BALLOT_VNODE), leader);
     assert_int_equal(lab_stats(lab, loser).quorum.terms, opened);
-    assert_int_equal(lab_stats(lab, decider).stepped_down, 0);
-    (void)shard_vnode(lab->shards[decider].shard, BALLOT_VNODE, &term);
+    assert_int_equal(lab_stats(lab, leader).stepped_down, 0);
+    (void)shard_vnode(lab->shards[leader].shard, BALLOT_VNODE, &term);
     assert_true(term_compare(&term, &stale.term) > 0);
     lab_free(lab);
 }

@@ -36,7 +36,7 @@ static struct peer_vnode ghost_entry(const struct lab *lab, uint64_t number, uin
 {
     const struct term term = {1, number, lab->shards[GHOST].node};
     return (struct peer_vnode){.vnode = GHOST_VNODE,
-                               .role = ROLE_DECIDING,
+                               .role = ROLE_LEADING,
                                .term = term,
                                .state = term,
                                .seq = seq,
@@ -134,7 +134,7 @@ static void after_a_restart_slots_are_held_only_with_a_new_header(void **state)
     lab_free(lab);
 }
 
-/* J1: the header of a batch that was refused goes with a later one, and HELD with it: the decider
+/* J1: the header of a batch that was refused goes with a later one, and HELD with it: the leader
  * waits for that word, and does not ask for it for ever. */
 static void the_header_of_a_refused_batch_is_written_later(void **state)
 {
@@ -167,7 +167,7 @@ static void the_header_of_a_refused_batch_is_written_later(void **state)
     }
 }
 
-/* A copy that began before the one ahead of it was tidied up may leave slots over that the decider
+/* A copy that began before the one ahead of it was tidied up may leave slots over that the leader
  * lacks: another one is asked for. */
 static void a_copy_that_may_leave_something_over_is_repeated(void **state)
 {
@@ -317,7 +317,7 @@ static void assert_no_promise(struct lab *lab, const struct term *ballot,
     assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
     ghost_reports(lab, ballot, 0, ENTRY_PROMISED);
     lab_run(lab, 5 * LAB_MS);
-    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_LEADING);
 }
 
 /* Who only has heard of a ballot has not promised it: a report of its term does not count. */
@@ -359,7 +359,7 @@ static void who_restarted_since_its_report_is_sent_all(void **state)
         ghost_reports(lab, &ballot, 0, ENTRY_PROMISED);
         journal_goes_on(lab);
         lab_run(lab, 20 * LAB_MS);
-        assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+        assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_LEADING);
         assert_true(lab_said(lab, ASKED, GHOST, PEER_TERM, &term) > 0);
         assert_int_equal(term.term.vnode, GHOST_VNODE);
         assert_int_equal(term.term.copy, restarts);
@@ -438,7 +438,7 @@ static void assert_rival_is_sent_all_iff_beyond(struct lab *lab, uint32_t vnode,
     lab_forget(lab);
     ghost_is_pulled(lab, vnode, ballot != NULL ? ballot : &best, &best, 50);
     lab_run(lab, 20 * LAB_MS);
-    assert_int_equal(lab_role(lab, ASKED, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, ASKED, vnode), SHARD_LEADING);
     assert_true(lab_said(lab, ASKED, RIVAL, PEER_TERM, &term) > 0);
     assert_int_equal(term.term.vnode, vnode);
     assert_int_equal(term.term.copy, beyond);
@@ -486,7 +486,7 @@ static void a_copy_that_claims_less_than_was_reported_ends_no_pull(void **state)
     assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
     ghost_sends_state(lab, 2, GHOST_VNODE, &ballot, &best, 50);
     lab_run(lab, 20 * LAB_MS);
-    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_LEADING);
     lab_free(lab);
 }
 
@@ -515,7 +515,7 @@ static void assert_asked_again(bool restarts)
     assert_true(lab_said(lab, ASKED, GHOST, PEER_QUERY, NULL) > 0);
     ghost_sends_state(lab, restarts ? 1 : VNODES_PULLS_SHORT_MAX + 1, vnode, &best, &best, 3);
     lab_run(lab, 20 * LAB_MS);
-    assert_int_equal(lab_role(lab, ASKED, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, ASKED, vnode), SHARD_LEADING);
     lab_free(lab);
 }
 
@@ -663,8 +663,8 @@ static bool has_promised(const struct lab *lab, const struct term *ballot)
     return term_compare(&lab->shards[ASKED].journal->promised[GHOST_VNODE], ballot) == 0;
 }
 
-/* B2: who follows a living decider promises nothing to another candidate, unless that decider wants
- * it so; else each replica that alone lost sight of the decider would depose it. */
+/* B2: who follows a living leader promises nothing to another candidate, unless that leader wants
+ * it so; else each replica that alone lost sight of the leader would depose it. */
 static void who_is_bound_to_a_decider_promises_to_the_invited_alone(void **state)
 {
     struct lab *lab = lab_of_ghosts();
@@ -780,7 +780,7 @@ static void a_term_is_opened_on_nothing_but_the_state_that_was_pulled(void **sta
     ghost_gives(lab, 2, best, 1, true);
     assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_RECOVERING);
     ghost_gives(lab, GHOST, best, 4, true);
-    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, ASKED, GHOST_VNODE), SHARD_LEADING);
     lab_free(lab);
 }
 
@@ -816,7 +816,7 @@ static void who_dropped_the_vnode_promises_nothing_of_it(void **state)
     lab_free(lab);
 }
 
-/* B3: who has an older view than its decider is no candidate, though that one invites it. */
+/* B3: who has an older view than its leader is no candidate, though that one invites it. */
 static void who_is_passed_a_vnode_of_a_newer_configuration_declines(void **state)
 {
     (void)state;
@@ -837,7 +837,7 @@ static void who_is_passed_a_vnode_of_a_newer_configuration_declines(void **state
 }
 
 /* What a replica accepted in a term of a later configuration, before it knew of that, outlives the
- * configurations between, in which it is no replica: the decider counts on it. */
+ * configurations between, in which it is no replica: the leader counts on it. */
 static void what_was_accepted_for_a_later_ring_outlives_the_rings_between(void **state)
 {
     (void)state;

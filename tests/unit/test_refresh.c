@@ -86,7 +86,7 @@ static void write_back(void)
     }
 }
 
-/* Keys as a stream from a decider brings them: dirty, to be written, then free to leave. */
+/* Keys as a stream from a leader brings them: dirty, to be written, then free to leave. */
 static void add_keys(uint32_t first, uint32_t end)
 {
     for (uint32_t key = first; key < end; key++) {

@@ -342,7 +342,7 @@ static void a_client_holds_tokens_of_another_region(void **state)
     lab_free(lab);
 }
 
-/* In a region of several nodes the decider of the key holds the tokens, whoever is asked; when it
+/* In a region of several nodes the leader of the key holds the tokens, whoever is asked; when it
  * dies, what it held is spent and its successor asks anew. */
 static void one_node_of_a_region_holds_its_tokens(void **state)
 {
@@ -374,8 +374,8 @@ static void one_node_of_a_region_holds_its_tokens(void **state)
     lab_free(lab);
 }
 
-/* When the home's decider dies its successor knows what is out. */
-static void the_homes_decider_may_change(void **state)
+/* When the home's leader dies its successor knows what is out. */
+static void the_homes_leader_may_change(void **state)
 {
     struct lab *lab = begin(2, 3, "{rate: 200/h, algorithm: sliding_log}", "");
     uint32_t admitted = 0;
@@ -891,7 +891,7 @@ int main(void)
         cmocka_unit_test(a_lost_answer_costs_no_tokens),
         cmocka_unit_test(a_client_holds_tokens_of_another_region),
         cmocka_unit_test(one_node_of_a_region_holds_its_tokens),
-        cmocka_unit_test(the_homes_decider_may_change),
+        cmocka_unit_test(the_homes_leader_may_change),
         cmocka_unit_test(keys_are_at_home_in_regions_that_have_a_ring),
         cmocka_unit_test(a_home_has_its_name_before_its_members_are_known),
         cmocka_unit_test(a_key_whose_home_moves_waits_for_the_end_of_its_leases),

@@ -54,7 +54,7 @@ static uint64_t used(struct lab *lab)
     return lab_answer(lab, lab_send(lab, HOME, 2000), 0).used;
 }
 
-/* Who asked the key's decider for another node asks again while the check waits. When the first one
+/* Who asked the key's leader for another node asks again while the check waits. When the first one
  * is denied, as the tokens come too late, none of them is for the second. */
 static void a_check_that_was_denied_takes_no_tokens_later(void **state)
 {
@@ -130,7 +130,7 @@ static void a_check_that_fell_back_takes_no_tokens_later(void **state)
     }
 }
 
-/* However often it is sent again, it takes one place at the key's decider. */
+/* However often it is sent again, it takes one place at the key's leader. */
 static void a_check_that_waits_is_one_part_however_often_it_is_sent(void **state)
 {
     struct lab *lab = begin(190 * LAB_MS, ", wan_wait: 1s"); /* three copies come meanwhile */

@@ -211,7 +211,7 @@ static void parts_are_told_apart_by_what_they_charge(void **state)
     assert_int_equal(reserve_key(&first, a).part, RETRY_UNDO);
 }
 
-/* ---- from decider to decider ----------------------------------------------------------------- */
+/* ---- from leader to leader ----------------------------------------------------------------- */
 
 /* V6: what one memory gives another takes: newest first, without what was undone; and there it can
  * be undone once, by the attempt that was told. */

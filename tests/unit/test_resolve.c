@@ -86,11 +86,11 @@ static void a_message_that_is_repeated_before_it_is_finished_is_charged_once(voi
     enum { ITEMS = 20 };
     struct lab *lab = *state;
     costly_rules(lab);
-    uint32_t decider = 0;
-    while (decider < 2 && used_by(lab, decider) == 0)
-        decider++;
-    const uint32_t slow = (decider + 1) % 3;
-    const uint32_t quick = (decider + 2) % 3;
+    uint32_t leader = 0;
+    while (leader < 2 && used_by(lab, leader) == 0)
+        leader++;
+    const uint32_t slow = (leader + 1) % 3;
+    const uint32_t quick = (leader + 2) % 3;
     const uint64_t before = used_of_all(lab);
     ask_much(lab, ITEMS);
     const uint64_t seq = lab_send(lab, slow, 5000);
@@ -101,7 +101,7 @@ static void a_message_that_is_repeated_before_it_is_finished_is_charged_once(voi
     for (uint32_t ms = 0; lab_answers(lab, seq) == 0 && ms < 50; ms++) {
         lab->now_ns += LAB_MS;
         lab_tick(lab, quick);
-        lab_tick(lab, decider);
+        lab_tick(lab, leader);
         lab_deliver(lab);
     }
     assert_int_equal(lab_answers(lab, seq), 1);

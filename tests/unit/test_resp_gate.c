@@ -261,7 +261,7 @@ static void a_client_is_in_one_batch_at_a_time(void **state)
     expect(0, THROTTLED("1") THROTTLED("2"));
 }
 
-/* A check that waits for its decider holds up what is behind it on its own connection, and nobody
+/* A check that waits for its leader holds up what is behind it on its own connection, and nobody
  * else in its batch; each is answered once. */
 static void a_check_that_waits_holds_up_its_client_alone(void **state)
 {

@@ -79,7 +79,7 @@ static void shards_of_one_node_forward_to_each_other(void **state)
     assert_int_equal(lab_stats(lab, 1).forwarded, LAB_VNODES / 2);
 }
 
-/* A forward whose answer was lost is repeated, and the decider charges it once. */
+/* A forward whose answer was lost is repeated, and the leader charges it once. */
 static void a_forward_without_an_answer_is_repeated_and_charged_once(void **state)
 {
     struct lab *lab = *state;
@@ -102,7 +102,7 @@ static void a_forward_without_an_answer_is_repeated_and_charged_once(void **stat
     assert_int_equal(lab_answers(lab, seq), 1);
 }
 
-/* A lost forward is repeated as well, and then it is the first that the decider sees. */
+/* A lost forward is repeated as well, and then it is the first that the leader sees. */
 static void a_forward_that_was_lost_is_repeated(void **state)
 {
     struct lab *lab = *state;
@@ -118,7 +118,7 @@ static void a_forward_that_was_lost_is_repeated(void **state)
     assert_int_equal(lab_stats(lab, 1).retries_recalled, 0);
 }
 
-/* Who is not the decider says so, with the term that tells who is. */
+/* Who is not the leader says so, with the term that tells who is. */
 static void a_forward_to_the_wrong_node_is_answered_moved(void **state)
 {
     struct lab *lab = *state;
@@ -242,7 +242,7 @@ static void a_moved_that_tells_nothing_new_waits_before_it_is_sent_again(void **
     assert_int_equal(lab_said(lab, 0, 1, PEER_FORWARD, NULL), 2);
 }
 
-/* A decider that has no room says busy, and so does the node that was asked. */
+/* A leader that has no room says busy, and so does the node that was asked. */
 static void a_busy_decider_makes_the_answer_busy(void **state)
 {
     struct lab *lab = *state;
@@ -299,7 +299,7 @@ static void a_peers_forward_waits_for_the_term(void **state)
     assert_int_equal(lab_said(lab, 0, 2, PEER_ANSWER, NULL), 0);
     put_forward(lab, vnode, 32);
     lab_run(lab, 200 * LAB_MS); /* the grace for the ghosts has ended */
-    assert_int_equal(lab_role(lab, 0, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, 0, vnode), SHARD_LEADING);
     assert_true(lab_said(lab, 0, 2, PEER_ANSWER, &record) >= 1);
     assert_true(record.answer.ticket == 32 || record.answer.ticket == 31);
     assert_int_equal(record.answer.answer.status, ANSWER_DECIDED);
@@ -314,7 +314,7 @@ static void a_peers_forward_that_waited_is_answered_moved(void **state)
     struct peer_record record;
     const uint32_t vnode = shared_vnode(lab);
     const struct peer_vnode opened = {
-        .vnode = vnode, .role = ROLE_DECIDING, .term = {1, 5, lab->shards[1].node}};
+        .vnode = vnode, .role = ROLE_LEADING, .term = {1, 5, lab->shards[1].node}};
     put_forward(lab, vnode, 31);
     peer_put_vnode(&lab->records, PEER_OPENED, &opened);
     lab_speak(lab, 1, 0);
@@ -515,7 +515,7 @@ static void a_give_back_that_comes_behind_its_repetition_acts_once(void **state)
 {
     struct lab *lab = *state;
     lab_run(lab, 1200 * LAB_MS);
-    assert_int_equal(lab_role(lab, 0, lab_vnode_owned(lab, 0)), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, 0, lab_vnode_owned(lab, 0)), SHARD_LEADING);
     assert_int_equal(used_after(lab, 1, OPERATION_CHECK, 0), 2);
     assert_int_equal(used_after(lab, 2, OPERATION_CHECK, 0), 4);
     assert_int_equal(used_after(lab, 3, OPERATION_CHECK, 0), 6);
@@ -737,9 +737,9 @@ static void a_disk_that_fails_decides_nothing(void **state)
     assert_int_equal(lab_answer(lab, again, 0).used, 4);
 }
 
-/* Two nodes, and a key whose slot its decider has on disk alone: 60 are used of 100. */
+/* Two nodes, and a key whose slot its leader has on disk alone: 60 are used of 100. */
 struct away {
-    uint32_t decider;
+    uint32_t leader;
     uint32_t other;
     struct stored stored;
 };
@@ -753,11 +753,11 @@ static struct lab *lab_with_key_away(struct away *away)
     (void)snprintf(stored->key, sizeof stored->key, "k");
     stored->vnode = lab_vnode_of(lab, stored->key);
     stored->id = lab_slot_of(lab, stored->key, limit.algorithm);
-    away->decider = lab_replica(lab, stored->vnode, 0);
+    away->leader = lab_replica(lab, stored->vnode, 0);
     away->other = lab_replica(lab, stored->vnode, 1);
-    (void)lab_check(lab, away->decider, stored->key, &limit, 60);
+    (void)lab_check(lab, away->leader, stored->key, &limit, 60);
     lab_run(lab, 50 * LAB_MS);
-    struct shard *shard = lab->shards[away->decider].shard;
+    struct shard *shard = lab->shards[away->leader].shard;
     const int len = inspect_slot(shard, stored->id, stored->state, sizeof stored->state);
     assert_true(len > 0);
     stored->len = (size_t)len;
@@ -769,9 +769,9 @@ static struct lab *lab_with_key_away(struct away *away)
 static void disk_answers(struct lab *lab, const struct away *away, int result)
 {
     const struct stored *stored = &away->stored;
-    shard_loaded(lab->shards[away->decider].shard, lab->now_ns, stored->vnode, stored->id, result,
+    shard_loaded(lab->shards[away->leader].shard, lab->now_ns, stored->vnode, stored->id, result,
                  stored->state, stored->len, &lab->effects);
-    lab_perform(lab, away->decider);
+    lab_perform(lab, away->leader);
     lab_run(lab, 50 * LAB_MS);
 }
 
@@ -789,7 +789,7 @@ static void copies_that_wait_for_the_disk_count_once(void **state)
         assert_int_equal(lab_stats(lab, away.other).resent, 1);
         disk_answers(lab, &away, 0);
         assert_true(lab_answered(lab, seq));
-        assert_int_equal(lab_used(lab, away.decider, away.stored.key, &limit), refund ? 50 : 70);
+        assert_int_equal(lab_used(lab, away.leader, away.stored.key, &limit), refund ? 50 : 70);
         lab_free(lab);
     }
 }
@@ -837,15 +837,15 @@ static void a_check_that_waits_for_more_asks_the_disk_anew(void **state)
     struct lab *lab = lab_with_key_away(&away);
     (void)state;
     lab_ask(lab, &limit, away.stored.key, OPERATION_CHECK, 10);
-    const uint64_t seq = lab_send(lab, away.decider, 1000);
+    const uint64_t seq = lab_send(lab, away.leader, 1000);
     lab_run(lab, LAB_MS);
     assert_int_equal(lab->load_count, 1);
-    lab->cut[away.decider][away.other] = true;
-    lab->cut[away.other][away.decider] = true;
+    lab->cut[away.leader][away.other] = true;
+    lab->cut[away.other][away.leader] = true;
     lab_run(lab, 85 * LAB_MS); /* its leases end before it finds the other one silent */
-    shard_loaded(lab->shards[away.decider].shard, lab->now_ns, away.stored.vnode, away.stored.id,
+    shard_loaded(lab->shards[away.leader].shard, lab->now_ns, away.stored.vnode, away.stored.id,
                  TG_ENOTFOUND, NULL, 0, &lab->effects);
-    lab_perform(lab, away.decider);
+    lab_perform(lab, away.leader);
     assert_false(lab_answered(lab, seq));
     lab_run(lab, 100 * LAB_MS);
     assert_false(lab_answered(lab, seq));

@@ -397,7 +397,7 @@ static bool waits_for_nothing(struct lab *lab, void *context)
     return lab_stats(lab, 0).checks_pending == 0;
 }
 
-/* When the decider dies between charge and undo, its successor holds the charge, but does not know
+/* When the leader dies between charge and undo, its successor holds the charge, but does not know
  * whose it is: it stays, is counted, and nothing is taken from others. */
 static void an_undo_that_meets_a_new_decider_takes_nothing(void **state)
 {
@@ -468,7 +468,7 @@ static void an_undo_right_behind_its_charge_finds_it(void **state)
     assert_used(lab, &request, 1, 1);
 }
 
-/* Whatever a decider says of an undo, until it is done it is asked for again. */
+/* Whatever a leader says of an undo, until it is done it is asked for again. */
 static void an_undo_that_is_refused_is_sent_again(void **state)
 {
     struct lab *lab = *state;
@@ -602,7 +602,7 @@ static uint64_t used_there(struct lab *lab, uint32_t at, const struct forward *f
     return decision.used;
 }
 
-/* In the plane of quorum an undo that meets the end of its decider's term touches nothing there:
+/* In the plane of quorum an undo that meets the end of its leader's term touches nothing there:
  * the state is the next term's. */
 static void an_undo_changes_nothing_behind_the_end_of_a_term(void **state)
 {
@@ -620,7 +620,7 @@ static void an_undo_changes_nothing_behind_the_end_of_a_term(void **state)
     assert_true((host.retry.part & RETRY_UNDO) != 0);
     assert_int_equal(used_there(lab, 2, &host), 2);
     const struct vnode *vnode = &lab->shards[2].shard->vnodes[host.vnode];
-    struct peer_vnode newer = {.vnode = host.vnode, .role = ROLE_DECIDING, .term = vnode->term};
+    struct peer_vnode newer = {.vnode = host.vnode, .role = ROLE_LEADING, .term = vnode->term};
     newer.term.number++;
     newer.term.writer = lab->shards[0].node;
     newer.state = newer.term;
@@ -628,7 +628,7 @@ static void an_undo_changes_nothing_behind_the_end_of_a_term(void **state)
     peer_put_forward(&lab->records, &host);
     peer_put_vnode(&lab->records, PEER_OPENED, &newer);
     lab_speak(lab, 0, 2);
-    assert_int_not_equal(lab_role(lab, 2, host.vnode), ROLE_DECIDING);
+    assert_int_not_equal(lab_role(lab, 2, host.vnode), ROLE_LEADING);
     assert_int_equal(used_there(lab, 2, &host), 2);
 }
 

@@ -47,7 +47,7 @@ static void options_that_cannot_work_are_refused(void **state)
     bad.node_id = 0;
     assert_int_equal(try_options(&bad), TG_EINVALID);
     bad = good;
-    bad.lease_ns = bad.silence_ns; /* a decider would outlive the patience of its replicas */
+    bad.lease_ns = bad.silence_ns; /* a leader would outlive the patience of its replicas */
     assert_int_equal(try_options(&bad), TG_EINVALID);
     bad = good;
     bad.shards = 0;
@@ -96,7 +96,7 @@ static bool is_confirmed(struct lab *lab, void *context)
 {
     const uint32_t vnode = *(const uint32_t *)context;
     struct inspect_vnode held;
-    inspect_vnode(lab->shards[lab_decider(lab, vnode)].shard, vnode, &held);
+    inspect_vnode(lab->shards[lab_leader(lab, vnode)].shard, vnode, &held);
     return held.synced;
 }
 
@@ -164,7 +164,7 @@ static void unread_frames_keep_their_senders_alive(void **state)
         if (read == 0)
             assert_int_equal(lab_stats(lab, 0).takeovers, before);
         else
-            assert_int_equal(lab_decider(lab, lab_vnode_owned(lab, 1)), LAB_NONE);
+            assert_int_equal(lab_leader(lab, lab_vnode_owned(lab, 1)), LAB_NONE);
         memset(lab->cut, 0, sizeof lab->cut);
         lab_settle(lab);
     }
@@ -175,12 +175,12 @@ static void the_deadline_is_that_of_the_most_urgent_work(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(10);
-    const uint32_t decider = lab_replica(lab, lab_vnode_of(lab, KEY), 0);
-    struct shard *shard = lab->shards[decider].shard;
-    const struct shard_options *options = &lab->shards[decider].options;
+    const uint32_t leader = lab_replica(lab, lab_vnode_of(lab, KEY), 0);
+    struct shard *shard = lab->shards[leader].shard;
+    const struct shard_options *options = &lab->shards[leader].options;
     lab_run(lab, 100 * LAB_MS);
     assert_in_range(shard_next_deadline(shard), lab->now_ns, lab->now_ns + options->keepalive_ns);
-    assert_true(lab_check(lab, decider, KEY, &limit, 1).allowed);
+    assert_true(lab_check(lab, leader, KEY, &limit, 1).allowed);
     assert_true(shard_next_deadline(shard) <= lab->now_ns + options->replicate_ns);
 }
 
@@ -400,14 +400,14 @@ static void every_vnode_is_counted_in_one_role(void **state)
     uint32_t deciding = 0;
     for (uint32_t at = 0; at < 3; at++) {
         const struct shard_stats stats = lab_stats(lab, at);
-        assert_int_equal(stats.vnodes_deciding + stats.vnodes_replica, LAB_VNODES);
+        assert_int_equal(stats.vnodes_leading + stats.vnodes_replica, LAB_VNODES);
         assert_int_equal(stats.vnodes_recovering + stats.quorum.vnodes, 0);
-        deciding += stats.vnodes_deciding;
+        deciding += stats.vnodes_leading;
     }
     assert_int_equal(deciding, LAB_VNODES);
     lab_stop(lab, 1);
     lab_settle(lab);
-    assert_int_equal(lab_stats(lab, 0).vnodes_deciding + lab_stats(lab, 2).vnodes_deciding,
+    assert_int_equal(lab_stats(lab, 0).vnodes_leading + lab_stats(lab, 2).vnodes_leading,
                      LAB_VNODES);
 }
 
@@ -451,12 +451,12 @@ static void a_resigning_shard_waits_for_the_living_alone(void **state)
         assert_true(++turns < 1000);
         lab_run(lab, LAB_MS);
     }
-    assert_int_equal(lab_stats(lab, 0).vnodes_deciding, 0);
+    assert_int_equal(lab_stats(lab, 0).vnodes_leading, 0);
     lab_stop(lab, 0);
     lab_settle(lab);
     lab_stop(lab, 1);
     lab_settle(lab);
-    assert_int_equal(lab_stats(lab, 2).vnodes_deciding, LAB_VNODES);
+    assert_int_equal(lab_stats(lab, 2).vnodes_leading, LAB_VNODES);
     assert_true(resign(lab, 2)); /* there is nobody to pass to */
 }
 
@@ -475,9 +475,9 @@ static void who_has_passed_everything_on_takes_nothing_over(void **state)
     for (turns = 0; turns < 500; turns++) {
         assert_true(resign(lab, 0));
         lab_run(lab, LAB_MS);
-        assert_int_equal(lab_stats(lab, 0).vnodes_deciding, 0);
+        assert_int_equal(lab_stats(lab, 0).vnodes_leading, 0);
     }
-    assert_int_equal(lab_stats(lab, 1).vnodes_deciding + lab_stats(lab, 2).vnodes_deciding,
+    assert_int_equal(lab_stats(lab, 1).vnodes_leading + lab_stats(lab, 2).vnodes_leading,
                      LAB_VNODES);
 }
 

@@ -72,17 +72,17 @@ static void a_shard_whose_time_jumps_decides_nothing(void **state)
     struct lab *lab = *state;
     struct shard *shard = first(state);
     const uint32_t vnode = lab_vnode_of(lab, "k");
-    struct shard *decider = lab->shards[lab_replica(lab, vnode, 0)].shard;
-    for (uint16_t i = 0; i < decider->peer_count; i++)
-        decider->peers[i]->in_view = false; /* no lease is in its way */
-    assert_true(vnodes_here(decider, vnode));
+    struct shard *leader = lab->shards[lab_replica(lab, vnode, 0)].shard;
+    for (uint16_t i = 0; i < leader->peer_count; i++)
+        leader->peers[i]->in_view = false; /* no lease is in its way */
+    assert_true(vnodes_here(leader, vnode));
     shard_enter(shard, shard->now_ns + 1900 * LAB_MS);
     assert_true(skew_stands(shard));
-    shard_enter(decider, decider->now_ns + 2000 * LAB_MS);
-    assert_false(skew_stands(decider));
-    assert_false(vnodes_here(decider, vnode));
-    decider->writeback.asked = true;
-    assert_false(shard_write_due(decider, decider->now_ns));
+    shard_enter(leader, leader->now_ns + 2000 * LAB_MS);
+    assert_false(skew_stands(leader));
+    assert_false(vnodes_here(leader, vnode));
+    leader->writeback.asked = true;
+    assert_false(shard_write_due(leader, leader->now_ns));
 }
 
 /* W3: only a keep-alive of after that which agrees within two seconds ends it, or time. */

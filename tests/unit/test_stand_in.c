@@ -369,8 +369,8 @@ static void find_stand_in(const struct lab *lab, uint32_t vnode, uint32_t replic
     }
 }
 
-/* N3: a check that waited for its decider when that one fell silent is the stand-in's. What the
- * decider says of it after all is not taken for the stand-in's word. */
+/* N3: a check that waited for its leader when that one fell silent is the stand-in's. What the
+ * leader says of it after all is not taken for the stand-in's word. */
 static void a_late_answer_of_the_decider_is_not_the_stand_ins(void **state)
 {
     struct lab *lab = *state;
@@ -381,7 +381,7 @@ static void a_late_answer_of_the_decider_is_not_the_stand_ins(void **state)
     struct peer_record second;
     lab_attribute(lab, "lent", "user", 0, user);
     const uint32_t vnode = ask(lab, 3, "lent", user, 1000).vnode;
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     find_stand_in(lab, vnode, REPLICAS, &stand_in, &asker);
     lab->drop_type = PEER_ANSWER;
     lab_forget(lab);
@@ -389,7 +389,7 @@ static void a_late_answer_of_the_decider_is_not_the_stand_ins(void **state)
     lab_ask_attributes(lab, 1, attributes);
     const uint64_t seq = lab_send(lab, asker, 5000);
     lab_run(lab, LAB_MS);
-    assert_int_equal(lab_said(lab, asker, decider, PEER_FORWARD, &first), 1);
+    assert_int_equal(lab_said(lab, asker, leader, PEER_FORWARD, &first), 1);
     for (uint32_t rank = 0; rank < REPLICAS; rank++)
         lab_stop(lab, lab_replica(lab, vnode, rank));
     for (uint32_t ms = 0; lab_said(lab, asker, stand_in, PEER_FORWARD, NULL) == 0; ms++) {
@@ -401,7 +401,7 @@ static void a_late_answer_of_the_decider_is_not_the_stand_ins(void **state)
     const struct answer late = {.allowed = true, .limit = 10, .used = 9, .granted = 1};
     const struct answer word = {.allowed = true, .degraded = true, .limit = 5, .used = 1};
     peer_put_answer(&lab->records, first.forward.ticket, &late);
-    lab_speak(lab, decider, asker);
+    lab_speak(lab, leader, asker);
     assert_false(lab_answered(lab, seq));
     peer_put_answer(&lab->records, second.forward.ticket, &word);
     lab_speak(lab, stand_in, asker);
@@ -409,8 +409,8 @@ static void a_late_answer_of_the_decider_is_not_the_stand_ins(void **state)
     assert_int_equal(lab_answer(lab, seq, 0).limit, 5);
 }
 
-/* N3: a check whose decider charged it, and then fell silent before that was heard, is one attempt
- * still: whether a stand-in answers it or the decider after all, what was charged is undone when
+/* N3: a check whose leader charged it, and then fell silent before that was heard, is one attempt
+ * still: whether a stand-in answers it or the leader after all, what was charged is undone when
  * another rule denies. */
 static void what_a_decider_charged_is_undone_though_another_stood_in(void **state)
 {
@@ -446,7 +446,7 @@ static void what_a_decider_charged_is_undone_though_another_stood_in(void **stat
         assert_int_equal(lab_answer(lab, lab_send(lab, 1, 1000), 0).used, 1);
         lab_free(lab);
     }
-    assert_int_equal(stood_in, 1); /* the other one refuses, for it hears the decider */
+    assert_int_equal(stood_in, 1); /* the other one refuses, for it hears the leader */
 }
 
 static bool is_answered(struct lab *lab, void *seq)
@@ -454,8 +454,8 @@ static bool is_answered(struct lab *lab, void *seq)
     return lab_answered(lab, *(const uint64_t *)seq);
 }
 
-/* N3: nor is it kept when the node that waits for a stand-in becomes decider itself: what it
- * charges then is a decider's charge. */
+/* N3: nor is it kept when the node that waits for a stand-in becomes leader itself: what it
+ * charges then is a leader's charge. */
 static void what_is_charged_here_after_a_stand_in_was_asked_is_undone(void **state)
 {
     static const char two_rules[] =
@@ -500,7 +500,7 @@ static void what_is_charged_here_after_a_stand_in_was_asked_is_undone(void **sta
     }
     lab_until(lab, is_answered, &seq, 10000 * LAB_MS);
     assert_false(lab_answer(lab, seq, 0).allowed);
-    assert_int_equal(lab_role(lab, asker, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, asker, vnode), SHARD_LEADING);
     lab_ask_attributes(lab, 0, of_host);
     assert_int_equal(lab_answer(lab, lab_send(lab, asker, 1000), 0).used, 0);
     lab_free(lab);

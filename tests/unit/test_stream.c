@@ -20,17 +20,17 @@ static void a_change_is_sent_to_both_replicas_and_marked(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(10);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     lab_forget(lab);
-    assert_true(lab_check(lab, decider, KEY, &limit, 3).allowed);
+    assert_true(lab_check(lab, leader, KEY, &limit, 3).allowed);
     lab_run(lab, 20 * LAB_MS);
     for (uint32_t rank = 1; rank < 3; rank++) {
         const uint32_t replica = lab_replica(lab, vnode, rank);
-        assert_int_equal(lab_said(lab, decider, replica, PEER_SLOT, NULL), 1);
-        assert_true(lab_said(lab, decider, replica, PEER_MARK, NULL) >= 1);
-        assert_true(lab_said(lab, replica, decider, PEER_ACK, NULL) >= 1);
+        assert_int_equal(lab_said(lab, leader, replica, PEER_SLOT, NULL), 1);
+        assert_true(lab_said(lab, leader, replica, PEER_MARK, NULL) >= 1);
+        assert_true(lab_said(lab, replica, leader, PEER_ACK, NULL) >= 1);
     }
-    assert_int_equal(lab_stats(lab, decider).unconfirmed, 0);
+    assert_int_equal(lab_stats(lab, leader).unconfirmed, 0);
 }
 
 /* How far the replica says it is, after a while. */
@@ -49,29 +49,29 @@ static void a_replica_is_told_of_changes_in_records_that_it_knows(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(10);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t older = lab_replica(lab, vnode, 1);
     const uint32_t newer = lab_replica(lab, vnode, 2);
-    struct shard *shard = lab->shards[decider].shard;
+    struct shard *shard = lab->shards[leader].shard;
     struct peer_record change;
     lab_run(lab, 100 * LAB_MS);
     lab_forget(lab);
     lab->drop_type = PEER_PING; /* which would tell that it does know */
     shard->peers[peers_find(shard, lab->shards[older].node, 0)]->changes = false;
-    assert_true(lab_check(lab, decider, KEY, &limit, 3).allowed);
+    assert_true(lab_check(lab, leader, KEY, &limit, 3).allowed);
     lab_run(lab, 10 * LAB_MS);
     lab->drop_type = 0;
-    assert_int_equal(lab_said(lab, decider, newer, PEER_CHANGE, &change), 1);
+    assert_int_equal(lab_said(lab, leader, newer, PEER_CHANGE, &change), 1);
     assert_true(change.change.marks);
     assert_int_equal(change.change.seq, table_vnode_seq(shard->table, vnode));
-    assert_int_equal(lab_said(lab, decider, older, PEER_CHANGE, NULL), 0);
-    assert_int_equal(lab_said(lab, decider, older, PEER_TERM, NULL), 1);
-    assert_int_equal(lab_said(lab, decider, older, PEER_SLOT, NULL), 1);
-    assert_int_equal(lab_said(lab, decider, older, PEER_MARK, NULL), 1);
+    assert_int_equal(lab_said(lab, leader, older, PEER_CHANGE, NULL), 0);
+    assert_int_equal(lab_said(lab, leader, older, PEER_TERM, NULL), 1);
+    assert_int_equal(lab_said(lab, leader, older, PEER_SLOT, NULL), 1);
+    assert_int_equal(lab_said(lab, leader, older, PEER_MARK, NULL), 1);
     for (uint32_t rank = 1; rank < 3; rank++)
         assert_int_equal(claims(lab, lab_replica(lab, vnode, rank), vnode),
                          table_vnode_seq(shard->table, vnode));
-    lab_stop(lab, decider);
+    lab_stop(lab, leader);
     lab_run(lab, 400 * LAB_MS);
     assert_int_equal(lab_used(lab, newer, KEY, &limit), 3);
 }
@@ -83,8 +83,8 @@ static void a_mark_stands_behind_all_slots_of_its_vnode(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(10);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    const struct table *table = lab->shards[decider].shard->table;
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    const struct table *table = lab->shards[leader].shard->table;
     char keys[2][LAB_KEY_LEN];
     lab_run(lab, 100 * LAB_MS);
     lab_forget(lab);
@@ -92,15 +92,15 @@ static void a_mark_stands_behind_all_slots_of_its_vnode(void **state)
         lab_key(lab, vnode, i, keys[i]);
         lab_ask(lab, &limit, keys[i], OPERATION_CHECK, 3);
     }
-    (void)lab_send(lab, decider, 1000);
+    (void)lab_send(lab, leader, 1000);
     lab_run(lab, 20 * LAB_MS);
     for (uint32_t rank = 1; rank < 3; rank++) {
         const uint32_t replica = lab_replica(lab, vnode, rank);
         struct peer_record said;
-        assert_int_equal(lab_said(lab, decider, replica, PEER_CHANGE, &said), 1);
+        assert_int_equal(lab_said(lab, leader, replica, PEER_CHANGE, &said), 1);
         assert_false(said.change.marks);
-        assert_int_equal(lab_said(lab, decider, replica, PEER_SLOT, NULL), 2);
-        assert_int_equal(lab_said(lab, decider, replica, PEER_MARK, &said), 1);
+        assert_int_equal(lab_said(lab, leader, replica, PEER_SLOT, NULL), 2);
+        assert_int_equal(lab_said(lab, leader, replica, PEER_MARK, &said), 1);
         assert_int_equal(said.vnode.seq, table_vnode_seq(table, vnode));
         assert_int_equal(claims(lab, replica, vnode), said.vnode.seq);
     }
@@ -120,20 +120,20 @@ static void a_change_in_the_plane_of_quorum_is_malformed(void **state)
     assert_int_equal(lab->shards[0].shard->vnode_end, LAB_VNODES);
 }
 
-/* What was lost on the way is sent again: after the decider's death its successor knows it. */
+/* What was lost on the way is sent again: after the leader's death its successor knows it. */
 static void a_lost_frame_costs_work_and_no_count(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(10);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     lab->drop_type = PEER_SLOT;
-    assert_true(lab_check(lab, decider, KEY, &limit, 3).allowed);
+    assert_true(lab_check(lab, leader, KEY, &limit, 3).allowed);
     lab_run(lab, 20 * LAB_MS);
     lab->drop_type = 0;
     lab_run(lab, 1000 * LAB_MS);
-    assert_true(lab_stats(lab, decider).resyncs >= 1);
-    lab_stop(lab, decider);
+    assert_true(lab_stats(lab, leader).resyncs >= 1);
+    lab_stop(lab, leader);
     lab_run(lab, 400 * LAB_MS);
     assert_int_equal(lab_used(lab, lab_replica(lab, vnode, 1), KEY, &limit), 3);
 }
@@ -144,16 +144,16 @@ static void answers_are_degraded_until_a_majority_confirms(void **state)
     struct lab *lab = *state;
     const struct limit limit = lab_limit(10);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    assert_false(lab_check(lab, decider, KEY, &limit, 1).degraded);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    assert_false(lab_check(lab, leader, KEY, &limit, 1).degraded);
     lab_stop(lab, lab_replica(lab, vnode, 1));
     lab_stop(lab, lab_replica(lab, vnode, 2));
     lab_run(lab, 300 * LAB_MS);
-    const struct wire_decision alone = lab_check(lab, decider, KEY, &limit, 1);
+    const struct wire_decision alone = lab_check(lab, leader, KEY, &limit, 1);
     assert_true(alone.allowed && alone.degraded);
     lab_start(lab, lab_replica(lab, vnode, 1));
     lab_run(lab, 1500 * LAB_MS);
-    assert_false(lab_check(lab, decider, KEY, &limit, 1).degraded);
+    assert_false(lab_check(lab, leader, KEY, &limit, 1).degraded);
 }
 
 /* ---- a ghost decides ------------------------------------------------------------------------- */
@@ -179,7 +179,7 @@ static struct peer_vnode ghost_entry(const struct lab *lab, uint64_t seq, uint32
 {
     const struct term term = {.epoch = 1, .number = 5, .writer = lab->shards[GHOST].node};
     return (struct peer_vnode){.vnode = VNODE,
-                               .role = ROLE_DECIDING,
+                               .role = ROLE_LEADING,
                                .term = term,
                                .state = term,
                                .seq = seq,
@@ -276,7 +276,7 @@ static void assert_earlier_term_is_ignored(uint32_t sync)
     lab_free(lab);
 }
 
-/* B1 of diverge.c: what comes late of a decider's earlier term does not touch what is held. */
+/* B1 of diverge.c: what comes late of a leader's earlier term does not touch what is held. */
 static void a_slot_of_an_earlier_term_is_not_taken(void **state)
 {
     (void)state;
@@ -497,10 +497,10 @@ static void a_slow_replica_holds_up_no_mark_of_others(void **state)
         lab->shards[at].options.memory_bytes = 16 << 20;
     lab_start_all(lab);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t other = lab_vnode_owned(lab, lab_replica(lab, vnode, 1));
-    struct table *table = lab->shards[decider].shard->table;
-    fill_beside(lab, decider, other);
+    struct table *table = lab->shards[leader].shard->table;
+    fill_beside(lab, leader, other);
     lab_run(lab, 50 * LAB_MS);
     lab_forget(lab);
     for (uint32_t ms = 0; ms < 20; ms++) {
@@ -508,14 +508,14 @@ static void a_slow_replica_holds_up_no_mark_of_others(void **state)
             table_resume_vnode(table, other, target);
         if (ms == 5) {
             lab_ask(lab, &limit, KEY, OPERATION_CHECK, 3);
-            (void)lab_send(lab, decider, 1000);
+            (void)lab_send(lab, leader, 1000);
         }
         lab_run(lab, LAB_MS);
         assert_false(table_target_idle(table, TABLE_REPLICA_1));
     }
-    assert_true(lab_said(lab, decider, lab_replica(lab, vnode, 1), PEER_MARK, NULL) > 0);
-    assert_true(lab_said(lab, decider, lab_replica(lab, vnode, 2), PEER_MARK, NULL) > 0);
-    shard_check_invariants(lab->shards[decider].shard);
+    assert_true(lab_said(lab, leader, lab_replica(lab, vnode, 1), PEER_MARK, NULL) > 0);
+    assert_true(lab_said(lab, leader, lab_replica(lab, vnode, 2), PEER_MARK, NULL) > 0);
+    shard_check_invariants(lab->shards[leader].shard);
     lab_free(lab);
 }
 
@@ -530,7 +530,7 @@ static void ghost_lives(struct lab *lab, uint32_t turns)
     }
 }
 
-/* R5: so it does if it had given its decider up for a moment before it could ask. */
+/* R5: so it does if it had given its leader up for a moment before it could ask. */
 static void what_a_copy_left_over_is_known_after_a_moment_without_a_decider(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -556,29 +556,29 @@ static void what_a_copy_left_over_is_known_after_a_moment_without_a_decider(void
     lab_free(lab);
 }
 
-/* Who asked for a state and did not open a term with it, because the decider was back, is not
- * streamed what it gets from that decider. */
+/* Who asked for a state and did not open a term with it, because the leader was back, is not
+ * streamed what it gets from that leader. */
 static void a_state_is_pulled_from_nobody_who_follows_a_decider(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t source = lab_replica(lab, vnode, 1);
     const uint32_t puller = lab_replica(lab, vnode, 2);
     const struct peer_vnode asks = {.vnode = vnode, .role = ROLE_RECOVERING};
-    (void)lab_check(lab, decider, KEY, &limit, 1);
+    (void)lab_check(lab, leader, KEY, &limit, 1);
     lab_run(lab, 50 * LAB_MS);
     peer_put_vnode(&lab->records, PEER_PULL, &asks);
     lab_speak(lab, puller, source);
     lab_run(lab, 50 * LAB_MS);
     assert_int_equal(lab->shards[source].shard->vnodes[vnode].puller,
                      peers_find(lab->shards[source].shard, lab->shards[puller].node, 0));
-    (void)lab_check(lab, decider, KEY, &limit, 1);
+    (void)lab_check(lab, leader, KEY, &limit, 1);
     lab_run(lab, 50 * LAB_MS);
     lab_forget(lab);
     for (uint32_t i = 0; i < 5; i++) {
-        (void)lab_check(lab, decider, KEY, &limit, 1);
+        (void)lab_check(lab, leader, KEY, &limit, 1);
         lab_run(lab, 50 * LAB_MS);
     }
     assert_int_equal(lab_said(lab, source, puller, PEER_SLOT, NULL), 0);
@@ -619,24 +619,24 @@ static void what_was_put_off_and_vanished_is_marked(void **state)
     struct limit brief = lab_limit(10);
     brief.window_ns = 40 * LAB_MS;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t replica = lab_replica(lab, vnode, 2);
     struct peer_record newest;
-    lab->cut[replica][decider] = true;
+    lab->cut[replica][leader] = true;
     lab_run(lab, 300 * LAB_MS);
     lab->drop_type = PEER_HELD;
-    lab->cut[replica][decider] = false;
+    lab->cut[replica][leader] = false;
     lab_run(lab, 20 * LAB_MS);
-    assert_true(lab_check(lab, decider, KEY, &brief, 1).allowed);
+    assert_true(lab_check(lab, leader, KEY, &brief, 1).allowed);
     lab_run(lab, 120 * LAB_MS);
     lab->drop_type = 0;
-    assert_true(lab_said(lab, decider, replica, PEER_STREAM, &newest) >= 1);
+    assert_true(lab_said(lab, leader, replica, PEER_STREAM, &newest) >= 1);
     peer_put_ack(&lab->records, newest.stream.stream, newest.stream.seq, false, true);
-    lab_speak(lab, replica, decider);
+    lab_speak(lab, replica, leader);
     lab_run(lab, 1000 * LAB_MS);
     struct inspect_vnode decided;
     struct inspect_vnode held;
-    inspect_vnode(lab->shards[decider].shard, vnode, &decided);
+    inspect_vnode(lab->shards[leader].shard, vnode, &decided);
     inspect_vnode(lab->shards[replica].shard, vnode, &held);
     assert_int_equal(held.seq, decided.seq);
 }
@@ -649,16 +649,16 @@ static void what_vanished_before_it_was_sent_is_marked(void **state)
     brief.window_ns = LAB_MS;
     brief.algorithm = ALGORITHM_TOKEN_BUCKET;
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
-    const uint64_t sent = lab_stats(lab, decider).slots_replicated;
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    const uint64_t sent = lab_stats(lab, leader).slots_replicated;
     lab_run(lab, 100 * LAB_MS);
-    struct shard *shard = lab->shards[decider].shard;
-    assert_true(lab_check(lab, decider, KEY, &brief, 1).allowed);
+    struct shard *shard = lab->shards[leader].shard;
+    assert_true(lab_check(lab, leader, KEY, &brief, 1).allowed);
     lab->now_ns += LAB_MS; /* the sweep of what has expired comes by first */
     while (table_lookup(shard->table, lab_slot_of(lab, KEY, brief.algorithm)) != TABLE_NONE)
         (void)table_step(shard->table, lab->now_ns);
     lab_run(lab, 100 * LAB_MS);
-    assert_int_equal(lab_stats(lab, decider).slots_replicated, sent);
+    assert_int_equal(lab_stats(lab, leader).slots_replicated, sent);
     struct inspect_vnode decided;
     struct inspect_vnode held;
     inspect_vnode(shard, vnode, &decided);
@@ -716,34 +716,34 @@ static void a_state_that_is_pulled_is_whole_though_the_ring_changes(void **state
     assert_int_equal(lab_used(lab, puller, KEY, &limit), 70);
 }
 
-/* Who has given its decider up, and waits for another's report, refuses what that one sends, in
- * words: a decider that stood still must not count as held what nobody took. */
+/* Who has given its leader up, and waits for another's report, refuses what that one sends, in
+ * words: a leader that stood still must not count as held what nobody took. */
 static void a_mark_of_a_decider_that_was_given_up_is_refused_in_words(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t replica = lab_replica(lab, vnode, 1);
     const uint32_t slow = lab_replica(lab, vnode, 2);
-    (void)lab_check(lab, decider, KEY, &limit, 1);
+    (void)lab_check(lab, leader, KEY, &limit, 1);
     lab_run(lab, 50 * LAB_MS);
-    struct shard *still = lab->shards[decider].shard;
-    lab->shards[decider].shard = NULL;
+    struct shard *still = lab->shards[leader].shard;
+    lab->shards[leader].shard = NULL;
     lab->drop_type = PEER_REPORT;
     for (uint32_t i = 0; i < 300 && lab_role(lab, replica, vnode) != SHARD_RECOVERING; i++)
         lab_run(lab, LAB_MS);
-    lab->shards[decider].shard = still;
-    lab->cut[decider][slow] = lab->cut[slow][decider] = true;
+    lab->shards[leader].shard = still;
+    lab->cut[leader][slow] = lab->cut[slow][leader] = true;
     assert_int_equal(lab_role(lab, replica, vnode), SHARD_RECOVERING);
     lab_run(lab, 30 * LAB_MS);
     lab_ask(lab, &limit, KEY, OPERATION_CHECK, 50);
-    (void)lab_send(lab, decider, 1000);
+    (void)lab_send(lab, leader, 1000);
     lab_run(lab, 200 * LAB_MS);
     if (lab_role(lab, replica, vnode) == SHARD_RECOVERING)
-        assert_true(lab_stats(lab, decider).over_tokens >= 50 ||
-                    lab_stats(lab, decider).vnodes_cut_off > 0);
-    assert_true(lab_said(lab, replica, decider, PEER_LACK, NULL) > 0);
+        assert_true(lab_stats(lab, leader).over_tokens >= 50 ||
+                    lab_stats(lab, leader).vnodes_cut_off > 0);
+    assert_true(lab_said(lab, replica, leader, PEER_LACK, NULL) > 0);
     lab->drop_type = 0;
 }
 

@@ -1,4 +1,4 @@
-/* test_table_merge.c - what two deciders took apart, joined: against one decider that took it all.
+/* test_table_merge.c - what two leaders took apart, joined: against one leader that took it all.
  *
  * A case makes a base, lets two sides go on from it, and merges one into the other. For windows and
  * logs the result must be what a single slot says that saw all events; for buckets, whose debts
@@ -211,7 +211,7 @@ static int64_t later(const struct fixture *fixture, int64_t now_ns, unsigned ste
     return now_ns + (int64_t)(fixture->limit.window_ns / 4 * step);
 }
 
-static void as_one_decider(enum algorithm algorithm, uint64_t seed)
+static void as_one_leader(enum algorithm algorithm, uint64_t seed)
 {
     struct fixture fixture = fixture_new(seed);
     unsigned exact = 0;
@@ -244,28 +244,28 @@ static void as_one_decider(enum algorithm algorithm, uint64_t seed)
 static void merged_fixed_windows_are_those_of_one_decider(void **unused)
 {
     (void)unused;
-    as_one_decider(ALGORITHM_FIXED_WINDOW, 101);
+    as_one_leader(ALGORITHM_FIXED_WINDOW, 101);
 }
 
-/* A sliding window merged is that of one decider; where keys are too coarse to tell, never less. */
+/* A sliding window merged is that of one leader; where keys are too coarse to tell, never less. */
 static void merged_sliding_windows_are_those_of_one_decider(void **unused)
 {
     (void)unused;
-    as_one_decider(ALGORITHM_SLIDING_WINDOW, 102);
+    as_one_leader(ALGORITHM_SLIDING_WINDOW, 102);
 }
 
 /* A merged log holds the events of both sides, and those of the base once. */
 static void merged_logs_are_those_of_one_decider(void **unused)
 {
     (void)unused;
-    as_one_decider(ALGORITHM_SLIDING_LOG, 103);
+    as_one_leader(ALGORITHM_SLIDING_LOG, 103);
 }
 
-/* Merged counts of sub-windows are those of one decider. */
+/* Merged counts of sub-windows are those of one leader. */
 static void merged_sub_windows_are_those_of_one_decider(void **unused)
 {
     (void)unused;
-    as_one_decider(ALGORITHM_SLIDING_BUCKETS, 116);
+    as_one_leader(ALGORITHM_SLIDING_BUCKETS, 116);
 }
 
 /* -- buckets ------------------------------------------------------------------------------ */

@@ -117,7 +117,7 @@ static struct table *table_with_disk(void)
 }
 
 /* One class cannot take all of the room while nothing is written: another one still finds a part of
- * it, and keys that come back from disk, or of other deciders, the reserve. */
+ * it, and keys that come back from disk, or of other leaders, the reserve. */
 static void a_flood_of_one_class_leaves_room_for_others(void **state)
 {
     enum { FLOOD = 400000, OTHER = 5000 };

@@ -99,7 +99,7 @@ static void opening_under_an_older_configuration_keeps_the_newer_epoch(void **st
     assert_int_equal(next.writer, 2);
 }
 
-/* Two nodes that open at once above the same term open different ones (T1 needs one decider). */
+/* Two nodes that open at once above the same term open different ones (T1 needs one leader). */
 static void two_nodes_never_open_the_same_term(void **state)
 {
     const struct term seen = make(2, 4, 7);

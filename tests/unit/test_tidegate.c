@@ -525,7 +525,7 @@ static void a_full_handle_does_not_look_at_what_it_refuses(void **state)
     server_free(&server);
 }
 
-/* The vnode of each key is computed here once more; each key must arrive at its decider. */
+/* The vnode of each key is computed here once more; each key must arrive at its leader. */
 static void inline_keys_go_to_their_deciders(void **state)
 {
     struct server *even = server_new("even", SERVER_ANSWER);
@@ -560,7 +560,7 @@ static void inline_keys_go_to_their_deciders(void **state)
     server_free(&odd);
 }
 
-/* The first decision names vnode 1; from then on these attributes go to its decider. */
+/* The first decision names vnode 1; from then on these attributes go to its leader. */
 static void attributes_go_where_they_were_decided_before(void **state)
 {
     struct server *even = server_new("even", SERVER_ANSWER);

@@ -1,4 +1,4 @@
-/* test_vnodes.c - who decides for a vnode, as deciders die, return, pause and stop. */
+/* test_vnodes.c - who decides for a vnode, as leaders die, return, pause and stop. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static uint32_t other_than(uint32_t a, uint32_t b)
     return LAB_NONE;
 }
 
-/* A decider that dies is followed by the replica next in rank, which knows what was used. */
+/* A leader that dies is followed by the replica next in rank, which knows what was used. */
 static void the_next_in_rank_takes_over_with_the_count(void **state)
 {
     struct lab *lab = *state;
@@ -39,13 +39,13 @@ static void the_next_in_rank_takes_over_with_the_count(void **state)
     const uint32_t next = lab_replica(lab, vnode, 1);
     lab_stop(lab, dead);
     lab_run(lab, 400 * LAB_MS);
-    assert_int_equal(lab_decider(lab, vnode), next);
+    assert_int_equal(lab_leader(lab, vnode), next);
     assert_true(lab_stats(lab, next).takeovers >= 1);
     assert_int_equal(lab_used(lab, other_than(dead, next), KEY, &limit), 6);
     assert_false(lab_check(lab, next, KEY, &limit, 5).allowed);
 }
 
-/* A decider that returns empty takes the count over before it decides again. */
+/* A leader that returns empty takes the count over before it decides again. */
 static void a_returned_owner_decides_again_only_with_the_count(void **state)
 {
     struct lab *lab = *state;
@@ -55,13 +55,13 @@ static void a_returned_owner_decides_again_only_with_the_count(void **state)
     lab_stop(lab, owner);
     lab_run(lab, 400 * LAB_MS);
     lab_start(lab, owner);
-    assert_int_not_equal(lab_role(lab, owner, vnode), SHARD_DECIDING);
+    assert_int_not_equal(lab_role(lab, owner, vnode), SHARD_LEADING);
     lab_settle(lab);
-    assert_int_equal(lab_decider(lab, vnode), owner);
+    assert_int_equal(lab_leader(lab, vnode), owner);
     assert_int_equal(lab_used(lab, owner, KEY, &limit), 6);
 }
 
-/* A decider that nobody heard for long has lost its leases: it asks before it decides again. */
+/* A leader that nobody heard for long has lost its leases: it asks before it decides again. */
 static void a_cut_off_decider_gives_way_to_the_newer_term(void **state)
 {
     struct lab *lab = *state;
@@ -77,7 +77,7 @@ static void a_cut_off_decider_gives_way_to_the_newer_term(void **state)
         lab->cut[at][owner] = true;
     }
     lab_run(lab, 400 * LAB_MS);
-    assert_int_equal(lab_role(lab, next, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, next, vnode), SHARD_LEADING);
     for (uint32_t at = 0; at < 3; at++) {
         lab->cut[owner][at] = false;
         lab->cut[at][owner] = false;
@@ -89,7 +89,7 @@ static void a_cut_off_decider_gives_way_to_the_newer_term(void **state)
     assert_int_equal(lab_used(lab, next, KEY, &limit), 6);
 }
 
-/* A decider that stood still is heard again before anybody took over, and echoes renew its lease:
+/* A leader that stood still is heard again before anybody took over, and echoes renew its lease:
  * it is waited for, though it is lower in rank and what all report is lost for long. */
 static void whoever_is_heard_is_waited_for(void **state)
 {
@@ -103,7 +103,7 @@ static void whoever_is_heard_is_waited_for(void **state)
     lab->drop_type = PEER_HELD; /* so that nothing is passed back */
     lab_start(lab, owner);
     lab_run(lab, 500 * LAB_MS);
-    assert_int_equal(lab_role(lab, next, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, next, vnode), SHARD_LEADING);
     struct shard *still = lab->shards[next].shard;
     lab->shards[next].shard = NULL;
     lab->drop_type = PEER_REPORT;
@@ -113,11 +113,11 @@ static void whoever_is_heard_is_waited_for(void **state)
     assert_int_equal(lab_role(lab, owner, vnode), SHARD_RECOVERING);
     for (int i = 0; i < 600; i++) {
         lab_run(lab, LAB_MS);
-        assert_int_not_equal(lab_role(lab, owner, vnode), SHARD_DECIDING);
+        assert_int_not_equal(lab_role(lab, owner, vnode), SHARD_LEADING);
     }
     lab->drop_type = 0;
     lab_settle(lab);
-    assert_int_equal(lab_decider(lab, vnode), owner);
+    assert_int_equal(lab_leader(lab, vnode), owner);
     assert_int_equal(lab_used(lab, next, KEY, &limit), 6);
 }
 
@@ -155,7 +155,7 @@ static void restart_with(struct lab *lab, uint32_t at, const struct kept *kept)
     shard_restore_vnode(shard, kept->vnode, &kept->term, kept->seq);
 }
 
-/* A decider whose disk was behind meets a term that its process before had opened: it does not go
+/* A leader whose disk was behind meets a term that its process before had opened: it does not go
  * on in that term, but asks for its state. */
 static void a_decider_takes_no_term_of_its_former_process_for_its_own(void **state)
 {
@@ -172,12 +172,12 @@ static void a_decider_takes_no_term_of_its_former_process_for_its_own(void **sta
         lab_stop(lab, at);
     lab_start(lab, owner);
     lab_run(lab, 1500 * LAB_MS);
-    assert_int_equal(lab_role(lab, owner, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, owner, vnode), SHARD_LEADING);
     (void)lab_check(lab, owner, KEY, &limit, 5);
     restart_with(lab, holder, &kept);
     lab_view(lab, holder);
     lab_run(lab, 3000 * LAB_MS);
-    assert_int_equal(lab_role(lab, owner, vnode), SHARD_DECIDING);
+    assert_int_equal(lab_role(lab, owner, vnode), SHARD_LEADING);
     /* What a disk gives back does not tell what the 5 have in common with it: never below either.
      */
     assert_true(lab_used(lab, owner, KEY, &limit) >= 40);
@@ -231,25 +231,25 @@ static void links_follow_the_number_of_shards_of_a_node(void **state)
     lab_view(lab, 0);
 }
 
-/* V11: the way from the decider to one replica loses everything, while both are well connected with
- * the third: there is one decider at every moment, of one term. */
+/* V11: the way from the leader to one replica loses everything, while both are well connected with
+ * the third: there is one leader at every moment, of one term. */
 static void a_link_lost_in_one_direction_makes_no_second_decider(void **state)
 {
     struct lab *lab = *state;
     const struct limit limit = lab_limit(100);
     const uint32_t vnode = lab_vnode_of(lab, KEY);
-    const uint32_t decider = lab_replica(lab, vnode, 0);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
     const uint32_t cut_off = lab_replica(lab, vnode, 1);
     const uint32_t common = lab_replica(lab, vnode, 2);
     const uint64_t opened = lab_stats(lab, cut_off).terms_opened;
-    lab->cut[decider][cut_off] = true;
+    lab->cut[leader][cut_off] = true;
     for (int i = 0; i < 2000; i++) {
         lab_run(lab, LAB_MS);
-        assert_int_equal(lab_role(lab, decider, vnode), SHARD_DECIDING);
-        assert_int_not_equal(lab_role(lab, cut_off, vnode), SHARD_DECIDING);
+        assert_int_equal(lab_role(lab, leader, vnode), SHARD_LEADING);
+        assert_int_not_equal(lab_role(lab, cut_off, vnode), SHARD_LEADING);
     }
     assert_true(lab_check(lab, common, KEY, &limit, 60).allowed);
-    lab->cut[decider][cut_off] = false;
+    lab->cut[leader][cut_off] = false;
     lab_settle(lab);
     assert_int_equal(lab_stats(lab, cut_off).terms_opened, opened);
     assert_int_equal(lab_used(lab, cut_off, KEY, &limit), 60);
@@ -269,13 +269,13 @@ static void a_resigning_node_passes_deciding_on(void **state)
         lab_run(lab, LAB_MS);
     }
     assert_true(done);
-    assert_int_equal(lab_stats(lab, owner).vnodes_deciding, 0);
-    assert_int_equal(lab_decider(lab, vnode), lab_replica(lab, vnode, 1));
+    assert_int_equal(lab_stats(lab, owner).vnodes_leading, 0);
+    assert_int_equal(lab_leader(lab, vnode), lab_replica(lab, vnode, 1));
     assert_int_equal(lab_stats(lab, lab_replica(lab, vnode, 1)).takeovers, 0);
     assert_int_equal(lab_used(lab, lab_replica(lab, vnode, 1), KEY, &limit), 6);
 }
 
-/* When all lose their processes at once, each vnode has one decider again, above the old terms. */
+/* When all lose their processes at once, each vnode has one leader again, above the old terms. */
 static void a_whole_restart_ends_with_one_decider_each(void **state)
 {
     struct lab *lab = *state;
@@ -286,7 +286,7 @@ static void a_whole_restart_ends_with_one_decider_each(void **state)
         lab_start(lab, at);
     lab_settle(lab);
     for (uint32_t number = 0; number < LAB_VNODES; number++)
-        assert_int_equal(lab_decider(lab, number), lab_replica(lab, number, 0));
+        assert_int_equal(lab_leader(lab, number), lab_replica(lab, number, 0));
     assert_true(lab_check(lab, 1, KEY, &(struct limit){.count = 1, .window_ns = 3600000000000u}, 1)
                     .allowed);
     assert_int_equal(lab_role(lab, lab_replica(lab, vnode, 2), vnode), SHARD_REPLICA);

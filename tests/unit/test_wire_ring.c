@@ -1,4 +1,4 @@
-/* test_wire_ring.c - the ring as a client sees it: members, shards and deciders up to their bounds.
+/* test_wire_ring.c - the ring as a client sees it: members, shards and leaders up to their bounds.
  */
 #include "client/protocol/wire.h"
 
@@ -49,10 +49,10 @@ static struct wire_ring make_ring(struct bench *b, uint32_t members, uint32_t sh
             shards};
     }
     for (uint32_t v = 0; v < vnodes; v++) {
-        const uint32_t decider = v % 7 == 6 ? WIRE_MEMBER_NONE : v % members;
+        const uint32_t leader = v % 7 == 6 ? WIRE_MEMBER_NONE : v % members;
 
-        b->deciders[2 * v] = (uint8_t)decider;
-        b->deciders[2 * v + 1] = (uint8_t)(decider >> 8);
+        b->deciders[2 * v] = (uint8_t)leader;
+        b->deciders[2 * v + 1] = (uint8_t)(leader >> 8);
     }
     return (struct wire_ring){.session = 1,
                               .seq = 2,
@@ -78,18 +78,18 @@ static void round_trip(struct bench *b, uint32_t members, uint32_t shards, uint3
     assert_int_equal(back.vnode_count, vnodes);
     assert_int_equal(back.epoch, 4);
     for (uint32_t v = 0; v < vnodes; v++) {
-        const uint32_t decider = wire_ring_decider(&back, v);
+        const uint32_t leader = wire_ring_decider(&back, v);
         struct wire_text endpoint;
 
         if (v % 7 == 6) {
-            assert_int_equal(decider, WIRE_MEMBER_NONE);
+            assert_int_equal(leader, WIRE_MEMBER_NONE);
             continue;
         }
-        assert_int_equal(decider, v % members);
-        assert_true(back.members[decider].node_id == UINT64_MAX - decider);
-        endpoint = wire_ring_endpoint(&back, decider, v);
+        assert_int_equal(leader, v % members);
+        assert_true(back.members[leader].node_id == UINT64_MAX - leader);
+        endpoint = wire_ring_endpoint(&back, leader, v);
         assert_int_equal(endpoint.len, len);
-        assert_memory_equal(endpoint.data, b->names[decider * shards + v % shards], endpoint.len);
+        assert_memory_equal(endpoint.data, b->names[leader * shards + v % shards], endpoint.len);
     }
 }
 

@@ -37,7 +37,7 @@ struct batch_item {
     uint8_t operation;
     uint16_t attempt;  /* its name (retry.h) */
     uint16_t undo_for; /* an undo: the name of the attempt whose charge it gives back */
-    uint64_t takes;    /* of each limit, at most; SHARES_ALL: as asked (D14 of decide.c) */
+    uint64_t takes;    /* of each limit, at most; ALLOCATION_ALL: as asked (D14 of decide.c) */
     uint64_t gives;    /* an undo: so many tokens of each limit; 0: the rows only peek */
     uint16_t peer;
     uint16_t item;

@@ -31,7 +31,7 @@
  * D13 A row about a lease of tokens says which (D11), and of a release or renewal how much of it
  *     was used. Its answer waits until replicas know a lease (T1 of lessor.c), recalled or not.
  * D14 Of a key that other regions want as well, a check or lease takes what its region's account
- *     gives (shares.c). If that is nothing its rows only peek, it is denied, and that is not
+ *     gives (allocation.c). If that is nothing its rows only peek, it is denied, and that is not
  *     remembered.
  * D12 An undo is looked up after all that came before it was decided: what it undoes may be there.
  *     Or it waits: then it is called off (V5 of reserve.h).
@@ -116,7 +116,7 @@ static __attribute__((noinline)) void special_row(struct shard *shard,
         reserve_row(batch, item, row, limit);
     if ((forward->flags & FORWARD_HOLD) != 0)
         hold_row(shard, item, forward, row);
-    if (item->takes != SHARES_ALL)
+    if (item->takes != ALLOCATION_ALL)
         share_row(batch, item, row);
 }
 
@@ -132,7 +132,7 @@ void decide_rows(struct shard *shard, struct batch_item *item, const struct poli
                  const struct forward *forward, uint8_t loaded)
 {
     struct batch *batch = &shard->batch;
-    const bool special = item->recalled || item->several || item->takes != SHARES_ALL ||
+    const bool special = item->recalled || item->several || item->takes != ALLOCATION_ALL ||
                          (forward->flags & FORWARD_HOLD) != 0 || loaded != 0;
     const uint8_t older = decide_is_older(shard, forward) ? LIMIT_OLDER : 0;
     for (uint32_t i = 0; i < forward->limit_count; i++) {
@@ -344,7 +344,7 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
             return;
         }
     }
-    const uint64_t takes = shares_take(shard, &check->forward, effects);
+    const uint64_t takes = allocation_take(shard, &check->forward, effects);
     struct batch_item *item = decide_group(shard, check->forward.limit_count, effects);
     item->part = index;
     item->takes = takes;
@@ -357,7 +357,7 @@ void decide_forward(struct shard *shard, uint16_t at, const struct forward *forw
                     struct effects *effects)
 {
     run_before_repeated(shard, forward, false, effects);
-    const uint64_t takes = shares_take(shard, forward, effects);
+    const uint64_t takes = allocation_take(shard, forward, effects);
     struct batch_item *item = decide_group(shard, forward->limit_count, effects);
     item->from_peer = true;
     item->takes = takes;
@@ -464,8 +464,9 @@ static void withhold(struct shard *shard, struct answer *answer)
     if (answer->status != ANSWER_DECIDED)
         return;
     shard->stats.withheld++;
-    if (answer->allowed || (answer->retry_after_ns >= 0 && answer->retry_after_ns < SHARES_WAIT_NS))
-        answer->retry_after_ns = SHARES_WAIT_NS;
+    if (answer->allowed ||
+        (answer->retry_after_ns >= 0 && answer->retry_after_ns < ALLOCATION_WAIT_NS))
+        answer->retry_after_ns = ALLOCATION_WAIT_NS;
     answer->allowed = answer->soft = answer->borrowed = false;
     answer->held = true;
     answer->granted = answer->remaining = 0;
@@ -601,7 +602,7 @@ static void rebuild_forward(const struct shard *shard, const struct batch_item *
         forward->flags |= FORWARD_RETRY;
     if (item->explains)
         forward->flags |= FORWARD_EXPLAIN;
-    if (item->takes != SHARES_ALL && item->takes != 0 && item->operation == OPERATION_LEASE)
+    if (item->takes != ALLOCATION_ALL && item->takes != 0 && item->operation == OPERATION_LEASE)
         forward->flags |= FORWARD_AT_MOST;
     forward->operation = item->operation;
     forward->vnode = batch->vnodes[first];
@@ -671,7 +672,7 @@ static void revoke(struct shard *shard)
     for (uint32_t i = 0; i < batch->item_count; i++) {
         struct batch_item *item = &batch->items[i];
         item->revoked = vnodes_quorum(shard, item->vnodes[0]) &&
-                        shard->vnodes[item->vnodes[0]].role != ROLE_DECIDING;
+                        shard->vnodes[item->vnodes[0]].role != ROLE_LEADING;
         for (uint32_t row = item->first; item->revoked && row < item->first + item->count; row++) {
             batch->operations[row] = OPERATION_PEEK;
             batch->flags[row] &= (uint8_t)~LIMIT_UNDO;

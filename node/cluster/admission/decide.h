@@ -8,17 +8,19 @@
 #include "node/cluster/shard_state.h"
 
 /* Whether what the forward asks for may have to be shared with others. */
-static inline bool shares_matter(const struct shard *shard, const struct forward *forward)
+static inline bool allocation_matter(const struct shard *shard, const struct forward *forward)
 {
-    return __builtin_expect(shard->shares.busy != 0 || forward->operation == OPERATION_LEASE, 0);
+    return __builtin_expect(shard->allocation.busy != 0 || forward->operation == OPERATION_LEASE,
+                            0);
 }
 
-/* How much of what it asks for the check or lease may take now: SHARES_ALL, so much of it at most,
- * or 0. It counts as taken. To be called ahead of decide_group. */
-static inline uint64_t shares_take(struct shard *shard, const struct forward *forward,
-                                   struct effects *effects)
+/* How much of what it asks for the check or lease may take now: ALLOCATION_ALL, so much of it at
+ * most, or 0. It counts as taken. To be called ahead of decide_group. */
+static inline uint64_t allocation_take(struct shard *shard, const struct forward *forward,
+                                       struct effects *effects)
 {
-    return shares_matter(shard, forward) ? shares_ask(shard, forward, effects) : SHARES_ALL;
+    return allocation_matter(shard, forward) ? allocation_ask(shard, forward, effects)
+                                             : ALLOCATION_ALL;
 }
 
 /* Decides all that is in the batch and delivers the decisions. */
@@ -43,7 +45,7 @@ static inline struct batch_item *decide_group(struct shard *shard, uint32_t rows
     item->several = false;
     item->once = false;
     item->undo = false;
-    item->takes = SHARES_ALL;
+    item->takes = ALLOCATION_ALL;
     item->withholds = 0;
     item->parts = 0;
     item->tag = 0;

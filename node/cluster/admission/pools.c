@@ -1,43 +1,44 @@
 /* pools.c - reports of pools to their owners, and levels back; pools.h shows the way.
  *
- * The owner adds up what all deciders admit inside limits. What the pool's rate has beyond that is
+ * The owner adds up what all leaders admit inside limits. What the pool's rate has beyond that is
  * spare, unless the service that the pool protects says that it is loaded enough. It is poured out
  * class by class (fair_share.h):
  *
  *      spare  |<- reserve ->|<----------------- open to all ----------------->|
  *             | critical ............ |  normal ............ |  batch ....... | left
  *
- * A decider gets the levels and a budget: what its keys take at these levels, and its part of what
+ * A leader gets the levels and a budget: what its keys take at these levels, and its part of what
  * nobody asked for. All budgets together are the spare; so it is never lent twice, however demand
  * moves until the next level.
  *
  * Of a global pool this is what its home's owner does, for whom the owner of each other region is a
- * decider with many keys. That one adds up and tells the home; of what comes back it makes levels
- * and budgets for its own deciders, which together are the region's budget.
+ * leader with many keys. That one adds up and tells the home; of what comes back it makes levels
+ * and budgets for its own leaders, which together are the region's budget.
  *
- * L1  A level is made of reports younger than POOLS_FRESH_NS, one of each decider.
- * L2  Who has become the owner tells no level for POOLS_LEARN_NS: by then each decider that has
+ * L1  A level is made of reports younger than POOLS_FRESH_NS, one of each leader.
+ * L2  Who has become the owner tells no level for POOLS_LEARN_NS: by then each leader that has
  *     anything to tell has told it, and levels of a former owner are void.
  * L3  A report there was no room for stops lending of its pool: what it would have said may be that
  *     nothing is spare.
  * L4  A load is believed for as long as it was told to be, though who told it dies: it is the
  *     owner's to keep, not the report's. It is told at once, but not more often than each
  *     POOLS_SOON_NS.
- * L5  A level is taken only from the decider of the pool's vnode, as far as this shard knows; one
- *     from another region only by that decider, and from the region that its own rules call the
- * home.
+ * L5  A level is taken only from the leader of the pool's vnode, as far as this shard knows; one
+ *     from another region only by that leader, and from the region that its own rules call the
+ *     home.
  *
  * Of global pools:
  *
  * L6  A level from another region is handed out when it comes, once, and none is made without: a
- * region that is cut off from the home lends nothing from ELASTIC_LEVEL_NS on. No check waits for
- * it. L7  It is handed out only if it answers a report of this very owner that is younger than
+ *     region that is cut off from the home lends nothing from ELASTIC_LEVEL_NS on. No check waits
+ *     for it.
+ * L7  It is handed out only if it answers a report of this very owner that is younger than
  *     POOLS_WAY_NS. So all levels that a region's report brought are void POOLS_VOID_NS after it
  *     came, and until then the home takes the region's last budget for lent, though it is silent.
  *     Lending pauses where the way there and back takes longer than 400 ms.
  * L8  What a silent region last admitted inside its limits counts for POOLS_HELD_NS, or until it is
  *     removed, or its next owner reports. That one tells nothing while it learns (L2): who adds up
- *     half of a region's deciders would say that more is spare than there is.
+ *     half of a region's leaders would say that more is spare than there is.
  * L9  The home's new owner lends when each other region has reported to it, or POOLS_HELD_NS later:
  *     so a region that asks for nothing says so, each POOLS_IDLE_NS.
  * L10 Who is told by the rules that a pool has another scope or home learns anew, as a new owner.
@@ -105,7 +106,7 @@ static uint64_t home_of(const struct shard *shard, uint32_t pool)
     return remote_pool_home(shard, policy_of(shard, pool));
 }
 
-/* ---- what a decider does --------------------------------------------------------------------- */
+/* ---- what a leader does --------------------------------------------------------------------- */
 
 void pools_load(struct shard *shard, uint32_t pool, uint32_t load_ppm)
 {
@@ -295,7 +296,7 @@ bool pools_known(const struct shard *shard, uint32_t pool, struct shard_pool *ou
 
 void pools_level(struct shard *shard, uint16_t at, const struct peer_pool_level *told)
 {
-    if (vnodes_decider(shard, vnode_of(shard, told->pool)) != shard->peers[at]->node) /* L5 */
+    if (vnodes_leader(shard, vnode_of(shard, told->pool)) != shard->peers[at]->node) /* L5 */
         return;
     elastic_set_level(shard->pools.elastic, told->pool, &told->level, shard->now_ns);
     know(shard, told);
@@ -552,14 +553,14 @@ static void add_taken(const struct elastic_report *report, const struct elastic_
     taken->deciders++;
 }
 
-/* One decider's part of a budget: what its keys take, and its part of the rest. Where all keys take
+/* One leader's part of a budget: what its keys take, and its part of the rest. Where all keys take
  * more than there is, for the levels are of reports that were older, each gets so much less. */
 static uint64_t part_of(uint64_t budget, uint64_t taken, uint64_t all, uint32_t deciders)
 {
     return all > budget ? sat_muldiv(taken, budget, all) : taken + (budget - all) / deciders;
 }
 
-/* Whether a decider's report on the pool is here. */
+/* Whether a leader's report on the pool is here. */
 static bool is_reporter(const struct shard *shard, uint32_t pool, uint16_t at)
 {
     const struct pools *pools = &shard->pools;

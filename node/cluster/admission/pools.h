@@ -1,10 +1,10 @@
 /* pools.h - the pools of elastic limits: what a shard reports of them, and owns.
  *
- *   every shard   POOL_REPORT, each 100 ms  --->  the pool's owner: the decider of the vnode that
+ *   every shard   POOL_REPORT, each 100 ms  --->  the pool's owner: the leader of the vnode that
  *                 POOL_LEVEL                <---  the pool's name hashes to
  *
  * Like a check, a report goes where the vnode is decided, so a pool has one owner wherever there is
- * one decider, and a new one as soon as there is. Nothing of it is stored or handed over: an owner
+ * one leader, and a new one as soon as there is. Nothing of it is stored or handed over: an owner
  * learns for half a second from the reports that come, in which the levels of a former one expire.
  *
  * That is so in each region. Of a pool of scope global one region is the home, and its owner takes
@@ -40,7 +40,7 @@ enum {
 #define POOLS_HELD_NS INT64_C(10000000000)
 #define POOLS_LOAD_NS INT64_C(3000000000) /* how long a reported load is believed */
 
-/* Who reports on a pool: a decider of this region or, to the home of a global one, the owner of
+/* Who reports on a pool: a leader of this region or, to the home of a global one, the owner of
  * another region. */
 struct pool_source {
     uint16_t peer;   /* PEER_NONE: this shard. Of another region: the number of the shard there, */
@@ -66,7 +66,7 @@ struct pool_owned {
     int64_t told_all_ns;
     int64_t told_home_ns;         /* when the home was told last */
     uint64_t near[LIMIT_CLASSES]; /* the levels that the home told last */
-    uint32_t load_ppm;            /* the one told last, of all deciders */
+    uint32_t load_ppm;            /* the one told last, of all leaders */
     int64_t load_until_ns;        /* 0: none */
 };
 
@@ -105,7 +105,7 @@ struct pools {
 /* 0 or TG_ENOMEM. */
 MUST_USE int pools_init(struct shard *shard);
 void pools_fini(struct shard *shard);
-/* Each 100 ms: tells what was measured to the owners, and levels to deciders. */
+/* Each 100 ms: tells what was measured to the owners, and levels to leaders. */
 void pools_tick(struct shard *shard, struct effects *effects);
 void pools_reported(struct shard *shard, uint16_t peer, const struct peer_pool_report *report);
 void pools_level(struct shard *shard, uint16_t peer, const struct peer_pool_level *level);

@@ -1,7 +1,7 @@
 /* control_region.c - regions: a ring each, and one membership and one configuration store of all.
  *
  *     region eu                                     region us
- *   ring, register, deciders   <-- nothing -->   ring, register, deciders
+ *   ring, register, leaders   <-- nothing -->   ring, register, leaders
  *            |                                            |
  *        settings  <--------- one history, one -------> settings
  *            |                   register                 |
@@ -28,12 +28,13 @@
  * G4  Gossip says of a region what that said last. Where that is long ago, its members may live,
  *     but cannot be reached: they are taken for dead then, as those that are.
  * G5  Older releases take any member into their one ring. So nobody is let in from another region,
- * and no region founded, before all that live know of regions. G6  A region is removed by removing
- * its record, when none of its members that have a ring is in reach. Whoever knows that, and hears
- * nothing of it, takes its members for having left. If it comes back after all, it makes itself a
- * record again (G3) and goes on. G7  A key whose home a hash says is at home in a region whose
- * record names nobody: that one has a ring. So all who have the same settings agree where a key is
- * at home (A5 of remote_regions.c).
+ *     and no region founded, before all that live know of regions.
+ * G6  A region is removed by removing its record, when none of its members that have a ring is in
+ *     reach. Whoever knows that, and hears nothing of it, takes its members for having left. If it
+ *     comes back after all, it makes itself a record again (G3) and goes on.
+ * G7  A key whose home a hash says is at home in a region whose record names nobody: that one has a
+ *     ring. So all who have the same settings agree where a key is at home (A5 of
+ *     remote_regions.c).
  */
 #include <inttypes.h>
 #include <stdio.h>

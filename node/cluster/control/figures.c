@@ -55,7 +55,7 @@ static void add_shard(uint64_t *values, const struct shard_stats *stats)
     values[FIGURE_SLOTS] += stats->slots;
     values[FIGURE_SLOTS_MAX] += stats->slots_max;
     values[FIGURE_OVER_TOKENS] += stats->over_tokens;
-    values[FIGURE_DECIDES] += stats->vnodes_deciding;
+    values[FIGURE_DECIDES] += stats->vnodes_leading;
     values[FIGURE_CUT_OFF] += stats->vnodes_cut_off;
     values[FIGURE_INCOMPLETE] += stats->vnodes_incomplete;
 }

@@ -173,7 +173,7 @@ void reserve_undone(struct reserve *reserve, const struct retry_key *key, uint16
     retry_let_go(&reserve->answers, key, attempt, keep, now_ns);
 }
 
-/* ---- V6: from decider to decider ------------------------------------------------------------- */
+/* ---- V6: from leader to leader ------------------------------------------------------------- */
 
 uint32_t reserve_first(const struct reserve *reserve, uint32_t vnode)
 {

@@ -1,7 +1,7 @@
 /* reserve.h - what parts of requests were granted, so that it can be given back exactly.
  *
  * A request that meets rules with keys of different nodes is decided in parts, each charged at
- * once; if one denies, the others are undone. The decider of a part remembers what it answered, as
+ * once; if one denies, the others are undone. The leader of a part remembers what it answered, as
  * for any request (retry.h), and beside that where in the limits' states the charge is. An undo
  * names the request and the attempt that it is for, and what is to stay:
  *
@@ -103,7 +103,7 @@ uint16_t reserve_fold(const struct hash128 *ids, uint32_t count);
 void reserve_note(struct reserve *reserve, const struct retry_key *key, uint16_t attempt,
                   bool allowed, uint8_t limit_index, int64_t now_ns,
                   const struct reservation *what);
-/* Notes an answer that another decider gave; where its charges are is not known. */
+/* Notes an answer that another leader gave; where its charges are is not known. */
 void reserve_learn(struct reserve *reserve, const struct retry_memory_entry *entry, int64_t now_ns);
 /* What an undo of `attempt` may do; except for UNKNOWN, the reservation. */
 enum reserve_hold reserve_find(const struct reserve *reserve, const struct retry_key *key,
@@ -125,7 +125,7 @@ void reserve_undone(struct reserve *reserve, const struct retry_key *key, uint16
 uint32_t reserve_first(const struct reserve *reserve, uint32_t vnode);
 bool reserve_next(const struct reserve *reserve, uint32_t *at, uint32_t resets, int64_t now_ns,
                   struct peer_reservation *out);
-/* Notes what another decider knows of a charge, made in its term `term` or before; `resets` as
+/* Notes what another leader knows of a charge, made in its term `term` or before; `resets` as
  * above, of this node's table. */
 void reserve_take(struct reserve *reserve, uint32_t vnode, const struct term *term,
                   const struct peer_reservation *what, uint32_t resets, int64_t now_ns);

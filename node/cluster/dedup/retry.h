@@ -1,7 +1,7 @@
 /* retry.h - the first answers of the last two seconds, for callers that ask again.
  *
  * A caller that got no answer sends the same (session, sequence) again, perhaps through another
- * node. The decider must not charge it twice, so it remembers what it decided: the verdict and
+ * node. The leader must not charge it twice, so it remembers what it decided: the verdict and
  * what was granted. The other numbers of an answer are read afresh.
  *
  * A request whose parts are decided in several places gives back what was granted when another
@@ -92,7 +92,7 @@ static inline void retry_prefetch(const struct retry_memory *memory, uint64_t ta
     prefetch_to_write((const char *)set + PREFETCH_LINE);
 }
 /* The name of the attempt that node `node` sends under `ticket`, however often, and to whomever:
- * the bits of RETRY_TICKET_STANDS say how often it has changed between its decider and one that
+ * the bits of RETRY_TICKET_STANDS say how often it has changed between its leader and one that
  * stands in (route_pending.c), and name no other attempt. */
 uint16_t retry_attempt(uint64_t node, uint64_t ticket);
 /* Notes the answer to `key`, which `attempt` is told. If there was one already, those who were told

@@ -45,7 +45,7 @@ void vnodes_pull(struct shard *shard, uint16_t peer, const struct peer_vnode *en
                  struct effects *effects);
 void vnodes_pass(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                  struct effects *effects);
-/* A RESERVED came: what the decider that passes the vnode on knows of a charge. */
+/* A RESERVED came: what the leader that passes the vnode on knows of a charge. */
 void vnodes_reserved(struct shard *shard, const struct peer_record *record);
 void vnodes_opened(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 /* Tells the peer of every vnode decided here; returns how many records that took. */
@@ -70,7 +70,7 @@ void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects);
 void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects *effects);
 /* Decides from now on (V1); links in `equal` hold the same state. */
 void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effects);
-/* V11: whether a replica that reported is bound by a decider that is not heard here. */
+/* V11: whether a replica that reported is bound by a leader that is not heard here. */
 bool vnodes_held_back(const struct shard *shard, uint32_t number);
 
 /* ---- vnodes_pass.c --------------------------------------------------------------------------- */

@@ -4,18 +4,18 @@
  *     ABSENT ------------------------> RECOVERING  the best state is held here,
  *        ^                             |   ^   |   nobody of higher rank lives
  *        | view no longer              |   |   +------------------------> DECIDING
- *        | lists us      OPENED or     |   | the decider is silent         |    |
+ *        | lists us      OPENED or     |   | the leader is silent         |    |
  *        |               REPORT of a   v   | and we are first              |    | a preferred
- *        +--------------- decider --> REPLICA <-- newer term seen ---------+    | replica is synced
+ *        +--------------- leader --> REPLICA <-- newer term seen ---------+    | replica is synced
  *                                      ^                                        v
  *                                      +---------- OPENED by the receiver -- PASSING
  *
  * RECOVERING asks every other replica what it holds - (state term, sequence) - and takes the
  * highest, pulling it if it is elsewhere; only then is a new term opened. It serves a start, a
- * take-over after a decider's silence, and a pass that got lost, by one mechanism.
+ * take-over after a leader's silence, and a pass that got lost, by one mechanism.
  *
  * V1  A term is opened only by open_term, above every term known (T2 of term.h).
- * V2  A replica takes over only if by its own evidence the decider and every replica of higher
+ * V2  A replica takes over only if by its own evidence the leader and every replica of higher
  *     rank are gone.
  * V3  PASS is sent after the receiver's MARK in one stream, and taken only by a receiver that
  *     holds exactly the state it states. The sender decides nothing from before the MARK on.
@@ -37,8 +37,8 @@
  *     listens to the others in its name, so that they are silent says nothing. What it would open
  *     would be the highest term when it comes back. Nor does it take requests: while they came in
  *     it would always owe one an undo, and never stop.
- * V11 Who does not hear the decider of the newest term opens none while a living replica hears it
- *     that follows it: a link that loses what goes one way makes no second decider beside one that
+ * V11 Who does not hear the leader of the newest term opens none while a living replica hears it
+ *     that follows it: a link that loses what goes one way makes no second leader beside one that
  *     a common neighbour can reach.
  */
 #include <string.h>
@@ -53,13 +53,13 @@ void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role ro
     uint32_t *roles = vnodes_quorum(shard, number) ? shard->quorum.roles : shard->roles;
     roles[vnode->role]--;
     roles[role]++;
-    if (role != ROLE_DECIDING && role != ROLE_PASSING)
+    if (role != ROLE_LEADING && role != ROLE_PASSING)
         bound_stepped_down(shard, number);
     vnode->role = (uint8_t)role;
     if (role != ROLE_RECOVERING)
         vnode->yielded = 0;
     /* R5 of stream_in.c: what a copy left over, or one that is broken off here would have cleared,
-     * stays until another copy is whole, if the same decider is followed again. */
+     * stays until another copy is whole, if the same leader is followed again. */
     vnode->whole = vnode->whole && !vnode->leftover && !vnode->in_copy;
     stream_in_broken(shard, (uint32_t)(vnode - shard->vnodes));
     vnode->leftover = false;
@@ -77,7 +77,7 @@ void vnodes_become_replica(struct shard *shard, uint32_t number)
     struct vnode *vnode = &shard->vnodes[number];
     if (vnodes_quorum(shard, number))
         quorum_deposed(shard, number);
-    if (vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING)
+    if (vnode->role == ROLE_LEADING || vnode->role == ROLE_PASSING)
         shard->stats.stepped_down++;
     vnodes_set_role(shard, vnode, ROLE_REPLICA);
     diverge_stop(shard, number);
@@ -91,7 +91,7 @@ bool vnodes_adopt(struct shard *shard, uint32_t number, const struct term *term)
     if (term_compare(term, &vnode->term) <= 0)
         return false;
     vnode->term = *term;
-    vnode->whole = false; /* of the new decider's copy nothing was taken yet */
+    vnode->whole = false; /* of the new leader's copy nothing was taken yet */
     if (!vnodes_quorum(shard, number)) {
         diverge_deposed(shard, number);
         diverge_stop(shard, number);
@@ -99,7 +99,7 @@ bool vnodes_adopt(struct shard *shard, uint32_t number, const struct term *term)
     const bool own = term->writer == shard->options.node_id && vnodes_mine(shard, number);
     vnode->hint = own ? PEER_NONE : peers_for(shard, term->writer, number);
     const bool quorum = vnodes_quorum(shard, number);
-    /* Of an own term, of the process before, somebody else has the state: a decider asks for it
+    /* Of an own term, of the process before, somebody else has the state: a leader asks for it
      * (V6), and who recovers is about to. */
     const bool asks = own && !quorum && vnode->role == ROLE_RECOVERING;
     if (!asks && vnode->role != ROLE_ABSENT && vnode->role != ROLE_REPLICA)
@@ -199,7 +199,7 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
     vnode->hint = PEER_NONE;
     vnode->puller = PEER_NONE;
     bound_opened(shard, number);
-    vnodes_set_role(shard, vnode, ROLE_DECIDING);
+    vnodes_set_role(shard, vnode, ROLE_LEADING);
     table_set_targets(shard->table, number, vnodes_link_mask(shard, vnode));
     table_set_vnode_seq(shard->table, number, table_vnode_seq(shard->table, number) + 1);
     for (uint32_t i = 0; i < vnode->link_count; i++) {
@@ -228,7 +228,7 @@ uint32_t vnodes_announce(struct shard *shard, uint16_t at, struct effects *effec
     uint32_t count = 0;
     for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
          number = vnodes_next(shard, number)) {
-        if (shard->vnodes[number].role != ROLE_DECIDING)
+        if (shard->vnodes[number].role != ROLE_LEADING)
             continue;
         struct peer_vnode entry = vnodes_entry(shard, number);
         entry.sync = 0;
@@ -364,7 +364,7 @@ static void note_report(struct shard *shard, uint32_t link, const struct peer_vn
 /* What a node says of itself that does not decide, though others follow it (V5). */
 static bool decides(uint8_t role)
 {
-    return role == ROLE_DECIDING || role == ROLE_PASSING;
+    return role == ROLE_LEADING || role == ROLE_PASSING;
 }
 
 void vnodes_hear(struct shard *shard, uint16_t at, const struct peer_vnode *entry)

@@ -1,6 +1,6 @@
 /* vnodes_pass.c - deciding goes from one replica to another, in order.
  *
- *    decider A                                          replica B (synced)
+ *    leader A                                          replica B (synced)
  *    DECIDING
  *    PASSING: seals the state     MARK seq, PASS seq
  *             decides nothing  ------------------->     holds exactly (term, seq)?
@@ -106,7 +106,7 @@ bool vnodes_try_pass(struct shard *shard, uint32_t number, struct effects *effec
         put_pass(shard, number, (uint32_t)link, effects);
         return true;
     }
-    vnodes_set_role(shard, vnode, ROLE_DECIDING); /* nothing was promised yet */
+    vnodes_set_role(shard, vnode, ROLE_LEADING); /* nothing was promised yet */
     return false;
 }
 
@@ -138,7 +138,7 @@ void vnodes_pass(struct shard *shard, uint16_t at, const struct peer_vnode *entr
         return;
     }
     merge_put_report(shard, at, entry->vnode,
-                     vnode->role == ROLE_DECIDING ? PEER_OPENED : PEER_REPORT, effects);
+                     vnode->role == ROLE_LEADING ? PEER_OPENED : PEER_REPORT, effects);
 }
 
 void vnodes_pass_again(struct shard *shard, uint32_t number, struct effects *effects)

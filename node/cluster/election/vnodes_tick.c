@@ -1,6 +1,6 @@
 /* vnodes_tick.c - what time does to a vnode, and the silence or return of a peer.
  *
- * A tick repeats what was not answered, takes over from deciders that fell silent, passes vnodes to
+ * A tick repeats what was not answered, takes over from leaders that fell silent, passes vnodes to
  * replicas that are preferred, and notes what has arrived where the configuration wants it. It
  * looks at stirred vnodes alone (V8), so that an idle shard does next to nothing.
  */
@@ -14,7 +14,7 @@ enum {
     VNODES_ASK_AGAIN_MS = 100,
 };
 
-static void watch_decider(struct shard *shard, uint32_t number, struct effects *effects)
+static void watch_leader(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     const bool own = vnode->term.writer == shard->options.node_id;
@@ -36,7 +36,7 @@ static bool has_arrived(const struct shard *shard, uint32_t number)
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnodes_quorum(shard, number))
         return quorum_arrived(shard, number);
-    if (vnode->role != ROLE_DECIDING)
+    if (vnode->role != ROLE_LEADING)
         return vnode->rank != 0;
     if (vnode->rank != 0 && !vnodes_given_up(shard, vnode->ids[0]))
         return false;
@@ -56,7 +56,7 @@ static bool pull_stuck(const struct shard *shard, const struct vnode *vnode)
     return vnode->pulling && shard->now_ns - since_ns > VNODES_PASS_GIVE_UP_MS * MS;
 }
 
-/* A replica watches its decider; one that is not wanted any more leaves when it may. */
+/* A replica watches its leader; one that is not wanted any more leaves when it may. */
 static void tick_replica(struct shard *shard, uint32_t number, struct effects *effects)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -69,11 +69,11 @@ static void tick_replica(struct shard *shard, uint32_t number, struct effects *e
     } else if (quorum) {
         quorum_replica_tick(shard, number, effects);
     } else {
-        watch_decider(shard, number, effects);
+        watch_leader(shard, number, effects);
     }
 }
 
-/* How long to wait for answers. The replicas of a dead decider find it silent within a few
+/* How long to wait for answers. The replicas of a dead leader find it silent within a few
  * milliseconds of each other; but one that has lost its way to a living one asks for long. */
 static int64_t ask_again_ns(const struct shard *shard, uint32_t number)
 {
@@ -100,15 +100,15 @@ static void tick_recovering(struct shard *shard, uint32_t number, struct effects
 }
 
 /* Whether it began to pass the vnode to a replica that is preferred. */
-static bool tick_deciding(struct shard *shard, uint32_t number, bool may_pass,
-                          struct effects *effects)
+static bool tick_leading(struct shard *shard, uint32_t number, bool may_pass,
+                         struct effects *effects)
 {
     stream_ask_again(shard, number, effects);
     if (vnodes_quorum(shard, number))
         quorum_tick(shard, number, effects); /* it may give way */
     else
         merge_watch(shard, number);
-    return may_pass && shard->vnodes[number].role == ROLE_DECIDING &&
+    return may_pass && shard->vnodes[number].role == ROLE_LEADING &&
            vnodes_try_pass(shard, number, effects);
 }
 
@@ -130,8 +130,8 @@ static bool tick_one(struct shard *shard, uint32_t number, bool may_pass, struct
     case ROLE_RECOVERING:
         tick_recovering(shard, number, effects);
         break;
-    case ROLE_DECIDING:
-        return tick_deciding(shard, number, may_pass, effects);
+    case ROLE_LEADING:
+        return tick_leading(shard, number, may_pass, effects);
     case ROLE_PASSING:
         tick_passing(shard, number, effects);
         break;
@@ -189,7 +189,7 @@ bool vnodes_calm(const struct shard *shard, uint32_t number)
         return vnode->rank != UINT8_MAX && vnode->whole && !vnode->leftover &&
                term_compare(&vnode->state, &vnode->term) == 0 && vnode->hint != PEER_NONE &&
                vnode->term.writer != shard->options.node_id && !peers_gone(shard, vnode->hint);
-    case ROLE_DECIDING:
+    case ROLE_LEADING:
         return vnode->merge.guard.count == 0 && links_calm(shard, vnode) &&
                vnodes_successor(shard, number) < 0;
     case ROLE_RECOVERING:
@@ -242,7 +242,7 @@ void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effect
         if (vnode->role == ROLE_REPLICA && vnode->hint == at && vnodes_quorum(shard, number))
             quorum_replica_tick(shard, number, effects);
         else if (vnode->role == ROLE_REPLICA && vnode->hint == at)
-            watch_decider(shard, number, effects);
+            watch_leader(shard, number, effects);
         else if (vnode->role == ROLE_RECOVERING) {
             if (vnodes_quorum(shard, number))
                 quorum_of(shard, number)->asks = 0; /* others may have become free */
@@ -276,7 +276,7 @@ void vnodes_peer_restarted(struct shard *shard, uint16_t at, struct effects *eff
             vnode->in_from = PEER_NONE; /* the names of its copies begin anew */
         forget_report(shard, at, number, effects);
         vnodes_stir(shard, number);
-        if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
+        if (vnode->role != ROLE_LEADING && vnode->role != ROLE_PASSING)
             continue;
         for (uint32_t i = 0; i < vnode->link_count; i++)
             if (vnode->links[i].peer == at) {

@@ -121,7 +121,7 @@ static void follow_one(struct shard *shard, uint32_t number, struct effects *eff
     if (!vnodes_mine(shard, number) || (same && changed == 0))
         return; /* a replica that is no member is dropped by its tick */
     const bool member = vnode->rank != UINT8_MAX;
-    if (vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING) {
+    if (vnode->role == ROLE_LEADING || vnode->role == ROLE_PASSING) {
         table_set_targets(shard->table, number, vnodes_link_mask(shard, vnode));
         for (uint32_t i = 0; i < vnode->link_count; i++)
             if ((changed & 1u << i) != 0)

@@ -1,7 +1,7 @@
 /* lessee.c - consistency `any`: a node decides on tokens that it holds, without asking.
  *
  * A shard that is asked for a key is a holder of its tokens, as a client
- * may be (node/limit/algorithms/leased.c): it has a lease of the key's decider, and admits checks
+ * may be (node/limit/algorithms/leased.c): it has a lease of the key's leader, and admits checks
  * with that, by itself. The lease lasts a second; when half of its tokens or of its time is gone,
  * the next is asked for beside what is decided, as large as what was asked for lately, and what is
  * left of the old one goes back. So no check waits for another node while the tokens last.
@@ -10,40 +10,40 @@
  *                  | no
  *               denied lately? --yes--> denied here
  *                  | no
- *               decider: a check that is told when a majority knows it; out of reach: on_failure
+ *               leader: a check that is told when a majority knows it; out of reach: on_failure
  *
  *     first check: none     second within a second: LEASE     half gone: LEASE, then RELEASE
  *     |--|------------------|-----[ tokens ]------------------[ tokens ]-------- ...
  *                                                   nothing asked for since: RELEASE alone
  *
  * U1  What is admitted here was taken out of the limit before, and counts in it until the lease has
- *     ended for the decider: a release states what was used; expired is spent. So all nodes
+ *     ended for the leader: a release states what was used; expired is spent. So all nodes
  *     together admit what the limit allows, whoever dies and however the network splits.
  * U2  Nothing is taken of a lease after its end as this node must reckon it: from before it was
  *     asked for, less a 64th and a millisecond, for clocks are not alike (PROTOCOL.md).
  * U3  A lease is released once, and nothing is taken of it after that.
- * U4  A repeated check gets the answer that this shard gave it first (retry.h), or the decider
+ * U4  A repeated check gets the answer that this shard gave it first (retry.h), or the leader
  *     (firsts.h). What this shard admitted by tokens may, repeated through another node, be charged
  *     twice, and is then admitted by the tokens of that one.
  * U5  LESSEE_MAX keys; a key that finds no room, or is asked for less than LESSEE_HOT times a
- *     second, is asked of its decider: to take tokens for one check would take them from others.
+ *     second, is asked of its leader: to take tokens for one check would take them from others.
  * U6  A denial is believed until it can change by itself, LESSEE_DENIAL_NS at most: others may give
  *     back meanwhile. A refund or reset through this shard ends that belief, and gives back what is
- *     held: of what was admitted here the decider hears with the release, ahead of it, and can give
+ *     held: of what was admitted here the leader hears with the release, ahead of it, and can give
  *     back only what it has counted.
- * U11 The key's decider is a holder as well, and has its tokens of itself: what it admitted at once
+ * U11 The key's leader is a holder as well, and has its tokens of itself: what it admitted at once
  *     and by its own count would be forgotten if it died before its replicas knew. So no check is
  *     admitted but by tokens that a majority knows to be gone, or it waits until a majority knows
- *     it (T6 of lessor.c). A decider that is alone by plan, or without a majority, just decides.
+ *     it (T6 of lessor.c). A leader that is alone by plan, or without a majority, just decides.
  *
- * Of a rule with scope `global` whose home is another region (remote_regions.c) the decider of the
- * key in this region is the holder, and the home's decider who is asked. That is far away, so a
+ * Of a rule with scope `global` whose home is another region (remote_regions.c) the leader of the
+ * key in this region is the holder, and the home's leader who is asked. That is far away, so a
  * check is decided there only if it finds no room for its key here: the first one asks for a lease,
  * and waits for it; a lease is for as long as the way there and back needs a few times (ahead_ns),
  * and the next is asked for before it could run out; and when an answer gave less than was asked
  * for, what finds no tokens is denied at once, as the limit is being used up. Each ask says how
  * many tokens a second callers want here: what is not enough for all is dealt out by that
- * (shares.c). U1 - U3 hold as they are.
+ * (allocation.c). U1 - U3 hold as they are.
  *
  * U7  A key whose home has changed is asked for at the new one alone; what is held of the old one
  *     goes back there, and what comes of it late is released unused.
@@ -274,7 +274,8 @@ static uint64_t demand_of(const struct shard *shard, const struct lease_cache *c
     return guess > demand ? guess : demand;
 }
 
-/* How many a second callers ask for: what is not enough for all is dealt out by that (shares.c). */
+/* How many a second callers ask for: what is not enough for all is dealt out by that
+ * (allocation.c). */
 static uint64_t rate_of(const struct shard *shard, const struct lease_cache *cache)
 {
     const int64_t lasts_ns = ahead_ns(shard, cache);
@@ -340,7 +341,7 @@ static void learn(struct shard *shard, struct lease_cache *cache, const struct a
     cache->need = 0;
 }
 
-/* The decider's answer to `ask`. */
+/* The leader's answer to `ask`. */
 static void receive(struct shard *shard, struct lease_cache *cache, const struct answer *answer,
                     struct effects *effects)
 {

@@ -1,5 +1,5 @@
 /* lessee.h - tokens that this shard holds of limits which others decide: for rules with consistency
- * `any` the decider of the key, and for those of scope `global` the region that is its home
+ * `any` the leader of the key, and for those of scope `global` the region that is its home
  * (lessee.c).
  *
  * Part of shard_state.h, for the files of node/cluster alone.
@@ -94,7 +94,7 @@ struct lessee {
 int lessee_init(struct shard *shard);
 void lessee_fini(struct shard *shard);
 /* Decides a check of a rule with consistency any, all of whose limits give leases: by tokens that
- * are held here, or by what was told of the key. False: its decider is to be asked. */
+ * are held here, or by what was told of the key. False: its leader is to be asked. */
 bool lessee_decide(struct shard *shard, const struct forward *forward, struct answer *answer,
                    struct effects *effects);
 enum lessee_verdict {
@@ -112,7 +112,7 @@ void lessee_denied(struct shard *shard, const struct forward *forward, uint16_t 
                    const struct answer *answer);
 /* Gives back what a check of several rules took here, but for what is to stay. */
 void lessee_undo(struct shard *shard, const struct forward *forward, struct answer *answer);
-/* The decider has answered a part of such a rule. */
+/* The leader has answered a part of such a rule. */
 void lessee_told(struct shard *shard, const struct pending_check *check);
 /* And a part of which a lease cache is the caller. */
 void lessee_answered(struct shard *shard, uint32_t part, struct effects *effects);

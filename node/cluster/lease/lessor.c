@@ -1,4 +1,4 @@
-/* lessor.c - leases of tokens at their decider: which are granted, and when that is told; and what
+/* lessor.c - leases of tokens at their leader: which are granted, and when that is told; and what
  * else is told only when replicas know it.
  *
  * A holder of tokens (node/limit/algorithms/leased.c) admits requests by itself until its lease
@@ -11,26 +11,26 @@
  *                           |  \--the vnode is decided elsewhere-----------> asked for there
  *                           +-----the caller's time is over---------------> unavailable: spent
  *
- * T1  A grant is told when a majority of the vnode's replicas, this decider among them, holds it.
+ * T1  A grant is told when a majority of the vnode's replicas, this leader among them, holds it.
  *     Who takes over asks the others before it opens a term (V2 of vnodes.c), so a crash forgets no
  *     lease that anybody holds. (In the plane of quorum every answer waits so: quorum.c.) What is
  *     not told in time stays out until its end, and is spent.
- * T2  No lease is granted while no majority stands behind the decider (vnodes_degraded): it could
+ * T2  No lease is granted while no majority stands behind the leader (vnodes_degraded): it could
  *     not be told.
  * T3  Learning. A term may be opened on a state that lacks a lease: when fewer than a majority said
  *     what they hold; who lost his memory since, this node or another, counts for none of them. It
  *     grants none until the longest lease is over. One that was passed on in order has the whole
- *     table; by a decider that is learning itself, it has no more than that one, and learns as
+ *     table; by a leader that is learning itself, it has no more than that one, and learns as
  *     well.
  * T4  No lease is granted while some replica is of a release that does not read the bytes of a slot
- *     with leases. Nor is one asked for at a decider of such a release.
+ *     with leases. Nor is one asked for at a leader of such a release.
  * T5  LESSOR_MAX answers wait at a time, and a lease only among fewer than LESSOR_LEASES_MAX; who
  *     comes then is busy. A release waits for nobody: forgotten, it costs tokens, and admits none.
  *     A renewal is told as a lease is: who did not know it would charge the tokens as of the old
  *     end, and let them drain while they are used.
  * T6  Of a rule with consistency `any` a check that finds no tokens where it is asked is decided
  *     here, and is to be sure: what it is granted is told as a lease is, when a majority knows it
- *     (T1). So a decider that dies takes no admission along that its successor does not count.
+ *     (T1). So a leader that dies takes no admission along that its successor does not count.
  *     Without a majority behind it (T2) it is told at once, as `degraded`; so are those that wait.
  *     What is not granted charges nothing, and waits for nobody.
  */
@@ -177,7 +177,7 @@ void lessor_step(struct shard *shard, struct effects *effects)
         const uint32_t number = check->forward.vnode;
         const struct vnode *vnode = &shard->vnodes[number];
         ASSERT(check->status == PENDING_LEASE_REPLICATION);
-        if ((vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING) ||
+        if ((vnode->role != ROLE_LEADING && vnode->role != ROLE_PASSING) ||
             term_compare(&vnode->term, &hold.term) != 0) {
             drop(shard, at - 1);
             check->status = PENDING_PARKED;

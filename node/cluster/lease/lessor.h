@@ -1,4 +1,4 @@
-/* lessor.h - leases of tokens at their decider: which are granted, and when that is told
+/* lessor.h - leases of tokens at their leader: which are granted, and when that is told
  * (lessor.c).
  *
  * Part of shard_state.h, for the files of node/cluster alone.

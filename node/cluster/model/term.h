@@ -1,11 +1,11 @@
 /* term.h - who may decide for a vnode, as a totally ordered number.
  *
- * Every vnode has one decider per term. A term is (epoch, number, writer): the epoch of the ring
+ * Every vnode has one leader per term. A term is (epoch, number, writer): the epoch of the ring
  * configuration it was opened under, a count of openings, and the id of the node that opened it.
  * Two nodes can never open the same term, because the writer is part of it; so comparing terms
- * always tells which of two deciders came later, and a stale one gives way.
+ * always tells which of two leaders came later, and a stale one gives way.
  *
- * T1  The decider of a vnode is the writer of its highest term.
+ * T1  The leader of a vnode is the writer of its highest term.
  * T2  A node only opens terms of which it is the writer, above every term it knows.
  * T3  No two processes of one node open the same term, whatever the later one has forgotten: a
  *     number is a round, one more than the newest that was seen, and the incarnation of the

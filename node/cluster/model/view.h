@@ -2,7 +2,7 @@
  *
  * The control core makes a view whenever membership or configuration changes; shards only read
  * it. Liveness in it is gossip's opinion: for showing, for choosing whom to prefer. Whether a
- * *decider* is gone a shard judges by its own evidence alone (vnode.c).
+ * *leader* is gone a shard judges by its own evidence alone (vnode.c).
  *
  * V1  members are sorted by id; `self` is the index of this node (always present).
  * V2  Members are of all regions, the ring is that of this node's own. Who walks members to speak

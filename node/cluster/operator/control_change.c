@@ -107,7 +107,7 @@ static uint64_t vnodes_left(const struct answer_context *context)
     const struct control_report *report = context->report;
     uint64_t left = 0;
     for (uint32_t i = 0; i < report->shard_count; i++)
-        left += report->shards[i].vnodes_deciding + report->shards[i].vnodes_recovering;
+        left += report->shards[i].vnodes_leading + report->shards[i].vnodes_recovering;
     return left;
 }
 

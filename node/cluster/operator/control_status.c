@@ -78,7 +78,7 @@ static void put_shard_quorum(const struct shard_stats *stats, struct mp_writer *
     put_field_uint(writer, "quorum_terms", stats->quorum.terms);
     put_field_uint(writer, "quorum_uncommitted", stats->quorum.uncommitted);
     put_field_uint(writer, "quorum_vnodes", stats->quorum.vnodes);
-    put_field_uint(writer, "quorum_vnodes_deciding", stats->quorum.vnodes_deciding);
+    put_field_uint(writer, "quorum_vnodes_deciding", stats->quorum.vnodes_leading);
     put_field_uint(writer, "quorum_vnodes_undecided", stats->quorum.vnodes_undecided);
 }
 
@@ -149,7 +149,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"turned_away", stats->turned_away},
         {"uncounted", stats->uncounted},
         {"slots_room", stats->room},
-        {"vnodes_deciding", stats->vnodes_deciding},
+        {"vnodes_deciding", stats->vnodes_leading},
         {"vnodes_replica", stats->vnodes_replica},
         {"vnodes_recovering", stats->vnodes_recovering},
         {"vnodes_cut_off", stats->vnodes_cut_off},

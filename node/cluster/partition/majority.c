@@ -102,7 +102,7 @@ bool quorum_cut_off(const struct shard *shard, const struct quorum *quorum)
 bool quorum_failing(const struct shard *shard, uint32_t number)
 {
     const struct quorum *quorum = quorum_of(shard, number);
-    if (shard->vnodes[number].role == ROLE_DECIDING)
+    if (shard->vnodes[number].role == ROLE_LEADING)
         return quorum->stalled || quorum_cut_off(shard, quorum);
     if (!quorum_reachable(shard, number))
         return true;

@@ -16,7 +16,7 @@ static inline struct quorum *quorum_of(const struct shard *shard, uint32_t numbe
 /* The sets of the view, whatever an operator says. */
 void quorum_ring_sets(const struct shard *shard, uint32_t vnode, struct quorum_set *from,
                       struct quorum_set *to);
-/* Whether the decider has lost its majority: connections that broke and come back are no loss, and
+/* Whether the leader has lost its majority: connections that broke and come back are no loss, and
  * to give way would leave what waits in doubt. */
 bool quorum_cut_off(const struct shard *shard, const struct quorum *quorum);
 /* Whether majorities of both sets are among this node and the links in `links`. */

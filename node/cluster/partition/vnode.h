@@ -84,7 +84,7 @@ enum link_phase {
     LINK_ASKED,    /* put off: the copy's MARK is out, HELD is waited for */
 };
 
-/* What the decider knows of one other replica. */
+/* What the leader knows of one other replica. */
 struct replica_link {
     uint64_t node;       /* 0: a vacant place, left by a replica that is none any more */
     uint16_t peer;       /* PEER_NONE: vacant, or not known yet */
@@ -121,12 +121,12 @@ struct vnode {
     struct term in_term;
     uint32_t in_sync;
     uint16_t in_from; /* peer index, PEER_NONE = none yet */
-    uint16_t hint;    /* peer index of the decider, PEER_NONE if that is this node or unknown */
-    uint16_t puller;  /* whom this non-decider streams its state to, PEER_NONE = nobody */
+    uint16_t hint;    /* peer index of the leader, PEER_NONE if that is this node or unknown */
+    uint16_t puller;  /* whom this non-leader streams its state to, PEER_NONE = nobody */
     bool in_late;     /* what the frame at hand brings is of an older one */
     bool whole;       /* nothing of it was refused */
     bool in_copy;     /* a complete copy is arriving */
-    bool leftover;    /* the last one may have left slots that its decider lacks */
+    bool leftover;    /* the last one may have left slots that its leader lacks */
     bool beyond;      /* parts of a newer state than the claim were taken */
     uint8_t role;     /* enum peer_role */
     uint8_t link_count;
@@ -148,7 +148,7 @@ struct vnode {
     bool yields;     /* RECOVERING: nor does this node: the best state is on another line */
     bool claim_fell; /* what is stored claims more than is held; writeback.c */
     bool claim_out;  /* the claim as it is now is with the storage writer */
-    bool fresh;      /* RECOVERING since the start, not because of a silent decider */
+    bool fresh;      /* RECOVERING since the start, not because of a silent leader */
     bool pulling;
     uint8_t pulls_short; /* complete copies that held less than the state that is pulled */
     bool drop_due;       /* what is stored of it is to be forgotten */

@@ -31,14 +31,14 @@ static inline uint32_t vnodes_ring(const struct shard *shard, uint32_t vnode)
 /* Whether a node of that role leads the vnode, or did until the next leader opens its term. */
 static inline bool vnodes_leads(uint8_t role)
 {
-    return role == ROLE_DECIDING || role == ROLE_PASSING;
+    return role == ROLE_LEADING || role == ROLE_PASSING;
 }
 /* Whether `vnode` is of the plane of quorum. */
 static inline bool vnodes_quorum(const struct shard *shard, uint32_t vnode)
 {
     return vnode >= shard->options.vnodes;
 }
-/* A replica stands behind the decider if it has confirmed its copy and there is no evidence that it
+/* A replica stands behind the leader if it has confirmed its copy and there is no evidence that it
  * is gone: what is acknowledged later than that is on nobody's word but this node's. */
 static inline bool vnodes_degraded(const struct shard *shard, uint32_t number)
 {
@@ -56,7 +56,7 @@ static inline bool vnodes_degraded(const struct shard *shard, uint32_t number)
     return holders < majority;
 }
 struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t vnode);
-/* V11: whether this node follows a decider other than `at`, and hears it. */
+/* V11: whether this node follows a leader other than `at`, and hears it. */
 bool vnodes_bound(const struct shard *shard, uint32_t vnode, uint16_t at);
 
 /* NONE: nobody can decide it, and waiting would not help soon. */
@@ -66,7 +66,7 @@ enum route { ROUTE_HERE, ROUTE_PEER, ROUTE_WAIT, ROUTE_NONE };
 static inline bool vnodes_here(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
-    if (vnode->role != ROLE_DECIDING || shard->watch.doubt_ns != 0 || shard->watch.refused)
+    if (vnode->role != ROLE_LEADING || shard->watch.doubt_ns != 0 || shard->watch.refused)
         return false; /* S1, W3 of skew.h */
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (vnode->links[i].peer != PEER_NONE && !peers_lease_holds(shard, vnode->links[i].peer))
@@ -89,7 +89,7 @@ static inline void vnodes_prefetch(const struct shard *shard, uint32_t number)
 /* The same for what a replica reads and writes of it, and who streams it to one. */
 void vnodes_prefetch_copy(const struct shard *shard, uint32_t vnode);
 /* The node that decides `vnode` as far as known, 0 if unknown. */
-uint64_t vnodes_decider(const struct shard *shard, uint32_t vnode);
+uint64_t vnodes_leader(const struct shard *shard, uint32_t vnode);
 
 /* The table's mask of targets for a vnode that has no receiver but the disk. */
 uint8_t vnodes_disk_mask(const struct shard *shard);
@@ -116,7 +116,7 @@ bool vnodes_lacks(const struct shard *shard, uint32_t number);
 void vnodes_stir(struct shard *shard, uint32_t vnode);
 void vnodes_stir_all(struct shard *shard);
 
-/* The vnode, of so many, whose decider owns the pool: its id is a hash of its name. */
+/* The vnode, of so many, whose leader owns the pool: its id is a hash of its name. */
 static inline uint32_t pools_vnode(uint32_t pool, uint32_t vnodes)
 {
     return (uint32_t)hash_mix64(pool) & (vnodes - 1);

@@ -1,13 +1,13 @@
 /* vnodes_route.c - where a check of a vnode goes now, and how far its answer can be trusted.
  *
- * To this shard if it decides and its leases hold; to the decider of the newest term known; to the
+ * To this shard if it decides and its leases hold; to the leader of the newest term known; to the
  * first replica that lives if that one does not. A check that can go nowhere waits.
  */
 #include "base/prefetch.h"
 #include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
 
-uint64_t vnodes_decider(const struct shard *shard, uint32_t number)
+uint64_t vnodes_leader(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     if (!term_is_none(&vnode->term))
@@ -15,7 +15,7 @@ uint64_t vnodes_decider(const struct shard *shard, uint32_t number)
     return vnode->id_count > 0 ? vnode->ids[0] : 0;
 }
 
-/* The first replica that lives, when the decider does not. */
+/* The first replica that lives, when the leader does not. */
 static enum route route_to_replica(struct shard *shard, uint32_t number, uint16_t *peer)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -36,10 +36,10 @@ static enum route route_quorum(struct shard *shard, uint32_t number, uint16_t *p
     const struct vnode *vnode = &shard->vnodes[number];
     enum route route = ROUTE_WAIT;
     const bool here = vnodes_mine(shard, number) &&
-                      (vnode->role == ROLE_DECIDING || vnode->role == ROLE_RECOVERING ||
+                      (vnode->role == ROLE_LEADING || vnode->role == ROLE_RECOVERING ||
                        vnode->role == ROLE_PASSING);
     if (here) {
-        if (vnode->role == ROLE_DECIDING && !quorum_of(shard, number)->sealed && skew_stands(shard))
+        if (vnode->role == ROLE_LEADING && !quorum_of(shard, number)->sealed && skew_stands(shard))
             route = ROUTE_HERE;
     } else {
         *peer = vnode->hint;
@@ -67,7 +67,7 @@ enum route vnodes_route(struct shard *shard, uint32_t number, uint16_t *peer)
     if (vnodes_here(shard, number))
         return ROUTE_HERE;
     if (vnodes_mine(shard, number) &&
-        (vnode->role == ROLE_DECIDING || vnode->role == ROLE_RECOVERING ||
+        (vnode->role == ROLE_LEADING || vnode->role == ROLE_RECOVERING ||
          vnode->role == ROLE_PASSING))
         return ROUTE_WAIT;
     if (!term_is_none(&vnode->term)) {

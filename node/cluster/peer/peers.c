@@ -11,10 +11,10 @@
  * P1  A peer that was never heard counts as silent only grace_ns after the shard started.
  * P2  A pause of this shard is not a silence of the others, nor are frames that arrived but were
  *     not read yet: after either the clock of silence starts anew (floor_ns).
- * P3  A replica may take over silence_ns after it last heard of the decider. So a decider that has
+ * P3  A replica may take over silence_ns after it last heard of the leader. So a leader that has
  *     no echo of a ping younger than lease_ns (< silence_ns) from a live replica decides nothing
  *     until one comes, or the replica counts as gone: it may have been deposed. This covers its own
- *     pauses as well, and makes two deciders at once impossible but in a true partition.
+ *     pauses as well, and makes two leaders at once impossible but in a true partition.
  * P4  An echo counts only if every term that its sender has opened is known here: OPENED records
  *     are counted, pings carry the count, and who lacks one asks for an announcement of all. So a
  *     lease can never be renewed by a replica whose take-over got lost on the way.
@@ -60,9 +60,9 @@ enum {
     BOOT_BITS = 20,       /* as in node/runtime/start/daemon.c */
     BOOT_STARTS = 1024,   /* that gossip may be behind: more it does not believe either */
 };
-#define PEERS_SPARE_NS        (60 * MS)   /* of patience, beside twice the way there and back */
-#define PEERS_LAG_NS          (500 * MS)  /* the longest way there and back that serves a decider */
-#define PEERS_PATIENCE_MAX_NS (1000 * MS) /* slower ways than half of it serve no decider */
+#define PEERS_SPARE_NS        (60 * MS)    /* of patience, beside twice the way there and back */
+#define PEERS_LAG_NS          (500 * MS)   /* the longest way there and back that serves a leader */
+#define PEERS_PATIENCE_MAX_NS (1000 * MS)  /* slower ways than half of it serve no leader */
 #define PEERS_LATE_FOR_NS     (10000 * MS) /* stalls of a starved machine come seconds apart */
 
 static uint32_t home_of(uint64_t node, uint16_t peer_shard)

@@ -40,7 +40,7 @@ struct pending_check {
     uint16_t peer;   /* WAITING: whom it was sent to */
     uint16_t item;
     uint16_t cache;      /* whose it is, + 1, or LEASE_CACHE_RETURN; 0: none's */
-    uint16_t stands;     /* how often it has changed between its decider and a stand-in */
+    uint16_t stands;     /* how often it has changed between its leader and a stand-in */
     uint32_t generation; /* tells a late answer from the one waited for */
     uint32_t active_at;
     uint32_t request;     /* of a client's message */

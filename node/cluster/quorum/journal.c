@@ -3,7 +3,7 @@
  * Promises, accepted slots and the headers that say how far they go are gathered into batches. One
  * batch is at the journal's writer; what comes meanwhile gathers for the next one, so that many
  * changes share one sync (group commit). What waits for a batch - a promise's REPORT, a HELD, the
- * decider's own share of a majority - is released when the batch has been committed.
+ * leader's own share of a majority - is released when the batch has been committed.
  *
  *   journal_promise, journal_header, dirty slots --> gather --> writer --> shard_journaled
  *          ^                                                                  |

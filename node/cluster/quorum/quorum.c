@@ -4,14 +4,14 @@
  * v of the ring, with the same replica set and a term of its own. That term is the ballot of a
  * Paxos whose value is the state of the whole vnode, agreed on again with every change:
  *
- *   candidate            replicas                          decider              replicas
+ *   candidate            replicas                          leader              replicas
  *      | QUERY ballot b     |                                 | decides in memory   |
  *      |------------------->| promise b, journaled            | SLOTs, MARK (b, s)  |
  *      |<-------------------| REPORT b, what it holds         |-------------------->| journaled
  *      | majority: the best state is pulled, b is opened      |<--------------------| HELD (b, s)
  *                                                             | majority holds s: answers up to s
  *
- * In the steady state a decision costs one round trip, during which the journals of decider and
+ * In the steady state a decision costs one round trip, during which the journals of leader and
  * replicas sync once. All decisions of a turn share it, and what comes meanwhile shares the next.
  *
  * Q1  Promise. A replica says REPORT for a ballot only when the promise is durable; then it takes
@@ -26,8 +26,8 @@
  *     but the seq differs from what that header tells (J5 of journal.c). A replica in the middle
  *     of a complete copy claims nothing of it (S4 of shard_state.h, R4 of stream.c), so it is not
  *     counted.
- * Q5  The decider's own journal counts like that of any other replica, no more and no less. So a
- *     decider whose disk is slow or full still decides while both others are well; when it crashes
+ * Q5  The leader's own journal counts like that of any other replica, no more and no less. So a
+ *     leader whose disk is slow or full still decides while both others are well; when it crashes
  *     it is asked nothing that it did not journal, and the others know the rest.
  * Q6  In doubt. Who stops deciding does not know what becomes of decisions that were not
  *     committed. They are asked for again, as repeated: a check may be charged twice, which is
@@ -35,7 +35,7 @@
  *     the limit. First answers are remembered for the term in which they were given (decide.c),
  *     for the state of a later one may not contain them; who decides on a state that does has
  *     them of its replicas (F2 of firsts.h).
- * Q7  A vnode that has no decider for SHARD_QUORUM_PATIENCE_NS, whose replicas are silent in their
+ * Q7  A vnode that has no leader for SHARD_QUORUM_PATIENCE_NS, whose replicas are silent in their
  *     majority, or that could not commit for that long, refuses checks at once: the rule's
  *     on_failure acts.
  * Q8  A PASS makes its receiver a candidate. The passer seals the vnode, waits until all it
@@ -54,7 +54,7 @@
  *     the transition that this begins the new set alone decides, and a candidate waits a moment for
  *     the promises of all that live: what was committed is forgotten only if nobody who lives and
  *     is asked has it. A vnode whose new set is lost in its majority as well holds up nothing: a
- *     decider that the old set has hands what it holds to those that are left, and the transition
+ *     leader that the old set has hands what it holds to those that are left, and the transition
  *     ends, for the next to be removed are those that it waits for.
  * Q10 A decision takes a check before it is made; without room it is busy and charges nothing.
  *
@@ -306,7 +306,7 @@ static bool set_linked(const struct shard *shard, uint32_t number, const struct 
     return true;
 }
 
-/* The decider follows a change of the sets (Q9): its ballot stands for the old ones until a
+/* The leader follows a change of the sets (Q9): its ballot stands for the old ones until a
  * majority of the new set holds the vnode, so that the new ballot costs one round trip. It goes
  * above a ballot that some replica has promised, so that this one can follow it again. */
 static void follow_sets(struct shard *shard, uint32_t number, struct effects *effects)
@@ -351,7 +351,7 @@ static bool set_lost(const struct shard *shard, const struct quorum_set *set)
     return left < set->count / 2 + 1u;
 }
 
-/* Whether all of the set that are left hold what this decider holds. */
+/* Whether all of the set that are left hold what this leader holds. */
 static bool set_spread(const struct shard *shard, uint32_t number, const struct quorum_set *set)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -378,7 +378,7 @@ bool quorum_arrived(const struct shard *shard, uint32_t number)
     return quorum->settled_epoch == shard->view->epoch;
 }
 
-/* Whether the decider may say that the vnode has arrived. */
+/* Whether the leader may say that the vnode has arrived. */
 static bool settles(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -440,9 +440,9 @@ void quorum_tick(struct shard *shard, uint32_t number, struct effects *effects)
         vnodes_recover(shard, number, false, effects);
         return;
     }
-    if (vnode->role == ROLE_DECIDING)
+    if (vnode->role == ROLE_LEADING)
         follow_sets(shard, number, effects);
-    if (vnode->role == ROLE_DECIDING && quorum->settled_epoch != shard->view->epoch &&
+    if (vnode->role == ROLE_LEADING && quorum->settled_epoch != shard->view->epoch &&
         settles(shard, number)) {
         quorum->settled_epoch = shard->view->epoch;
         stream_owe_marks(shard, number);
@@ -454,7 +454,7 @@ bool quorum_calm(const struct shard *shard, uint32_t number)
     const struct vnode *vnode = &shard->vnodes[number];
     const struct quorum *quorum = quorum_of(shard, number);
     switch ((enum peer_role)vnode->role) {
-    case ROLE_DECIDING:
+    case ROLE_LEADING:
         return quorum_committed(shard, number) && quorum_current(shard, number) &&
                !quorum->sealed && !quorum->outbid && quorum->cut_ns == 0;
     case ROLE_REPLICA:

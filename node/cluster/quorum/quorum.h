@@ -36,7 +36,7 @@ struct quorum {
     bool promise_due;
     bool header_due;
     bool report_due; /* when the promise is durable, its writer is told */
-    bool tell_held;  /* when the header is durable, the decider is told */
+    bool tell_held;  /* when the header is durable, the leader is told */
     bool ahead;      /* the journal has slots, or is to have, that its header does not tell of */
     bool in_batch;
     bool batch_slots;
@@ -46,13 +46,13 @@ struct quorum {
     struct term batch_state;
     uint64_t batch_seq;
     uint32_t batch_sync;
-    /* becoming the decider */
+    /* becoming the leader */
     bool campaigning;    /* vnode.term is this node's ballot */
-    bool invited;        /* by the decider */
+    bool invited;        /* by the leader */
     bool moving;         /* sealed or campaigning: is one of shard.quorum.moving */
     uint8_t promises;    /* links that promised the ballot */
     uint8_t refused;     /* links that will not */
-    uint8_t free;        /* links that have no decider */
+    uint8_t free;        /* links that have no leader */
     uint8_t asks;        /* questions since something was learned: they become rarer */
     uint8_t tries;       /* ballots since somebody decided: with them patience grows */
     struct term seen;    /* the highest ballot heard of (B4) */
@@ -61,7 +61,7 @@ struct quorum {
     int64_t pulled_ns;   /* when the state was asked for last */
     int64_t lost_ns;     /* since when nobody decides, as far as known here; 0: somebody does */
     int64_t heard_ns;    /* when it was heard that somebody does, or is about to */
-    /* being the decider */
+    /* being the leader */
     bool sealed;    /* decides nothing more: another ballot is to follow */
     bool outbid;    /* a replica has promised a higher ballot, and takes nothing of this one */
     bool stalled;   /* decisions were given up for want of a majority */
@@ -121,13 +121,13 @@ void quorum_marked(struct shard *shard, uint16_t peer, const struct peer_vnode *
                    struct effects *effects);
 /* Whether nothing decided here waits for a majority. */
 bool quorum_committed(const struct shard *shard, uint32_t vnode);
-/* Whether the decider's majorities are those that the view wants. */
+/* Whether the leader's majorities are those that the view wants. */
 bool quorum_current(const struct shard *shard, uint32_t vnode);
-/* What time does to the decider of a vnode. */
+/* What time does to the leader of a vnode. */
 void quorum_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
 /* Whether the configuration's wish for this vnode is fulfilled (Q9). */
 bool quorum_arrived(const struct shard *shard, uint32_t vnode);
-/* Whether a tick would find nothing to do for a decider. */
+/* Whether a tick would find nothing to do for a leader. */
 bool quorum_calm(const struct shard *shard, uint32_t vnode);
 /* Asserts what quorum.c and journal.c say about the vnode. */
 void quorum_check(const struct shard *shard, uint32_t vnode);
@@ -146,7 +146,7 @@ void quorum_heard(struct shard *shard, uint16_t peer, uint32_t vnode, const stru
 void quorum_lost(struct shard *shard, uint32_t vnode);
 void quorum_found(struct shard *shard, uint32_t vnode);
 
-/* Wants to open a term now. Planned: it is no take-over; invited: the decider asks for it. */
+/* Wants to open a term now. Planned: it is no take-over; invited: the leader asks for it. */
 void quorum_campaign(struct shard *shard, uint32_t vnode, bool planned, bool invited,
                      struct effects *effects);
 /* Seals the vnode, or no longer; wants to open a term, or no longer. */
@@ -167,7 +167,7 @@ void quorum_adopted(struct shard *shard, uint32_t vnode);
 void quorum_deposed(struct shard *shard, uint32_t vnode);
 /* This node is no replica any more. */
 void quorum_dropped(struct shard *shard, uint32_t vnode);
-/* PASS: the decider wants this replica to decide. False if it cannot. */
+/* PASS: the leader wants this replica to decide. False if it cannot. */
 bool quorum_passed(struct shard *shard, uint32_t vnode, struct effects *effects);
 /* In vain: not again at once. */
 void quorum_pause(struct shard *shard, uint32_t vnode);

@@ -4,18 +4,18 @@
  *   REPLICA ----------------> RECOVERING -----------------> campaign ----------------> DECIDING
  *      ^       (silence, or    asks: QUERY   QUERY ballot: promises   (the best state
  *      |        word of it)                                           was pulled first)
- *      +------- a decider reports, or a higher ballot is promised ----------+
+ *      +------- a leader reports, or a higher ballot is promised ----------+
  *
  * A ballot deposes whoever decides, so it is not begun lightly: first all replicas are asked
- * whether they are free, that is, know no living decider. Only if a majority is free, a ballot is
+ * whether they are free, that is, know no living leader. Only if a majority is free, a ballot is
  * chosen, above every term known, and promises are asked for. So a node that alone lost sight of
- * the decider disturbs nobody; and neither does one that returns after a restart.
+ * the leader disturbs nobody; and neither does one that returns after a restart.
  *
  * The replica of the highest rank that lives goes first; those of lower rank follow when nobody
  * decides for a while all the same, each a little later (it may be heard and yet hear nobody).
  * Whose ballot comes to nothing pauses for a random time. A ballot under way is left time: who
  * promised it promises nothing to others while its candidate lives and has not given up, and
- * patience doubles with every ballot of which no decider came, as questions that nobody answers
+ * patience doubles with every ballot of which no leader came, as questions that nobody answers
  * become rarer. So on machines that are slower than any time named here duels end as well, and work
  * does not pile up.
  *
@@ -29,8 +29,8 @@
  *
  * B1  vnode.term is the highest ballot promised in memory, or opened; quorum.promised is the
  *     durable one. What counts for Q2 is spoken of only when durable.
- * B2  A replica that is bound to a living decider, or to the candidate that it promised last,
- *     promises nothing to others, unless the decider itself invited them (Q8).
+ * B2  A replica that is bound to a living leader, or to the candidate that it promised last,
+ *     promises nothing to others, unless the leader itself invited them (Q8).
  * B3  A node that is no replica by its own view has no vote, and so has one with an older view than
  *     the ballot's sets come from the right to campaign (Q9 of quorum.c).
  * B4  A ballot is promised only to its writer, who asks for it; of one that others speak of it is
@@ -202,12 +202,12 @@ bool quorum_up_to_date(const struct shard *shard, uint32_t number)
            quorum_of(shard, number)->seen.epoch <= shard->view->epoch;
 }
 
-/* B2: whether there is a decider or candidate other than `at` that lives, as far as is known. */
+/* B2: whether there is a leader or candidate other than `at` that lives, as far as is known. */
 static bool bound(const struct shard *shard, uint32_t number, uint16_t at)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     const struct quorum *quorum = quorum_of(shard, number);
-    if (vnode->role == ROLE_DECIDING)
+    if (vnode->role == ROLE_LEADING)
         return quorum_reachable(shard, number);
     if (vnode->role == ROLE_PASSING)
         return vnode->passing_to != at && quorum_reachable(shard, number);
@@ -229,7 +229,7 @@ void quorum_put_report(struct shard *shard, uint16_t at, uint32_t number, struct
     peers_put_vnode(shard, at, PEER_REPORT, &report, effects);
 }
 
-/* A question only (B4). A decider that asks does not decide. */
+/* A question only (B4). A leader that asks does not decide. */
 static void answer_question(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
                             struct effects *effects)
 {
@@ -241,7 +241,7 @@ static void answer_question(struct shard *shard, uint16_t at, const struct peer_
     }
     /* A replica that asks may have missed the mark with which the vnode arrived (Q9). */
     const int link = vnodes_link_to(vnode, shard->peers[at]->node);
-    if (vnode->role == ROLE_DECIDING && link >= 0 && entry->role == ROLE_REPLICA &&
+    if (vnode->role == ROLE_LEADING && link >= 0 && entry->role == ROLE_REPLICA &&
         quorum_of(shard, entry->vnode)->settled_epoch == shard->view->epoch)
         stream_mark_again(shard, entry->vnode, (uint32_t)link);
     quorum_put_report(shard, at, entry->vnode, effects);
@@ -570,8 +570,8 @@ void quorum_recover_tick(struct shard *shard, uint32_t number, struct effects *e
     quorum_recover(shard, number, effects);
 }
 
-/* A replica that lacks something asks for it: does its decider decide, did the vnode arrive? */
-static void ask_decider(struct shard *shard, uint32_t number, bool lost, struct effects *effects)
+/* A replica that lacks something asks for it: does its leader decide, did the vnode arrive? */
+static void ask_leader(struct shard *shard, uint32_t number, bool lost, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct quorum *quorum = quorum_of(shard, number);
@@ -608,5 +608,5 @@ void quorum_replica_tick(struct shard *shard, uint32_t number, struct effects *e
         vnodes_recover(shard, number, false, effects);
     else if (!gone &&
              (vnodes_lacks(shard, number) || lost_ns >= 0 || !quorum_arrived(shard, number)))
-        ask_decider(shard, number, lost_ns >= 0, effects);
+        ask_leader(shard, number, lost_ns >= 0, effects);
 }

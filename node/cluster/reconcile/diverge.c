@@ -1,9 +1,9 @@
 /* diverge.c - the branch's part in merging after a split: the deposed side hands over its counts.
  *
- * merge.c tells the whole. A replica that follows a decider whose line its own state is not on has
- * a branch. It takes nothing of the decider's copy before the branch is merged:
+ * merge.c tells the whole. A replica that follows a leader whose line its own state is not on has
+ * a branch. It takes nothing of the leader's copy before the branch is merged:
  *
- *      REPLICA ---- GUARD of the decider: I am apart ----> heir set, copies refused
+ *      REPLICA ---- GUARD of the leader: I am apart ----> heir set, copies refused
  *         ^                                                     | a moment later: a higher term
  *         |                                                     | may come from elsewhere
  *         |  MERGED: my state is none;                          v
@@ -13,7 +13,7 @@
  *     MERGED. A crash before that finds the branch on disk, and it is handed over again.
  * B2  After MERGED nothing is claimed: the slots soon are a mixture of the branch and the copy,
  *     which must not be taken for a branch again. That is written before any slot of the copy.
- * B3  A branch goes to one heir at a time, in sendings with names; a new decider or a break in the
+ * B3  A branch goes to one heir at a time, in sendings with names; a new leader or a break in the
  *     stream begins a new one. Half a sending harms nothing (M4).
  * B4  A node that is no replica any more keeps a vnode it was deposed from until it was heard.
  *
@@ -25,7 +25,7 @@
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
-#define DIVERGE_SETTLE_NS (20 * MS)  /* so that of several new deciders the last one is the heir */
+#define DIVERGE_SETTLE_NS (20 * MS)  /* so that of several new leaders the last one is the heir */
 #define DIVERGE_AGAIN_NS  (20 * MS)  /* DIVERGED_END is repeated until MERGED comes */
 #define DIVERGE_ASK_NS    (100 * MS) /* a non-member asks whether it has a branch */
 #define DIVERGE_TWIN_NS   (100 * MS) /* who did not repeat it for so long may be gone */
@@ -156,14 +156,14 @@ void diverge_deposed(struct shard *shard, uint32_t number)
     struct vnode *vnode = &shard->vnodes[number];
     const bool passed =
         vnode->role == ROLE_PASSING && shard->peers[vnode->passing_to]->node == vnode->term.writer;
-    if ((vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING) && !passed)
+    if ((vnode->role == ROLE_LEADING || vnode->role == ROLE_PASSING) && !passed)
         vnode->merge.deposed = true;
 }
 
 void diverge_told(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
-    const bool decides = entry->role == ROLE_DECIDING || entry->role == ROLE_PASSING;
+    const bool decides = entry->role == ROLE_LEADING || entry->role == ROLE_PASSING;
     if (vnode->role == ROLE_REPLICA && vnode->hint == at && decides && !diverge_busy(vnode) &&
         term_compare(&entry->term, &vnode->term) == 0)
         vnode->merge.deposed = false;
@@ -218,7 +218,7 @@ void diverge_in_apart(struct shard *shard, uint16_t at, const struct peer_record
     struct merge_frame *frame = &shard->merge.frame;
     frame->apart = *apart;
     frame->from = at;
-    frame->taking = vnodes_mine(shard, apart->vnode) && vnode->role == ROLE_DECIDING &&
+    frame->taking = vnodes_mine(shard, apart->vnode) && vnode->role == ROLE_LEADING &&
                     term_compare(&apart->to, &vnode->term) == 0;
     if (!frame->taking)
         (void)diverge_refuse(shard, apart->vnode);
@@ -290,7 +290,7 @@ void diverge_in_end(struct shard *shard, uint16_t at, const struct peer_vnode *e
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     struct merge_vnode *merge = &vnode->merge;
-    if (!vnodes_mine(shard, entry->vnode) || vnode->role != ROLE_DECIDING ||
+    if (!vnodes_mine(shard, entry->vnode) || vnode->role != ROLE_LEADING ||
         term_compare(&entry->term, &vnode->term) != 0)
         return;
     if (shard->merge.wait_count > 0 || shard->merge.side.waiting > 0)

@@ -23,7 +23,7 @@ void diverge_put_apart(const struct shard *shard, uint32_t vnode, struct bytes_w
 void diverge_deposed(struct shard *shard, uint32_t vnode);
 /* Whether a node that is no replica must keep the vnode. */
 bool diverge_keeps(struct shard *shard, uint32_t vnode, struct effects *effects);
-/* A REPORT of the decider: this node has no branch, or else GUARD has told it already. */
+/* A REPORT of the leader: this node has no branch, or else GUARD has told it already. */
 void diverge_told(struct shard *shard, uint16_t peer, const struct peer_vnode *entry);
 /* The guard that came with the record at hand; of no cuts if none did. */
 const struct guard *diverge_guard_of(const struct shard *shard, uint32_t vnode);

@@ -1,6 +1,6 @@
-/* merge.c - the decider's part in merging after a split: bases, sums, and the end of guarding.
+/* merge.c - the leader's part in merging after a split: bases, sums, and the end of guarding.
  *
- * A split leaves two deciders of a vnode, each with its own line of terms. When they see each other
+ * A split leaves two leaders of a vnode, each with its own line of terms. When they see each other
  * again the one with the lower term gives way, and what it counted since the lines forked is added
  * to the other: merged debt = sum of both debts - the base they share. A crash is a split of which
  * one side is silent, until it returns from disk.
@@ -21,7 +21,7 @@
  *     by itself. From then on, before the first change of a slot its state is kept as its base.
  *     Bases and contributions travel with slots (SIDE before SLOT), cuts with marks (GUARD before
  *     MARK): who decides later, by evidence or by PASS, goes on guarding with the same memory.
- * M2  Who has a branch learns so from the cuts of the decider that it follows, before it takes
+ * M2  Who has a branch learns so from the cuts of the leader that it follows, before it takes
  *     anything of its copy (diverge.c).
  * M3  A branch is told whole, in one sending over the ordered stream; a break begins it anew. What
  *     finds no room here makes nothing of the rest of a sending void: it is all taken, and asked
@@ -330,7 +330,7 @@ static void merge_waiting(struct shard *shard, uint32_t number, uint32_t entry, 
     struct merge *merge = &shard->merge;
     struct side_table *side = &merge->side;
     const struct hash128 id = side_id(side, entry);
-    const bool decides = shard->vnodes[number].role == ROLE_DECIDING;
+    const bool decides = shard->vnodes[number].role == ROLE_LEADING;
     merge->frame.side_set = false; /* what came with the branch is not at hand any more */
     merge->frame.apart.guard.count = 0;
     uint32_t at = side_blobs(side, entry);

@@ -108,7 +108,7 @@ void merge_put_guard(const struct shard *shard, uint32_t vnode, struct bytes_wri
 void merge_put_report(struct shard *shard, uint16_t peer, uint32_t vnode,
                       enum peer_record_type type, struct effects *effects);
 void merge_in_side(struct shard *shard, const struct peer_record *record);
-/* A state of the slot was taken from the decider / a mark was, after a complete copy or not. */
+/* A state of the slot was taken from the leader / a mark was, after a complete copy or not. */
 void merge_in_slot(struct shard *shard, uint32_t vnode, struct hash128 id);
 void merge_in_mark(struct shard *shard, uint32_t vnode, bool copied);
 

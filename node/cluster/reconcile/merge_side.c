@@ -6,7 +6,7 @@
  * remember. GUARD comes with the first slot of each frame, so that a branch is noticed before
  * anything is overwritten, and before each mark, so that it goes with the claim.
  *
- * T1  With a mark a replica holds the cuts of its decider, and with a complete copy the entries of
+ * T1  With a mark a replica holds the cuts of its leader, and with a complete copy the entries of
  *     exactly its slots; what was remembered on another line is gone then.
  */
 #include <string.h>
@@ -90,7 +90,7 @@ void merge_in_side(struct shard *shard, const struct peer_record *record)
     shard->merge.frame.side = record->side;
 }
 
-/* Replaces what is remembered of the slot by what its decider remembers. */
+/* Replaces what is remembered of the slot by what its leader remembers. */
 static void take_side(struct shard *shard, uint32_t number, uint32_t entry)
 {
     struct side_table *side = &shard->merge.side;

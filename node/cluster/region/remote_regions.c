@@ -1,13 +1,13 @@
 /* remote_regions.c - rules of scope `global`: keys that another region counts.
  *
- * Each region has a ring of its own, so each key has a decider in every region. Of a global rule
- * one region is the key's home: there its decider counts, as it counts any key. The deciders of the
+ * Each region has a ring of its own, so each key has a leader in every region. Of a global rule
+ * one region is the key's home: there its leader counts, as it counts any key. The leaders of the
  * other regions hold tokens on lease (lessee.c) and admit checks with those, so that no check waits
  * for another region while there are any. All else about the key - hits, refunds, resets, peeks,
  * what clients hold - goes home, and so does what the lessee ask and give back.
  *
  *      region us                                          region eu, the home
- *   node --FORWARD_GLOBAL--> decider of the key           any member       decider of the key
+ *   node --FORWARD_GLOBAL--> leader of the key           any member       leader of the key
  *                            | lease cache: tokens? -- yes --> allowed
  *                            | none left at home? -----> denied
  *                            \ none asked for yet ------ REMOTE_ASK -----> caller --FORWARD--> |
@@ -20,27 +20,28 @@
  * about pools is in pools.c.
  *
  * A1  A lease is asked for, and given back, under one retry key however often and through whomever
- *     it is sent: the home's decider grants it once (D11 of decide.c). What is told too late goes
+ *     it is sent: the home's leader grants it once (D11 of decide.c). What is told too late goes
  *     back (lessee.c), or is spent.
- * A2  A part that was sent home ends by its answer, by the region's silence, or by its deadline.
- *     So none waits for a region that is out of reach, but the first ones that find it so.
- * A3  What comes from another region goes to a decider of this region or nowhere: it names this
- * region as the home that its sender means, or is refused. So nothing goes in circles, and two
- * regions that disagree about a home (a view or rules are on their way) do not both grant one
- * lease. A4  When no answer has come since a check began to wait, on_failure says what becomes of
- * it: an error, an admission, or a decision in this region by a share of the limits, in a slot of
- * its own (cross_region_fall_back), which the region's replicas hold as any other. What the region
- * holds on lease is taken first. When the home does answer, but has not told yet, it is denied. A5
- * A rule that names no home is counted where the highest hash of (region, vnode) says, among the
- * regions that have a ring. Those are in the configuration store (G7 of control_region.c), so it is
- * the same wherever that is the same. A key whose home changes is counted anew. A6  When regions
- * come or go, each node takes the keys whose home changes from the old one at once, and gives them
- * to the new one when leases of the old one have ended wherever that hears of the change in time.
- * In between they have no home, as if it were out of reach. A7  What waits here for a peer is one
- * part, however often that one sends it, and ends once: copies join it, and those that come when it
- * was told that the home is out of reach are told the same. So tokens that come later are charged
- * for none that was decided by A4 meanwhile. What waits and what was told is remembered beside
- * first answers (retry.h), and no longer.
+ * A2  A part that was sent home ends by its answer, by the region's silence, or by its deadline. So
+ *     none waits for a region that is out of reach, but the first ones that find it so.
+ * A3  What comes from another region goes to a leader of this region or nowhere: it names this
+ *     region as the home that its sender means, or is refused. So nothing goes in circles, and two
+ *     regions that disagree about a home (a view or rules are on their way) do not both grant one
+ *     lease.
+ * A4  When no answer has come since a check began to wait, on_failure says what becomes of it: an
+ *     error, an admission, or a decision in this region by a share of the limits, in a slot of its
+ *     own (cross_region_fall_back), which the region's replicas hold as any other. What the region
+ *     holds on lease is taken first. When the home does answer, but has not told yet, it is denied.
+ * A5  A rule that names no home is counted where the highest hash of (region, vnode) says, among
+ *     the regions that have a ring. Those are in the configuration store (G7 of control_region.c),
+ *     so it is the same wherever that is the same. A key whose home changes is counted anew.
+ * A6  When regions come or go, each node takes the keys whose home changes from the old one at
+ *     once, and gives them to the new one when leases of the old one have ended wherever that hears
+ *     of the change in time. In between they have no home, as if it were out of reach.
+ * A7  What waits here for a peer is one part, however often that one sends it, and ends once:
+ *     copies join it, and those that come when it was told that the home is out of reach are told
+ *     the same. So tokens that come later are charged for none that was decided by A4 meanwhile.
+ *     What waits and what was told is remembered beside first answers (retry.h), and no longer.
  */
 #include "node/cluster/region/remote_regions.h"
 #include "node/cluster/partition/vnodes.h"

@@ -11,7 +11,7 @@
  * replica that confirmed its copy, that replica holds so much. What it held it keeps when a stream
  * begins anew, for slots are only overwritten by later ones; a new process of the replica does not.
  *
- * A decider without any replica in reach (B4) may have been succeeded already on the other side of
+ * A leader without any replica in reach (B4) may have been succeeded already on the other side of
  * a split: each side then grants up to one limit a key. Such vnodes are counted as cut off.
  *
  * The lag is measured on samples: the oldest grant that a MARK tells of, until the first replica
@@ -37,7 +37,7 @@ enum { BOUND_STRIDE_MAX = 1024 };
 
 static bool deciding(const struct vnode *vnode)
 {
-    return vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
+    return vnode->role == ROLE_LEADING || vnode->role == ROLE_PASSING;
 }
 
 /* A link that is confirmed is in the live channel (C1 of stream.c). */

@@ -19,7 +19,7 @@
  *     when the answer of the disk has come.
  * C3  A link whose copy begins anew meanwhile is not served any more, and waits for the next round.
  * C4  What can never be read (damaged, or of another release) is passed over and counted: the
- *     replica is to have the rest, and its decider cannot answer for it either. Not so in the plane
+ *     replica is to have the rest, and its leader cannot answer for it either. Not so in the plane
  *     of quorum: there a replica that is told it has everything counts in majorities.
  */
 #include <string.h>

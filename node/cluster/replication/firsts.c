@@ -273,7 +273,7 @@ static bool may_tell(const struct shard *shard, uint32_t number, uint32_t link)
     if (!state->firsts_all && (newest == 0 || !is_due(state, newest)))
         return false;
     const uint16_t peer = stream_receiver(shard, number, link);
-    const bool branch = vnode->merge.begun && vnode->role != ROLE_DECIDING;
+    const bool branch = vnode->merge.begun && vnode->role != ROLE_LEADING;
     return peer != PEER_NONE && (shard->peers[peer]->reads & READS_FIRSTS) != 0 && !branch;
 }
 

@@ -1,11 +1,11 @@
-/* firsts.h - first answers that replicas know: so that a caller who asks again when a decider has
+/* firsts.h - first answers that replicas know: so that a caller who asks again when a leader has
  * died is not charged twice.
  *
- * A decider remembers what it answered (retry.h). What it granted is in a slot, which goes to the
+ * A leader remembers what it answered (retry.h). What it granted is in a slot, which goes to the
  * replicas; the answer goes with it, in the same frame, and each keeps it for as long as a caller
  * may ask again. Whoever decides next finds it when the request comes again.
  *
- *     decided --> ring of the decider --SLOT, FIRSTS--> ring of a replica --took over--> asked
+ *     decided --> ring of the leader --SLOT, FIRSTS--> ring of a replica --took over--> asked
  * again? retry memory                                                           found there
  *
  * One ring a shard holds what was answered here and what others told, in the order of noting. What

@@ -154,7 +154,7 @@ static bool to_give(const struct shard *shard, uint32_t number)
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->role == ROLE_PASSING)
         return true;
-    if (vnode->role != ROLE_DECIDING)
+    if (vnode->role != ROLE_LEADING)
         return false;
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (!vnode->links[i].confirmed && stream_hears(shard, number, i))

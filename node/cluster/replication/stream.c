@@ -4,7 +4,7 @@
  * ring of changes (node/limit/table/table.h), never a queue of records. A slot is sent whole, as it
  * is when it is sent, so a slow replica costs nothing and skips what was overwritten meanwhile.
  *
- *   decider                                       replica
+ *   leader                                       replica
  *     TERM v sync | SLOT | SLOT ...        ---->    import
  *     MARK v sync seq                      ---->    (state term, seq) = (term, seq)
  *     CHANGE v sync seq                             the three in one, where a frame has one slot
@@ -67,7 +67,7 @@ static unsigned target_of(uint32_t link)
 
 static bool deciding(const struct vnode *vnode)
 {
-    return vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
+    return vnode->role == ROLE_LEADING || vnode->role == ROLE_PASSING;
 }
 
 static uint16_t receiver_of(const struct vnode *vnode, uint32_t link)

@@ -97,10 +97,10 @@ void stream_in_mark(struct shard *shard, uint16_t peer, const struct peer_vnode 
                     struct effects *effects);
 /* The copy that is arriving, if there is one, does not go on. */
 void stream_in_broken(struct shard *shard, uint32_t vnode);
-/* Tells the decider that the mark of `sync` was taken, and how far this replica is. */
+/* Tells the leader that the mark of `sync` was taken, and how far this replica is. */
 void stream_tell_held(struct shard *shard, uint16_t peer, uint32_t vnode, uint32_t sync,
                       uint64_t seq, struct effects *effects);
-/* Tells the decider that this replica missed some of its copy. */
+/* Tells the leader that this replica missed some of its copy. */
 void stream_tell_lack(struct shard *shard, uint16_t peer, uint32_t vnode, struct effects *effects);
 
 #endif

@@ -4,14 +4,14 @@
  * of its stream is not looked at; what a peer sends of a vnode is taken only while this shard
  * follows that peer for it, and a mark only if all of its copy was taken.
  *
- * R5  After a complete copy a replica holds nothing that its decider lacks: slots that the copy
+ * R5  After a complete copy a replica holds nothing that its leader lacks: slots that the copy
  *     did not have go. Where a copy that was broken off left slots that cannot be told apart,
  *     another one is asked for as soon as they can be.
  * R6  Who pulls a state takes the one that was reported, or a newer one, and nothing less: a copy
  *     of an earlier time may arrive from the same node meanwhile. If only such ones come, its state
  *     is not what it was (a claim may fall), and all are asked again.
  * R7  Where a state found no room, no copy is asked for again for a while: it would find none
- *     either. Till then nothing of the vnode is acknowledged, and its decider says so.
+ *     either. Till then nothing of the vnode is acknowledged, and its leader says so.
  */
 #include "base/prefetch.h"
 #include "node/cluster/election/election.h"
@@ -148,7 +148,7 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_written 
         vnodes_quorum(shard, number) && followed &&
         term_compare(term, vnode->role == ROLE_REPLICA ? &vnode->term : &vnode->best_state) != 0;
     const enum copy_order order = order_of(vnode, at, term, written->sync);
-    /* What a decider sent in an earlier term may come behind its opening of the newest. */
+    /* What a leader sent in an earlier term may come behind its opening of the newest. */
     const bool earlier = vnode->role == ROLE_REPLICA && term_compare(term, &vnode->term) < 0;
     vnode->in_late = order == COPY_LATE || (followed && earlier);
     if (outdated) {
@@ -254,7 +254,7 @@ void stream_in_mark(struct shard *shard, uint16_t at, const struct peer_vnode *e
         return;
     const bool followed = follows(shard, at, entry->vnode);
     const bool present = term_compare(&entry->state, &vnode->term) == 0;
-    /* B3 of bound.c: a decider whom this node had given up, and who lives, must not take the
+    /* B3 of bound.c: a leader whom this node had given up, and who lives, must not take the
      * acknowledgement of the frame for one of the mark. */
     const bool given_up = vnode->role == ROLE_RECOVERING && !followed && present;
     if (!given_up && (!followed || (vnode->role == ROLE_REPLICA && !present)))
@@ -305,7 +305,7 @@ void stream_in_change(struct shard *shard, uint16_t at, const struct peer_change
         return;
     const struct peer_vnode entry = {
         .vnode = written.vnode,
-        .role = ROLE_DECIDING,
+        .role = ROLE_LEADING,
         .term = written.term,
         .state = written.term,
         .seq = change->seq,

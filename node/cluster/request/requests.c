@@ -4,7 +4,7 @@
  * item whose parts are all decided here is one all-or-nothing group of the engine. Otherwise each
  * part goes its own way, and all are charged at once, in one round trip. When all have answered,
  * what is to stay is known: all of it, what the least of them granted (at_most), or nothing; the
- * rest is undone, one by one, until each decider has acknowledged it (route_pending_undo,
+ * rest is undone, one by one, until each leader has acknowledged it (route_pending_undo,
  * reserve.h).
  *
  *   user at n2  <--charge--+         +-- granted --+                +--undo--> acknowledged
@@ -18,7 +18,7 @@
  * Most messages are answered within the event that brought them, from the scratch rows of the
  * shard. Only one that has to wait gets a `request` that keeps its rows. It is answered when all of
  * it is decided; or, if its client wants it so (PARTLY), at the end of each event in which some of
- * it was, so that no item waits for another's decider.
+ * it was, so that no item waits for another's leader.
  *
  * Q1  Every item gets exactly one decision; what cannot be decided is `busy` or `error`, with the
  *     verdict that the rule's on_failure gives.
@@ -702,9 +702,9 @@ static __attribute__((noinline)) uint64_t take_shares(struct shard *shard,
                                                       const struct resolved *resolved,
                                                       uint8_t *withholds, struct effects *effects)
 {
-    uint64_t takes = SHARES_ALL;
+    uint64_t takes = ALLOCATION_ALL;
     for (uint32_t i = 0; i < resolved->count && takes != 0; i++) {
-        const uint64_t part = shares_take(shard, &resolved->parts[i], effects);
+        const uint64_t part = allocation_take(shard, &resolved->parts[i], effects);
         takes = part < takes ? part : takes;
         *withholds = (uint8_t)i;
     }
@@ -726,9 +726,9 @@ static void decide_together(struct shard *shard, uint32_t item, const struct res
     const bool repeated = (first->flags & FORWARD_RETRY) != 0 || decide_gives_back(first) ||
                           decide_expects_late(shard);
     struct retry_memory *memory = &shard->retries;
-    uint64_t takes = SHARES_ALL;
+    uint64_t takes = ALLOCATION_ALL;
     uint8_t withholds = 0;
-    if (shares_matter(shard, first))
+    if (allocation_matter(shard, first))
         takes = take_shares(shard, resolved, &withholds, effects);
     struct batch_item *group = decide_group(shard, rows, effects);
     group->item = (uint16_t)item;

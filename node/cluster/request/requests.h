@@ -57,7 +57,7 @@ struct row {
     uint64_t remaining;
     uint64_t granted;
     int64_t reset_after_ns;
-    int64_t retry_after_ns; /* until the cost can succeed, as its decider reckons */
+    int64_t retry_after_ns; /* until the cost can succeed, as its leader reckons */
     int64_t soft_over;      /* soft: by how much more than it granted a limit would be exceeded */
     int64_t told_ns;        /* the same as it is told: a rule may have one of its own */
     int64_t delay_ns;

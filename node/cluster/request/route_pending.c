@@ -12,10 +12,10 @@
  * does the answer to who asks for a lease of tokens, in the other plane: HOLDING (lessor.c).
  *
  * A check keeps everything needed to send it again: forwards are repeated, with the retry flag,
- * until they are answered or the caller's deadline passes. The decider's retry memory sees to it
+ * until they are answered or the caller's deadline passes. The leader's retry memory sees to it
  * that a repeated one is charged once.
  *
- * P1  A ticket names a check, its generation and how often it changed between its decider and a
+ * P1  A ticket names a check, its generation and how often it changed between its leader and a
  *     stand-in, so an answer that comes too late meets nothing. Each process counts generations
  *     from another number: what it is not asked it is not told.
  *
@@ -29,11 +29,11 @@
  *     repetition is recalled and waits beside it: a handful, until quorum.c gives them up. While it
  *     waits for another region, each one joins it (A7 of remote_regions.c).
  * P5  That the disk has no record of a key is known only for the moment at which it said so: a
- * check that waits for anything else asks the disk anew. P6  What the disk gave is in memory, and
- * if it leaves again before the check is decided, the disk is asked again: a key is new only if the
- * disk did not have it. P7  An undo is sent again until its decider acknowledges it, whatever it
- * says before, for SHARD_UNDO_NS; then it is given up, and counted. It may come twice: reserve.h
- * sees to that.
+ *     check that waits for anything else asks the disk anew.
+ * P6  What the disk gave is in memory, and if it leaves again before the check is decided, the disk
+ *     is asked again: a key is new only if the disk did not have it.
+ * P7  An undo is sent again until its leader acknowledges it, whatever it says before, for
+ *     SHARD_UNDO_NS; then it is given up, and counted. It may come twice: reserve.h sees to that.
  */
 #include <string.h>
 
@@ -82,7 +82,7 @@ void route_pending_send(struct shard *shard, uint32_t index, uint16_t at, struct
     shard->stats.forwarded++;
 }
 
-/* From here on the check is its decider's, not a stand-in's: N3 of stand_in.c. */
+/* From here on the check is its leader's, not a stand-in's: N3 of stand_in.c. */
 static void leave_stand_in(struct pending_check *check)
 {
     if (check->stood_in)
@@ -287,7 +287,7 @@ void route_pending_moved(struct shard *shard, uint64_t ticket)
         check->forward.flags &= (uint8_t)~FORWARD_RETRY;
         check->sends = 0;
     }
-    if (vnodes_decider(shard, vnode) != shard->peers[check->peer]->node) {
+    if (vnodes_leader(shard, vnode) != shard->peers[check->peer]->node) {
         check->retry_ns = shard->now_ns; /* it told something new */
         shard->reroute_due = true;
     }

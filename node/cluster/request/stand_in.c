@@ -1,4 +1,4 @@
-/* stand_in.c - `on_failure: local`: who decides when neither the decider nor a replica answers.
+/* stand_in.c - `on_failure: local`: who decides when neither the leader nor a replica answers.
  *
  * A rule may prefer a guess to an error. When all who could decide a vnode are silent, by this
  * node's own evidence, the first member that lives in the vnode's whole rendezvous order decides
@@ -11,13 +11,13 @@
  *     part --limits scaled, FORWARD_STAND_IN--> stand-in's own table --answer, degraded--> part
  *
  * What a stand-in counts is in a table of its own: never replicated, never on disk, not merged when
- * the decider is back, forgotten when it expires. As soon as some decider or replica is heard,
+ * the leader is back, forgotten when it expires. As soon as some leader or replica is heard,
  * checks go there again.
  *
  * N1  A check goes to a stand-in only if its rule says so and nobody who may decide is heard.
  * N2  A stand-in decides what it is sent and sends nothing on: a forward cannot go in circles.
- * N3  A check that changes between stand-in and decider gets a new ticket, and stays the same
- *     attempt (retry.h): it is answered by whom it was sent to last, and what its decider has
+ * N3  A check that changes between stand-in and leader gets a new ticket, and stays the same
+ *     attempt (retry.h): it is answered by whom it was sent to last, and what its leader has
  *     charged for it by then is undone if it is denied, or may have been.
  * N4  Who is asked to stand in and hears somebody who may decide refuses, and the check is tried
  *     again: it waits until that one is heard where it waits, too. Else, when a split begins or

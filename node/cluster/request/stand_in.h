@@ -1,4 +1,4 @@
-/* stand_in.h - who decides when neither the decider nor a replica can be reached (stand_in.c). */
+/* stand_in.h - who decides when neither the leader nor a replica can be reached (stand_in.c). */
 #ifndef NODE_CLUSTER_REQUEST_STAND_IN_H
 #define NODE_CLUSTER_REQUEST_STAND_IN_H
 

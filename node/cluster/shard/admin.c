@@ -94,10 +94,10 @@ static uint32_t list_members(struct shard *shard, struct wire_ring_member *membe
     return count;
 }
 
-static void list_deciders(struct shard *shard, const uint16_t *index_of, uint8_t *out)
+static void list_leaders(struct shard *shard, const uint16_t *index_of, uint8_t *out)
 {
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
-        const struct view_member *member = view_find(shard->view, vnodes_decider(shard, number));
+        const struct view_member *member = view_find(shard->view, vnodes_leader(shard, number));
         const uint16_t at =
             member == NULL ? (uint16_t)WIRE_MEMBER_NONE : index_of[member - shard->view->members];
         out[number * 2] = (uint8_t)at;
@@ -128,7 +128,7 @@ void admin_ring(struct shard *shard, uint64_t connection, const void *frame, siz
     };
     ring.member_count = list_members(shard, shard->admin.members, shard->admin.endpoints,
                                      &ring.endpoint_count, shard->admin.index_of);
-    list_deciders(shard, shard->admin.index_of, shard->state);
+    list_leaders(shard, shard->admin.index_of, shard->state);
     send_frame(
         connection,
         wire_encode_ring(&ring, effects_reserve(effects, WIRE_MESSAGE_MAX), WIRE_MESSAGE_MAX),
@@ -220,7 +220,7 @@ static void put_owner(struct shard *shard, const struct policy_rule *rule, const
     mp_put_str(writer, "owner");
     put_name(shard, vnode->id_count > 0 ? vnode->ids[0] : 0, writer);
     mp_put_str(writer, "decider");
-    put_name(shard, vnodes_decider(shard, number), writer);
+    put_name(shard, vnodes_leader(shard, number), writer);
     mp_put_str(writer, "replicas");
     mp_put_array(writer, vnode->id_count);
     for (uint32_t i = 0; i < vnode->id_count; i++)

@@ -17,7 +17,7 @@ uint32_t inspect_differs(const struct shard *shard, uint32_t from, uint32_t step
     for (; from < end; from += step) {
         const struct vnode *vnode = &shard->vnodes[from];
         const struct inspect_brief *before = &known[from];
-        const bool decides = vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
+        const bool decides = vnode->role == ROLE_LEADING || vnode->role == ROLE_PASSING;
         if (vnode->role != before->role || vnode->role == ROLE_RECOVERING ||
             vnode->term.number != before->term.number || vnode->term.epoch != before->term.epoch ||
             vnode->term.writer != before->term.writer ||
@@ -40,7 +40,7 @@ void inspect_vnode(const struct shard *shard, uint32_t number, struct inspect_vn
     out->slots = table_count(shard->table, number);
     out->replicas = vnode->id_count;
     out->pulling = vnode->role == ROLE_RECOVERING && vnode->pulling;
-    out->synced = vnode->role == ROLE_DECIDING;
+    out->synced = vnode->role == ROLE_LEADING;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         out->confirmed += vnode->links[i].confirmed;
         if (vnode->links[i].node != 0)

@@ -29,12 +29,12 @@ struct inspect_vnode {
 /* What is compared after every event. */
 struct inspect_brief {
     struct term term;
-    uint64_t seq; /* of a decider */
+    uint64_t seq; /* of a leader */
     uint8_t role; /* enum shard_role */
 };
 
 /* The first of the vnodes `from`, `from + step` ... below `end` that is recovering, or of which the
- * role, the term or, of a decider, the seq is not as in `known` (by vnode); `end` or more if there
+ * role, the term or, of a leader, the seq is not as in `known` (by vnode); `end` or more if there
  * is none. */
 uint32_t inspect_differs(const struct shard *shard, uint32_t from, uint32_t step, uint32_t end,
                          const struct inspect_brief *known);
@@ -42,7 +42,7 @@ uint32_t inspect_differs(const struct shard *shard, uint32_t from, uint32_t step
 uint64_t inspect_lent(const struct shard *shard);
 /* As shard_stats tells, for who asks after each event. */
 uint64_t inspect_clock_refused(const struct shard *shard);
-/* The vnode, of so many, whose decider owns the pool of that id. */
+/* The vnode, of so many, whose leader owns the pool of that id. */
 uint32_t inspect_pool_vnode(uint32_t pool, uint32_t vnodes);
 /* How far what is held of a vnode is; for decisions, the same as inspect_vnode tells. */
 uint64_t inspect_seq(const struct shard *shard, uint32_t vnode);

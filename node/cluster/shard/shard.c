@@ -102,7 +102,7 @@ static int take_memory(struct shard *shard)
     if (error == 0)
         error = lessee_init(shard);
     if (error == 0)
-        error = shares_init(shard);
+        error = allocation_init(shard);
     if (error == 0)
         error = remote_init(shard);
     return error;
@@ -187,7 +187,7 @@ void shard_free(struct shard **pointer)
     stand_in_fini(shard);
     pools_fini(shard);
     lessee_fini(shard);
-    shares_fini(shard);
+    allocation_fini(shard);
     remote_fini(shard);
     pool_fini(&shard->pending);
     pool_fini(&shard->requests);
@@ -736,7 +736,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
         copy_tick(shard, effects);
     }
     lessee_tick(shard, effects);
-    shares_tick(shard);
+    allocation_tick(shard);
     remote_tick(shard, effects);
     shard_settle(shard, effects);
     pools_tick(shard, effects);
@@ -792,7 +792,7 @@ static bool has_to_pass(const struct shard *shard)
     for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
          number = vnodes_next(shard, number)) {
         const struct vnode *vnode = &shard->vnodes[number];
-        if (vnode->role != ROLE_DECIDING && vnode->role != ROLE_PASSING)
+        if (vnode->role != ROLE_LEADING && vnode->role != ROLE_PASSING)
             continue;
         for (uint32_t i = 0; i < vnode->link_count; i++) {
             const uint16_t at = vnode->links[i].peer;
@@ -827,7 +827,7 @@ static uint64_t unconfirmed_changes(const struct shard *shard)
     for (uint32_t number = vnodes_first(shard); number < shard->options.vnodes;
          number = vnodes_next(shard, number)) {
         const struct vnode *vnode = &shard->vnodes[number];
-        if (vnode->role != ROLE_DECIDING || vnode->link_count == 0)
+        if (vnode->role != ROLE_LEADING || vnode->link_count == 0)
             continue;
         const uint64_t seq = table_vnode_seq(shard->table, number);
         uint64_t lag = UINT64_MAX;
@@ -855,8 +855,8 @@ static void stats_of_quorum(const struct shard *shard, struct shard_stats *out)
     }
     out->quorum.lag_ns = (uint64_t)(shard->now_ns - oldest_ns);
     out->quorum.uncommitted = shard->quorum.uncommitted;
-    out->quorum.vnodes_deciding = roles[ROLE_DECIDING] + roles[ROLE_PASSING];
-    out->quorum.vnodes = out->quorum.vnodes_deciding + roles[ROLE_REPLICA] + roles[ROLE_RECOVERING];
+    out->quorum.vnodes_leading = roles[ROLE_LEADING] + roles[ROLE_PASSING];
+    out->quorum.vnodes = out->quorum.vnodes_leading + roles[ROLE_REPLICA] + roles[ROLE_RECOVERING];
 }
 
 void shard_stats(const struct shard *shard, struct shard_stats *out)
@@ -885,7 +885,7 @@ void shard_stats(const struct shard *shard, struct shard_stats *out)
     out->guarded = shard->merge.side.entries;
     stats_of_quorum(shard, out);
     pools_stats(shard, out);
-    out->vnodes_deciding = shard->roles[ROLE_DECIDING] + shard->roles[ROLE_PASSING];
+    out->vnodes_leading = shard->roles[ROLE_LEADING] + shard->roles[ROLE_PASSING];
     out->vnodes_replica = shard->roles[ROLE_REPLICA];
     out->vnodes_recovering = shard->roles[ROLE_RECOVERING];
     handoff_stats(shard, out);
@@ -917,7 +917,7 @@ void shard_check_invariants(const struct shard *shard)
     uint32_t moving = 0;
     for (uint32_t number = 0; number < shard->vnode_end; number++) {
         const struct vnode *vnode = &shard->vnodes[number];
-        const bool decides = vnode->role == ROLE_DECIDING || vnode->role == ROLE_PASSING;
+        const bool decides = vnode->role == ROLE_LEADING || vnode->role == ROLE_PASSING;
         if (decides) { /* S2 */
             ASSERT(vnode->term.writer == shard->options.node_id);
             ASSERT(vnodes_mine(shard, number));

@@ -56,7 +56,7 @@ struct shard_options {
     char name[VIEW_TEXT_LEN];
     char version[VIEW_TEXT_LEN];
     int64_t silence_ns;    /* a peer not heard for this long counts as gone; default 100 ms */
-    int64_t lease_ns;      /* a decider pauses when a live replica's last echo is older; 70 ms */
+    int64_t lease_ns;      /* a leader pauses when a live replica's last echo is older; 70 ms */
     int64_t keepalive_ns;  /* default 10 ms */
     int64_t idle_ns;       /* the same of a shard that has nothing to do; default 25 ms */
     int64_t idle_after_ns; /* without a client's message or a peer's record; default 200 ms */
@@ -259,12 +259,12 @@ uint64_t shard_settled_epoch(const struct shard *shard);
 struct shard_quorum_stats {
     uint64_t checks;      /* of shard_stats.checks: decided for such rules */
     uint64_t unavailable; /* refused because no majority could confirm them */
-    uint64_t in_doubt;    /* decided, then given up by a change of the decider */
+    uint64_t in_doubt;    /* decided, then given up by a change of the leader */
     uint64_t terms;       /* of shard_stats.terms_opened: in the plane of quorum */
     uint64_t uncommitted; /* decisions that wait for a majority, now */
     uint64_t lag_ns;      /* age of the oldest of them, 0 = none */
     uint32_t vnodes;      /* held here of the plane of quorum, 0 = it is not in use */
-    uint32_t vnodes_deciding;
+    uint32_t vnodes_leading;
     uint32_t vnodes_undecided; /* of which this node knows nobody who can decide */
 };
 
@@ -319,19 +319,19 @@ struct shard_stats {
     uint64_t retries_dropped;  /* of first answers for who asks again */
     uint64_t retry_lost;       /* of those that replicas are to know: F3 of firsts.h */
     uint64_t several;          /* requests whose rules were decided in several places */
-    uint64_t undone;           /* reservations given back, as their deciders acknowledged */
+    uint64_t undone;           /* reservations given back, as their leaders acknowledged */
     uint64_t undo_resent;      /* undos sent again, for no acknowledgement came */
     uint64_t undo_lost;        /* reservations that could not be given back in time */
-    uint64_t undo_unknown; /* here as the decider, each once: of nothing that is known. What they
-                            * were for stays charged, if it was charged at all */
+    uint64_t undo_unknown;     /* here as the leader, each once: of nothing that is known. What they
+                                * were for stays charged, if it was charged at all */
     uint64_t reserves_dropped; /* of what may have to be undone, for want of room (R1 of retry.h) */
 
     /* ---- who decides */
-    uint64_t takeovers; /* terms opened after a decider's silence */
+    uint64_t takeovers; /* terms opened after a leader's silence */
     uint64_t terms_opened;
     uint64_t stepped_down; /* gave way to a newer term */
     uint64_t stalls;       /* own pauses long enough to be deposed in */
-    uint32_t vnodes_deciding;
+    uint32_t vnodes_leading;
     uint32_t vnodes_replica;
     uint32_t vnodes_recovering;
     uint32_t vnodes_cut_off; /* decided here, and no other replica with a whole copy is in reach */
@@ -421,7 +421,7 @@ struct shard_stats {
 
 void shard_stats(const struct shard *shard, struct shard_stats *out);
 /* The newest term known of `vnode` and this node's role for it. */
-enum shard_role { SHARD_ABSENT, SHARD_REPLICA, SHARD_RECOVERING, SHARD_DECIDING, SHARD_PASSING };
+enum shard_role { SHARD_ABSENT, SHARD_REPLICA, SHARD_RECOVERING, SHARD_LEADING, SHARD_PASSING };
 enum shard_role shard_vnode(const struct shard *shard, uint32_t vnode, struct term *term);
 /* Asserts the invariants of the whole state; for tests and the simulator. */
 void shard_check_invariants(const struct shard *shard);

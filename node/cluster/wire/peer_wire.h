@@ -12,7 +12,7 @@
  *
  *   PING      i64 sent_ns | i64 echo_ns | u64 opened | u32 announced | u32 patience_ms |
  *             u64 process | u8 flags        keep-alive; echo of the last one; both >= 0
- *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the decider
+ *   FORWARD   ticket, retry identity, vnode, operation, limits        a check for the leader
  *             | u16 attempt, if it undoes one | u64 used, if it is about a lease of tokens
  *             | u64 version of the rules, if flag 2 is set: for peers whose PING says they read it
  *             | u16 class, if its operation has the bit 0x40: READS_CLASSES
@@ -38,7 +38,7 @@
  *   PULL      vnode entry: stream me that state           PASS      vnode entry: decide from now on
  *   OPENED    vnode entry: I decide in this term
  *   APART     u32 vnode | term to | term state | u64 seq | u32 sync | guard
- *                                           what follows is a branch, for the decider of term `to`
+ *                                           what follows is a branch, for the leader of term `to`
  *   DIVERGED  as SLOT: a state of that branch
  *   DIVERGED_END  vnode entry: all of the branch was sent in this sync
  *   MERGED    vnode entry: all of that sync is merged and held, or (asks) send it again
@@ -58,7 +58,7 @@
  *                                           (reserve.h); for peers whose PING says they read it
  *
  *   FORWARD_GLOBAL  u64 home | u32 wait_ms | as FORWARD: of a rule that another region counts, for
- *                                           the decider in the sender's region (remote_regions.h)
+ *                                           the leader in the sender's region (remote_regions.h)
  *
  * Between regions, in frames that hold nothing else (but EXPLAIN, ahead of an REMOTE_ANSWER):
  *
@@ -182,7 +182,7 @@ enum {
 /* The first three are the engine's own (enum limit_flag of node/limit/engine/engine.h). */
 enum forward_flags {
     FORWARD_AT_MOST = 1, /* take what there is, up to cost */
-    FORWARD_LOADED = 2,  /* the decider asked its disk; in a record: a version of rules follows */
+    FORWARD_LOADED = 2,  /* the leader asked its disk; in a record: a version of rules follows */
     FORWARD_COUNT_DENIED = 4, /* a denied request consumes as well */
     FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
     FORWARD_STAND_IN = 16,    /* decide in place of those who cannot be reached; stand_in.c */
@@ -245,14 +245,7 @@ struct peer_state {
     int64_t retry_after_ns; /* -1: never */
 };
 
-enum peer_role {
-    ROLE_ABSENT,
-    ROLE_REPLICA,
-    ROLE_RECOVERING,
-    ROLE_DECIDING,
-    ROLE_PASSING,
-    ROLE_END
-};
+enum peer_role { ROLE_ABSENT, ROLE_REPLICA, ROLE_RECOVERING, ROLE_LEADING, ROLE_PASSING, ROLE_END };
 
 /* The common body of MARK, HELD, LACK, STALE, QUERY, REPORT, PULL, PASS, OPENED, DIVERGED_END and
  * MERGED. */
@@ -272,8 +265,8 @@ struct peer_vnode {
 /* What the records of the plane of quorum say beside (quorum.c, quorum_ballot.c); BOUND in both. */
 enum peer_vnode_flag {
     ENTRY_BALLOT = 4,  /* QUERY: promise `term`, which the sender wants to open; REPORT: it does */
-    ENTRY_INVITED = 8, /* QUERY: the decider itself wants it so */
-    ENTRY_BOUND = 16,  /* REPORT: a decider lives, as far as the sender knows */
+    ENTRY_INVITED = 8, /* QUERY: the leader itself wants it so */
+    ENTRY_BOUND = 16,  /* REPORT: a leader lives, as far as the sender knows */
     /* MARK: a majority of the newest replicas holds the vnode. Its `term` has the epoch of the
      * configuration for which that is true; `state` is the term of what was sent. */
     ENTRY_SETTLED = 32,
@@ -310,7 +303,7 @@ struct peer_mark {
     bool nothing; /* none was made */
 };
 
-/* What a decider remembers of a part that it granted, and may have to give back. */
+/* What a leader remembers of a part that it granted, and may have to give back. */
 struct peer_reservation {
     uint64_t tag; /* names the part, in the memory of every node (retry.c) */
     uint32_t age_ms;
@@ -356,7 +349,7 @@ struct peer_firsts {
 /* A branch that is handed over: whose it is, and how it descends. */
 struct peer_apart {
     uint32_t vnode;
-    struct term to;    /* for the decider of this term */
+    struct term to;    /* for the leader of this term */
     struct term state; /* the term that the branch was decided in */
     uint64_t seq;      /* how far it goes */
     uint32_t sync;     /* names this sending of it */
@@ -373,13 +366,13 @@ struct peer_side {
 
 /* Whose report it is that a region tells a pool's home. */
 struct peer_pool_origin {
-    uint64_t home; /* by policy_region_id; 0: none, it is a decider's */
+    uint64_t home; /* by policy_region_id; 0: none, it is a leader's */
     uint64_t node;
     uint16_t shard;
     int64_t sent_ns; /* by its own clock */
 };
 
-/* What a decider tells a pool's owner. The shares are read by peer_share_next, class by class. */
+/* What a leader tells a pool's owner. The shares are read by peer_share_next, class by class. */
 struct peer_pool_report {
     struct peer_pool_origin origin;
     uint32_t pool;
@@ -398,7 +391,7 @@ struct peer_pool_level {
     uint64_t guaranteed;
     uint64_t borrowed;
     uint32_t load_ppm; /* PEER_LOAD_UNKNOWN: none */
-    int64_t echo_ns;   /* when the region sent what this answers; 0: it is for a decider */
+    int64_t echo_ns;   /* when the region sent what this answers; 0: it is for a leader */
 };
 
 /* In which term what follows of a vnode was written. */

@@ -33,7 +33,7 @@
  * O9  What lies further ahead of now than the limit can owe came with a wrong clock. The first
  *     request that may rewrite (O7) makes of it a limit that is exhausted as of now: whoever wrote
  *     it, nothing is fresh, and nothing is denied for longer than a window. So it is reported to a
- *     peek, too. LIMIT_AHEAD_NS are allowed for clocks that differ: what a decider whose clock was
+ *     peek, too. LIMIT_AHEAD_NS are allowed for clocks that differ: what a leader whose clock was
  *     that much ahead has counted goes on counting where it is, and nothing is admitted twice. Of
  *     a bucket, whose state is a debt, that is what O8 drops: it owes one further limit at most.
  *     Of leases, and of places in flight, only the end is brought in.
@@ -54,7 +54,7 @@
 
 #define LIMIT_NOW_MAX INT64_C(4000000000000000000) /* the year 2096; later times count as this */
 
-/* By how much clocks of deciders may differ: whose is further off is not listened to. */
+/* By how much clocks of leaders may differ: whose is further off is not listened to. */
 #define LIMIT_AHEAD_NS INT64_C(2000000000)
 
 /* Largest count a decoder believes: twice the largest limit, for a hit may go into debt. */

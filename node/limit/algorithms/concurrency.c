@@ -5,7 +5,7 @@
  *
  * The limit's window is the time-out of its leases. A lease has an id, which whoever decides
  * derives from the identity of the request (node/cluster/admission/decide.c): a request that is
- * repeated, here or at another decider, finds its lease and takes no second one. The layout is in
+ * repeated, here or at another leader, finds its lease and takes no second one. The layout is in
  * concurrency.h; states of two writers are merged in lease_merge.c.
  *
  * I1  Leases are in the order in which they end; those that have ended lie in front, and count for

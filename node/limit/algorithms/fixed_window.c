@@ -16,7 +16,7 @@
  * I2  A window that lies ahead (time went back, or who received the request has another clock) goes
  *     on counting: nothing is admitted twice. One that is further ahead than clocks differ is none
  *     (O9).
- * I3  The decider's clock says in which window a request is: of a calendar window and its
+ * I3  The leader's clock says in which window a request is: of a calendar window and its
  *     neighbours it knows the boundaries, whose clock ever resolved them.
  *
  * A limit counts at most 10^9 per second, so the count of the shorter windows fits 48 bits, and

@@ -1,4 +1,4 @@
-/* elastic.h - what one decider lends and measures for elastic limits.
+/* elastic.h - what one leader lends and measures for elastic limits.
  *
  * A pool is a rate of the whole cluster. Requests inside their limit are admitted anyhow and only
  * counted here; a request above it may borrow, at a rate that the pool's owner has told:
@@ -11,8 +11,8 @@
  *
  * A key that asks for more than its limit has a second meter here: it is credited weight * level
  * tokens a second, its ceiling allowing, and keeps 200 ms of that at most. What all keys of a pool
- * borrow here is metered once more by a budget, this decider's part of the spare; so however
- * demand changes between two levels, all deciders together never lend more than there was.
+ * borrow here is metered once more by a budget, this leader's part of the spare; so however
+ * demand changes between two levels, all leaders together never lend more than there was.
  *
  * E1  Without a level that is younger than ELASTIC_LEVEL_NS nothing is lent.
  * E2  In any span d a pool lends here at most budget * (d + ELASTIC_BUDGET_SLACK_NS), the largest
@@ -50,7 +50,7 @@ enum {
  * has to be known when it does again, to be lent what it was credited. */
 #define ELASTIC_IDLE_NS INT64_C(10000000000)
 
-/* What the owner of a pool tells a decider. */
+/* What the owner of a pool tells a leader. */
 struct elastic_level {
     uint64_t level[LIMIT_CLASSES]; /* a key of weight w may borrow w times this */
     uint64_t budget;               /* what all may borrow here */
@@ -58,7 +58,7 @@ struct elastic_level {
     uint64_t spare;                /* of the pool: no single request may borrow a second's worth */
 };
 
-/* What a decider tells the owner of a pool. */
+/* What a leader tells the owner of a pool. */
 struct elastic_report {
     uint32_t pool;
     uint64_t guaranteed; /* admitted inside limits, a rate */

@@ -15,7 +15,7 @@
  * comes, to those that it would else be ahead of. The level is the max-min fair one: at each mark
  * it is set by what all asked for since the one before, so that of those that want more than there
  * is all get the same, and who wants less than that gets it all. The reserve is for keys that
- * exist: those that come back from disk, and those of other deciders.
+ * exist: those that come back from disk, and those of other leaders.
  *
  * Who added what is counted from one mark of write-back to the next, for a slot does not say it:
  *

@@ -1,4 +1,4 @@
-/* table.h - the bounded table of limiter states of one shard: all that a decider remembers.
+/* table.h - the bounded table of limiter states of one shard: all that a leader remembers.
  *
  * All memory is taken at init inside one byte budget and touched only as keys come. A key costs a
  * 32-byte slot and a byte of its bucket's head, of which a sixth at most is free (buckets.h);

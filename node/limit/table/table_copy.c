@@ -1,7 +1,7 @@
 /* table_copy.c - what a complete copy of a vnode leaves over goes.
  *
  * A replica that takes a complete copy ends up with the slots of the copy and with those it had
- * before and the decider does not have: of a deposed term, or reset long ago. To tell them apart
+ * before and the leader does not have: of a deposed term, or reset long ago. To tell them apart
  * each slot has a colour, and each vnode has the colour of the moment:
  *
  *      begin: the vnode's colour turns           o o o o o       slots of the old colour

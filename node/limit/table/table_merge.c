@@ -1,6 +1,6 @@
-/* table_merge.c - a slot takes in what another decider took of the same key.
+/* table_merge.c - a slot takes in what another leader took of the same key.
  *
- * When two deciders went on apart, each from the state that both had (the base), the debt of the
+ * When two leaders went on apart, each from the state that both had (the base), the debt of the
  * key is the sum of theirs less the base, which is in both. The algorithms do the sum (O5 of
  * algorithm.h); here is what is common: bytes are checked, room is made, the change is noted.
  *

@@ -194,7 +194,7 @@ bool table_admit(struct table *table, unsigned kind, const struct limit_cell *ce
                  int64_t now_ns);
 /* How many slots there is memory for, beside the arena as it is. */
 uint64_t table_places(const struct table *table);
-/* Whether there is room for keys of other deciders: what is left is for those on disk. */
+/* Whether there is room for keys of other leaders: what is left is for those on disk. */
 bool table_takes_imports(const struct table *table);
 /* The budget follows what has left; and the mark of a round. */
 void table_settle_new(struct table *table);

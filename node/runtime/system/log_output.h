@@ -3,7 +3,7 @@
  *   text   2026-01-02T03:04:05.678Z info  message
  *   json   {"time":"2026-01-02T03:04:05.678Z","level":"info","message":"..."}
  *
- * A log that is not read must not stop the deciders. Before each write the descriptor is asked
+ * A log that is not read must not stop the leaders. Before each write the descriptor is asked
  * whether it takes one line now (a pipe that does has room for PIPE_BUF bytes, and no line is
  * longer); if not, the line is dropped and counted, and the next line that gets through is
  * preceded by one that says how many were lost. The descriptor's flags are left alone: it is
