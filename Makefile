@@ -138,7 +138,7 @@ links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(prod
 run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 
 .PHONY: all docs deps demo demo-regions test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
-.PHONY: conformance cluster soak mutants measure judge load programs unit-programs core fuzz-programs bench-programs toolchain FORCE
+.PHONY: conformance documents cluster soak mutants measure judge load programs unit-programs core fuzz-programs bench-programs toolchain FORCE
 
 all: $(products) $(docs) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
 
@@ -172,6 +172,9 @@ sim: ## Runs SEEDS=n seeded simulations of whole clusters, or only SEED=s.
 
 conformance: ## Checks the protocols against independent implementations of them.
 	@$(run) conformance
+
+documents: ## Runs the blocks of every document, and looks for what documents name.
+	@$(run) documents
 
 cluster: ## Runs the tests that start real clusters of processes.
 	@$(run) cluster

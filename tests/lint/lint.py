@@ -22,6 +22,8 @@ import runpy
 import subprocess
 import sys
 
+import prose
+
 FILE_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 70
 
@@ -547,6 +549,7 @@ RULES = {
     "top-level": top_level,
     "readme": readme,
     "mutations": mutations,
+    **prose.rules(Finding),
 }
 
 

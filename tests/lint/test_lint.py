@@ -129,6 +129,19 @@ CASES = [
     ("readme", {"ring/README.md": None}, "ring/README.md:1", "is missing"),
     ("mutations", {"tests/sim/mutants": 'MUTATIONS = [\n    ("none", "ring/x.h", "int gone;", ""),\n]\n',
                    "ring/x.h": c_file("x.h", "int here;")}, "tests/sim/mutants:2", "0 times in ring/x.h"),
+    ("prose", {"base/README.md": "# base\n\n" + "words " * 17 + "\n"}, "base/README.md:3", "has 102 columns"),
+    ("prose", {"base/README.md": "# base\n\n" + ("word " * 15 + "\n") * 3 + "end.\n"}, "base/README.md:3",
+     "has 46 words, more than 45"),
+    ("prose", {"base/README.md": "# base\n\n- " + ("word " * 13 + "\n  ") * 2 + "end.\n"}, "base/README.md:1",
+     "27.0 words on average"),
+    ("prose", {"deploy/docs/README.md": "# docs\n", "deploy/docs/x.md": "# x\n\n" + ("word " * 15 + "\n") * 4},
+     "deploy/docs/x.md:3", "more than 45"),
+    ("prose", {"base/README.md": "# base\n" + "\nword.\n" * 30}, "base/README.md:61", "has 61 lines, more than 60"),
+    ("blocks", {"base/README.md": "# base\n\n```\ncode\n```\n"}, "base/README.md:3", "says it is ``"),
+    ("blocks", {"base/README.md": "# base\n\n    make\n"}, "base/README.md:3", "is an indented block"),
+    ("blocks", {"base/README.md": "# base\n\n```sh plain\nmake\n```\n"}, "base/README.md:3", "means nothing"),
+    ("blocks", {"base/README.md": "# base\n\n```yaml\na: 1\n```\n"}, "base/README.md:3", "of which kind"),
+    ("blocks", {"base/README.md": "# base\n\n```text\na\n```\n"}, "base/README.md:3", "text that nothing checks"),
 ]
 
 
