@@ -17,7 +17,9 @@
 
 #include <cmocka.h>
 
+#include "client/lib/call.h"
 #include "client/lib/client.h"
+#include "client/lib/messages.h"
 #include "client/protocol/wire.h"
 #include "tests/unit/support_server.h"
 
@@ -322,12 +324,12 @@ static int code_of_unsent(bool crowded, bool up)
 
     assert_non_null(call);
     memset(&idle, 0, sizeof idle);
-    (void)pthread_mutex_init(&idle.lock, NULL);
-    idle.link_count = 1;
-    idle.links[0].configured = true;
-    idle.links[0].up = up;
-    idle.now_ns = 2000000000;
-    idle.on_failure = TG_FAIL_ERROR;
+    (void)pthread_mutex_init(&idle.shared.lock, NULL);
+    idle.driver.link_count = 1;
+    idle.driver.links[0].configured = true;
+    idle.driver.links[0].up = up;
+    idle.driver.now_ns = 2000000000;
+    idle.config.on_failure = TG_FAIL_ERROR;
     one = tg_request_inline("k", &limit);
     decision = (tg_decision_t){.outcome = (tg_outcome_t)CLIENT_UNDECIDED};
     *call = (struct client_call){.requests = &one,
@@ -336,13 +338,13 @@ static int code_of_unsent(bool crowded, bool up)
                                  .operation = -1,
                                  .undecided = 1,
                                  .crowded = crowded,
-                                 .deadline_ns = idle.now_ns};
+                                 .deadline_ns = idle.driver.now_ns};
     (void)sem_init(&call->completed, 0, 0);
     atomic_init(&call->owners, 2);
-    atomic_init(&idle.in_flight, 1);
-    idle.live = call;
+    atomic_init(&idle.shared.in_flight, 1);
+    idle.driver.live = call;
     client_messages_tick(&idle);
-    assert_true(call->done && idle.live == NULL);
+    assert_true(call->done && idle.driver.live == NULL);
     const int code = call->code;
     client_call_drop(call);
     return code;
@@ -354,9 +356,9 @@ static void who_was_late_by_itself_is_not_told_of_an_overload(void **state)
     (void)state;
     assert_int_equal(code_of_unsent(false, true), TG_ETIMEOUT);
     assert_int_equal(decision.error, TG_ETIMEOUT);
-    assert_non_null(strstr(idle.detail, "before the question could be sent"));
+    assert_non_null(strstr(idle.shared.detail, "before the question could be sent"));
     assert_int_equal(code_of_unsent(true, true), TG_EBUSY);
-    assert_non_null(strstr(idle.detail, "more was asked than the nodes answered"));
+    assert_non_null(strstr(idle.shared.detail, "more was asked than the nodes answered"));
     assert_int_equal(code_of_unsent(false, false), TG_EUNREACHABLE);
 }
 

@@ -18,12 +18,12 @@
  * I5  A higher cost is denied as well, but perhaps for longer, or for ever: it is answered here
  *     only if already the lower one can never succeed.
  */
-#include "client/lib/denial.h"
+#include "client/lib/cache/denial.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "client/lib/hold.h"
+#include "client/lib/cache/hold.h"
 
 static_assert((CLIENT_DENIAL_SETS & (CLIENT_DENIAL_SETS - 1)) == 0, "a power of two");
 

@@ -22,7 +22,7 @@
  *     they are the same, so is what of a text stands where.
  * I2  What is behind the last word counts as 0, and one word at least differs before.
  */
-#include "client/lib/tag.h"
+#include "client/lib/cache/tag.h"
 
 #include <string.h>
 

@@ -29,7 +29,7 @@
  * I5  A hold is given to another key only when nothing is on its way about it (`calls`), for what
  *     is on its way refers to its request.
  */
-#include "client/lib/hold.h"
+#include "client/lib/cache/hold.h"
 
 #include <assert.h>
 #include <string.h>

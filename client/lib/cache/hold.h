@@ -1,8 +1,8 @@
 /* hold.h - tokens of hot keys that this handle holds: any thread takes of them, one keeps them.
  * Pure: the time is an argument. The idea and the invariants are in hold.c.
  */
-#ifndef CLIENT_LIB_HOLD_H
-#define CLIENT_LIB_HOLD_H
+#ifndef CLIENT_LIB_CACHE_HOLD_H
+#define CLIENT_LIB_CACHE_HOLD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,8 +12,8 @@
 #include "base/error.h"
 
 #include "client/include/tidegate.h"
-#include "client/lib/tag.h"
-#include "client/lib/verdict.h"
+#include "client/lib/cache/tag.h"
+#include "client/lib/cache/verdict.h"
 
 enum {
     CLIENT_HOLDS_MAX = 1024,   /* keys of which tokens are held, or asked for */
