@@ -27,13 +27,35 @@
  *     formed; so what comes after cannot fail half-way.
  * M2  A message is started only if the longest one fits, so it never fails while being written.
  */
+#include "gossip/swim_message.h"
+
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/sat.h"
+#include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_record.h"
+#include "gossip/swim_region.h"
 
 enum { FRAME_FIELDS = 11, FRAME_FIELDS_AGES = 12, FRAME_FIELDS_WALL = 13, FORMAT = 1 };
+
+#define SEQ_SALT UINT64_C(0x717565737469)
+
+/* Whoever is asked hears the question's number. Nobody is to tell the next one by it, for that
+ * would do to answer in the name of another. */
+void swim_seq_init(struct swim *swim, uint64_t seed)
+{
+    const uint64_t words[2] = {random_next(&swim->random), hash_mix64(seed + SEQ_SALT)};
+    static_assert(sizeof words == HASH_KEY_LEN, "two words are a key");
+    memcpy(swim->frame.seq_key.bytes, words, sizeof words);
+}
+
+uint64_t swim_seq(struct swim *swim)
+{
+    const uint64_t number = ++swim->frame.seq_count;
+    return hash64(&swim->frame.seq_key, &number, sizeof number) | UINT64_C(1) << 63;
+}
 
 bool swim_room(const struct swim *swim)
 {
@@ -61,7 +83,7 @@ bool swim_message_begin(struct swim *swim, struct mp_writer *writer, enum swim_k
     mp_put_str(writer, self->record.gossip);
     mp_put_int(writer, swim->timeless ? sat_add(swim->now_ns, swim->wall_ns) : swim->now_ns);
     mp_put_uint(writer, target);
-    swim->abroad = swim_slot_abroad(swim, swim_lookup(swim, target));
+    swim->frame.abroad = swim_slot_abroad(swim, swim_lookup(swim, target));
     return true;
 }
 
@@ -82,10 +104,22 @@ void swim_message_end(struct swim *swim, struct mp_writer *writer, const char *a
     out->bytes_len += writer->len;
     swim->stats.sent++;
     swim->stats.sent_bytes += writer->len;
-    if (swim->abroad) {
+    if (swim->frame.abroad) {
         swim->stats.abroad_sent++;
         swim->stats.abroad_sent_bytes += writer->len;
     }
+}
+
+bool swim_hello(struct swim *swim, const char *address, uint64_t seq)
+{
+    struct mp_writer writer;
+    if (!swim_message_begin(swim, &writer, SWIM_HELLO, seq, 0))
+        return false;
+    mp_put_array(&writer, 1);
+    swim_record_put(&writer, &swim->slots[SWIM_SELF].member.record);
+    mp_put_array(&writer, 0);
+    swim_message_end(swim, &writer, address);
+    return true;
 }
 
 /* The least number of elements a body of `kind` has. */
@@ -194,10 +228,10 @@ int swim_message_parse(struct swim *swim, const void *bytes, size_t len,
     memset(message, 0, sizeof *message);
     if (len > SWIM_MESSAGE_MAX)
         return TG_ETOOBIG;
-    const int count = mp_parse(bytes, len, swim->tokens, SWIM_TOKENS_MAX);
+    const int count = mp_parse(bytes, len, swim->frame.tokens, SWIM_TOKENS_MAX);
     if (count < 0)
         return count;
-    mp_cursor_init(&cursor, swim->tokens, (size_t)count);
+    mp_cursor_init(&cursor, swim->frame.tokens, (size_t)count);
     const uint32_t fields = mp_get_array(&cursor);
     if (fields < FRAME_FIELDS)
         return TG_EPROTOCOL;

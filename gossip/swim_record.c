@@ -15,6 +15,8 @@
  *
  * It must not decide which of two records holds beyond their stamps (swim_table.c does).
  */
+#include "gossip/swim_record.h"
+
 #include <string.h>
 
 #include "base/bytes.h"

@@ -26,6 +26,8 @@
  *
  * It must not send anything itself.
  */
+#include "gossip/swim_region.h"
+
 #include <string.h>
 
 #include "base/bytes.h"
@@ -38,7 +40,7 @@
 
 enum { AGE_WAY = 2 /* units: one for rounding, one for the way */ };
 
-const char *swim_region_name(const struct swim_record *record)
+const char *swim_region_of(const struct swim_record *record)
 {
     return record->region[0] != '\0' ? record->region : SWIM_REGION_DEFAULT;
 }
@@ -71,7 +73,7 @@ static uint32_t place_of(const struct swim *swim, const char *name)
 
 bool swim_region_fits(const struct swim *swim, const struct swim_record *record)
 {
-    return place_of(swim, swim_region_name(record)) != SWIM_REGION_NONE;
+    return place_of(swim, swim_region_of(record)) != SWIM_REGION_NONE;
 }
 
 /* The first region abroad starts the contacts, at a random moment and with a random region. */
@@ -83,15 +85,15 @@ static void region_add(struct swim *swim, uint32_t at, const char *name)
         return;
     if (swim->regions_abroad++ > 0)
         return;
-    swim->contact_ns =
+    swim->sync.contact_ns =
         sat_add(swim->now_ns, random_between(&swim->random, 0, swim->options.contact_ns));
-    swim->contact_at = (uint32_t)random_below(&swim->random, SWIM_REGIONS_MAX);
+    swim->sync.contact_at = (uint32_t)random_below(&swim->random, SWIM_REGIONS_MAX);
 }
 
 void swim_region_enter(struct swim *swim, uint32_t slot)
 {
     struct swim_slot *entered = &swim->slots[slot];
-    const char *name = swim_region_name(&entered->member.record);
+    const char *name = swim_region_of(&entered->member.record);
     const uint32_t at = place_of(swim, name);
     ASSERT(at != SWIM_REGION_NONE); /* swim_region_fits */
     if (!swim_region_used(&swim->regions[at]))
@@ -118,22 +120,28 @@ bool swim_slot_abroad(const struct swim *swim, uint32_t slot)
     return slot != SWIM_SLOT_NONE && swim->slots[slot].region != SWIM_HOME;
 }
 
+/* ---- who lives ---- */
+
+uint32_t swim_others(const struct swim *swim)
+{
+    const uint32_t living = swim_region_living(&swim->regions[SWIM_HOME]);
+    return swim->slots[SWIM_SELF].member.state == SWIM_ALIVE ? living - 1 : living;
+}
+
+uint32_t swim_others_anywhere(const struct swim *swim)
+{
+    uint32_t others = swim_others(swim);
+    for (uint32_t at = SWIM_HOME + 1; at < SWIM_REGIONS_MAX; at++)
+        others += swim_region_living(&swim->regions[at]);
+    return others;
+}
+
 /* ---- what is known of them ---- */
 
 void swim_region_contact(struct swim *swim, uint32_t at)
 {
     swim->regions[at].last_contact_ns = swim->now_ns;
     swim->regions[at].heard_ns = swim->now_ns;
-}
-
-const struct swim_region *swim_region_next(const struct swim *swim, size_t *cursor)
-{
-    while (*cursor < SWIM_REGIONS_MAX) {
-        const struct swim_region *region = &swim->regions[(*cursor)++];
-        if (swim_region_used(region))
-            return region;
-    }
-    return NULL;
 }
 
 /* ---- ages ---- */
@@ -184,12 +192,11 @@ static void age_take(struct swim *swim, uint32_t hash, int64_t age_ns)
     }
 }
 
-void swim_ages_take(struct swim *swim, const struct swim_message *message)
+void swim_ages_take(struct swim *swim, uint32_t sender, const uint8_t *ages, size_t ages_len)
 {
-    const uint32_t sender = swim_lookup(swim, message->sender);
     const int64_t way_ns = swim_slot_abroad(swim, sender) ? AGE_ABROAD_NS : 0; /* R2 */
     struct bytes_reader bytes;
-    bytes_reader_init(&bytes, message->ages, message->ages_len);
+    bytes_reader_init(&bytes, ages, ages_len);
     for (int i = 0; i < SWIM_AGES_MAX && bytes_left(&bytes) >= SWIM_AGE_LEN; i++) {
         const uint32_t hash = bytes_get_u32(&bytes);
         age_take(swim, hash, bytes_get_u16(&bytes) * AGE_UNIT_NS + way_ns);

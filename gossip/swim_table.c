@@ -34,11 +34,21 @@
  *
  * Invariants I1 to I5 are in swim_internal.h. It must not send anything itself.
  */
+#include "gossip/swim_table.h"
+
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/sat.h"
+#include "gossip/swim_health.h"
+#include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_message.h"
+#include "gossip/swim_record.h"
+#include "gossip/swim_region.h"
+#include "gossip/swim_rumour.h"
+#include "gossip/swim_seed.h"
+#include "gossip/swim_stranger.h"
 
 enum {
     STATE_EVENTS = 1 << SWIM_EVENT_ALIVE | 1 << SWIM_EVENT_SUSPECT | 1 << SWIM_EVENT_DEAD |
@@ -49,45 +59,6 @@ enum {
 };
 
 static_assert(SWIM_EVENT_FORGOTTEN < 8, "event kinds fit the bits of swim_slot.events");
-
-/* ---- the index: id -> slot ---- */
-
-static void index_put(struct swim *swim, uint64_t id, uint32_t slot)
-{
-    const uint32_t mask = swim->index_len - 1;
-    uint32_t at = (uint32_t)hash_mix64(id) & mask;
-    while (swim->index[at] != 0)
-        at = (at + 1) & mask;
-    swim->index[at] = slot + 1;
-}
-
-/* Removal is rare (an expired tombstone), so it may rebuild everything. */
-static void index_rebuild(struct swim *swim)
-{
-    memset(swim->index, 0, swim->index_len * sizeof *swim->index);
-    for (uint32_t slot = 0; slot < swim->slots_len; slot++) {
-        if (swim->slots[slot].used)
-            index_put(swim, swim->slots[slot].member.record.id, slot);
-    }
-}
-
-void swim_index_self(struct swim *swim)
-{
-    index_put(swim, swim->slots[SWIM_SELF].member.record.id, SWIM_SELF);
-}
-
-uint32_t swim_lookup(const struct swim *swim, uint64_t id)
-{
-    const uint32_t mask = swim->index_len - 1;
-    uint32_t at = (uint32_t)hash_mix64(id) & mask;
-    while (swim->index[at] != 0) {
-        const uint32_t slot = swim->index[at] - 1;
-        if (swim->slots[slot].member.record.id == id)
-            return slot;
-        at = (at + 1) & mask;
-    }
-    return SWIM_SLOT_NONE;
-}
 
 /* ---- events ---- */
 
@@ -159,11 +130,11 @@ static uint32_t log2_fixed(uint32_t x)
     return whole << LOG2_BITS | fraction;
 }
 
-/* Those who could confirm a suspicion: who was never heard could not (D4 of swim_doubt.c). */
+/* Those who could confirm a suspicion: who was never heard could not (STRANGER-1). */
 static uint32_t witnesses(const struct swim *swim)
 {
     uint32_t unheard = 0;
-    for (uint32_t at = 1; at < swim->slots_len && swim->ring_len > 0; at++)
+    for (uint32_t at = 1; at < swim->slots_len && swim->strangers.ring_len > 0; at++)
         unheard += swim->slots[at].used && swim->slots[at].member.state <= SWIM_SUSPECT &&
                    swim_unheard(swim, at);
     return swim_others(swim) - unheard;
@@ -223,7 +194,7 @@ static void slot_free(struct swim *swim, uint32_t slot)
         }
     }
     memset(gone, 0, sizeof *gone);
-    index_rebuild(swim);
+    swim_index_rebuild(swim);
 }
 
 /* Forgets a member whose events have all been told; the caller saw that there is room. The
@@ -260,7 +231,7 @@ static uint32_t slot_evict(struct swim *swim, bool for_ring)
 static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
 {
     const bool in_ring = swim_in_ring(swim, item->id);
-    const bool home = strcmp(swim_region_name(&item->record), swim->regions[SWIM_HOME].name) == 0;
+    const bool home = strcmp(swim_region_of(&item->record), swim->regions[SWIM_HOME].name) == 0;
     if (home && !in_ring && item->state < SWIM_DEAD && !swim_stranger_fits(swim)) {
         swim->stats.strangers_refused++;
         return SWIM_SLOT_NONE;
@@ -282,7 +253,7 @@ static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
     fresh->member.state = item->state == SWIM_SUSPECT ? SWIM_ALIVE : item->state;
     fresh->member.since_ns = swim->now_ns;
     swim_region_enter(swim, slot);
-    index_put(swim, item->id, slot);
+    swim_index_put(swim, item->id, slot);
     const uint32_t place = (uint32_t)random_below(&swim->random, swim->order_len + 1);
     swim->order[swim->order_len++] = slot;
     swim->order[swim->order_len - 1] = swim->order[place];
@@ -528,7 +499,8 @@ static void apply_other(struct swim *swim, uint32_t at, const struct swim_item *
         apply_state(swim, at, item, from_sync, sender);
 }
 
-void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync, uint64_t sender)
+const char *swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync,
+                       uint64_t sender)
 {
     const uint32_t at = swim_lookup(swim, item->id);
     if (at == SWIM_SELF) {
@@ -538,7 +510,7 @@ void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync,
     } else if (at != SWIM_SLOT_NONE &&
                swim_too_far(swim->slots[at].member.incarnation, item->incarnation)) {
         swim->stats.doubts++;
-        swim_doubt(swim, item->id, doubt_address(swim, at, item));
+        return doubt_address(swim, at, item);
     } else if (item->state == SWIM_LEFT && swim_in_ring(swim, item->id)) {
         struct swim_item suspicion = *item; /* who leaves is out of the ring before it says so */
         suspicion.state = SWIM_SUSPECT;
@@ -548,6 +520,7 @@ void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync,
     } else {
         apply_other(swim, at, item, from_sync, sender);
     }
+    return NULL;
 }
 
 void swim_owner_said(struct swim *swim, uint32_t at, const struct swim_record *record)
@@ -581,11 +554,21 @@ void swim_accuse(struct swim *swim, uint32_t at)
         (void)confirm(swim, at, &self, 1);
 }
 
-void swim_dismiss(struct swim *swim, uint64_t id)
+void swim_table_dismiss(struct swim *swim, uint64_t id)
 {
     const uint32_t at = swim_lookup(swim, id);
     if (swim_slot_abroad(swim, at))
         apply_gone(swim, at, SWIM_LEFT, swim->slots[at].member.incarnation);
+}
+
+uint32_t swim_accused_sender(const struct swim *swim, const struct swim_message *message)
+{
+    const uint32_t at = swim_lookup(swim, message->sender);
+    if (at == SWIM_SLOT_NONE || at == SWIM_SELF)
+        return SWIM_SLOT_NONE;
+    const struct swim_member *member = &swim->slots[at].member;
+    const bool accused = member->state != SWIM_ALIVE; /* also of having left: it speaks */
+    return accused && member->incarnation >= message->incarnation ? at : SWIM_SLOT_NONE;
 }
 
 /* ---- time ---- */
@@ -629,20 +612,6 @@ int64_t swim_table_deadline(const struct swim *swim)
 }
 
 /* ---- choosing members ---- */
-
-uint32_t swim_others(const struct swim *swim)
-{
-    const uint32_t living = swim_region_living(&swim->regions[SWIM_HOME]);
-    return swim->slots[SWIM_SELF].member.state == SWIM_ALIVE ? living - 1 : living;
-}
-
-uint32_t swim_others_anywhere(const struct swim *swim)
-{
-    uint32_t others = swim_others(swim);
-    for (uint32_t at = SWIM_HOME + 1; at < SWIM_REGIONS_MAX; at++)
-        others += swim_region_living(&swim->regions[at]);
-    return others;
-}
 
 /* Reservoir sampling: one pass, every member equally likely. */
 uint32_t swim_pick(struct swim *swim, uint32_t region, uint32_t wanted, uint32_t except,

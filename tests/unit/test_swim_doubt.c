@@ -8,7 +8,13 @@
 
 #include <cmocka.h>
 
+#include "gossip/swim.h"
+#include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_message.h"
+#include "gossip/swim_record.h"
+#include "gossip/swim_rumour.h"
+#include "gossip/swim_table.h"
 #include "tests/unit/support_swim.h"
 
 #define START_NS INT64_C(1700000000000000000)
@@ -212,7 +218,7 @@ static void a_node_refutes_what_is_said_of_it_but_follows_no_wild_number(void **
     swim_free(&swim);
 }
 
-/* D6: whoever is suspect here and does not know is told, however long ago the rumour ran out. */
+/* D4: whoever is suspect here and does not know is told, however long ago the rumour ran out. */
 static void who_is_suspect_and_speaks_is_told_of_it_again(void **state)
 {
     struct swim *swim = node_new(64);
