@@ -26,8 +26,10 @@ enum {
 /* Of whole huge pages inside the block alone: what lies around them is others'. */
 static void ask_for_huge_pages(void *block, size_t bytes)
 {
+    ASSERT(bytes >= HUGE_FROM); /* or no whole huge page is in it */
     const size_t ahead = (HUGE_PAGE - (uintptr_t)block % HUGE_PAGE) % HUGE_PAGE;
     const size_t len = (bytes - ahead) / HUGE_PAGE * HUGE_PAGE;
+    ASSERT(ahead + len <= bytes);
     (void)madvise((char *)block + ahead, len, MADV_HUGEPAGE);
 }
 

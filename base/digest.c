@@ -16,6 +16,7 @@ static_assert(DIGEST_LEN == crypto_generichash_BYTES, "the length that libsodium
 
 void digest_make(const void *data, size_t len, struct digest *out)
 {
+    ASSERT(data != NULL || len == 0);
     const int error = crypto_generichash(out->bytes, DIGEST_LEN, data, len, NULL, 0);
     ASSERT(error == 0); /* it has no failure but wrong lengths */
 }

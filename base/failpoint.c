@@ -31,6 +31,7 @@ static uint64_t times_of(const char *text)
 
     for (; text[digits] >= '0' && text[digits] <= '9' && digits < DIGITS_MAX; digits++)
         times = times * 10 + (uint64_t)(text[digits] - '0');
+    ASSERT(digits <= DIGITS_MAX);
     return text[digits] == '\0' ? times : 0;
 }
 

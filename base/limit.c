@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/quantity.h"
 #include "base/sat.h"
 
@@ -67,6 +68,7 @@ static int validate_burst(const struct limit *limit, char *error)
                       "%" PRIu64,
                       limit->burst,
                       sat_muldiv(LIMIT_REFILL_MAX_NS, limit->count, limit->window_ns));
+    ASSERT(limit->window_ns > 0 && limit->count > 0);
     return TG_OK;
 }
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 enum { LOG_LINE_LEN = 1024, LOG_LEVELS = LOG_LEVEL_ERROR + 1 };
@@ -38,6 +39,7 @@ static void line_cut(char line[LOG_LINE_LEN])
 
     while (at > 0 && utf8_continues(line[at]))
         at--;
+    ASSERT(at + sizeof("...") <= LOG_LINE_LEN); /* I2 */
     memcpy(line + at, "...", sizeof("..."));
 }
 
@@ -52,6 +54,7 @@ static void line_clean(char *line)
 
 void log_printf(const struct log *log, enum log_level level, const char *format, ...)
 {
+    ASSERT((unsigned)level < LOG_LEVELS);
     char line[LOG_LINE_LEN];
     va_list arguments;
 

@@ -204,6 +204,7 @@ static_assert(MSGPACK_EMBED_STACK_SIZE == MP_DEPTH_MAX, "the parser's stack is t
 
 int mp_parse(const void *data, size_t len, struct mp_token *tokens, size_t tokens_max)
 {
+    ASSERT(tokens != NULL && tokens_max > 0);
     struct mp_template_context context;
     size_t consumed = 0;
 
@@ -220,6 +221,7 @@ int mp_parse(const void *data, size_t len, struct mp_token *tokens, size_t token
         return TG_ETOOBIG;
     if (result <= 0 || consumed != len) /* malformed, truncated, trailing bytes */
         return TG_EPROTOCOL;
+    ASSERT(context.user.count >= 1 && context.user.count <= tokens_max); /* I2 */
     return (int)context.user.count;
 }
 
@@ -227,6 +229,7 @@ int mp_parse(const void *data, size_t len, struct mp_token *tokens, size_t token
 
 void mp_cursor_init(struct mp_cursor *cursor, const struct mp_token *tokens, size_t count)
 {
+    ASSERT(tokens != NULL || count == 0);
     *cursor = (struct mp_cursor){.tokens = tokens, .count = count};
 }
 
@@ -350,6 +353,7 @@ void mp_copy_str(struct mp_cursor *cursor, char *out, size_t capacity)
 
 void mp_skip(struct mp_cursor *cursor)
 {
+    ASSERT(cursor->at <= cursor->count);
     /* Values still to step over; a container replaces itself by its elements, which I2
      * says are all among the tokens, so the sum cannot wrap. */
     uint64_t pending = 1;
@@ -449,6 +453,7 @@ void mp_put_str(struct mp_writer *writer, const char *text)
 
 void mp_put_strn(struct mp_writer *writer, const char *text, size_t len)
 {
+    ASSERT(text != NULL || len == 0);
     struct msgpack_packer packer = writer_packer(writer);
     if (writer_takes(writer, len))
         (void)msgpack_pack_str_with_body(&packer, text, len);
@@ -456,6 +461,7 @@ void mp_put_strn(struct mp_writer *writer, const char *text, size_t len)
 
 void mp_put_bin(struct mp_writer *writer, const void *data, size_t len)
 {
+    ASSERT(data != NULL || len == 0);
     struct msgpack_packer packer = writer_packer(writer);
     if (writer_takes(writer, len))
         (void)msgpack_pack_bin_with_body(&packer, data, len);
@@ -477,6 +483,7 @@ void mp_put_map(struct mp_writer *writer, size_t pairs)
 
 uint8_t *mp_reserve_bin(struct mp_writer *writer, size_t len)
 {
+    ASSERT(writer->len <= writer->capacity);
     struct msgpack_packer packer = writer_packer(writer);
     if (!writer_takes(writer, len))
         return NULL;

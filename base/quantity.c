@@ -26,6 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/limit.h"
 
 #define NS_PER_US    1000ULL
@@ -108,6 +109,7 @@ struct subject {
 /* Copies at most `max` printable characters of `text`, with "..." where it was cut. */
 static const char *quote(const char *text, size_t max, char out[QUOTE_LEN])
 {
+    ASSERT(max + sizeof("...") <= QUOTE_LEN);
     size_t i;
 
     for (i = 0; i < max && text[i] != '\0'; i++)
@@ -125,6 +127,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct subject *su
 
     const int start = snprintf(subject->error, QUANTITY_ERROR_LEN, "%s \"%s\": ", subject->kind,
                                quote(subject->text, QUOTE_TEXT_MAX, quoted));
+    ASSERT(start > 0 && start < QUANTITY_ERROR_LEN); /* I3 */
     va_start(arguments, format);
     (void)vsnprintf(subject->error + start, QUANTITY_ERROR_LEN - (size_t)start, format, arguments);
     va_end(arguments);
@@ -272,6 +275,7 @@ int quantity_parse_rate(const char *text, struct quantity_rate *rate, char *erro
     const int result = parse_count(&subject, &at, &rate->count);
     if (result != TG_OK)
         return result;
+    ASSERT(rate->count >= 1 && rate->count <= LIMIT_COUNT_MAX && at[-1] == '/');
     return parse_window(&subject, at, &rate->window_ns);
 }
 
@@ -298,6 +302,7 @@ int quantity_parse_uint(const char *text, uint64_t max, uint64_t *value, char *e
 /* The largest unit that divides `ns`; the last one divides everything. */
 static const struct unit *shortest_unit(uint64_t ns)
 {
+    ASSERT(ns > 0);
     const struct unit *unit = printed_units;
 
     while (ns % unit->scale != 0)
@@ -319,6 +324,7 @@ static char *put_number(uint64_t number, char *out)
         digits[count++] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
+    ASSERT(count >= 1 && count <= DIGITS_MAX);
     while (count > 0)
         *out++ = digits[--count];
     return out;

@@ -50,6 +50,7 @@ uint64_t random_below(struct random *random, uint64_t bound)
     do {
         product = (unsigned __int128)random_next(random) * bound;
     } while ((uint64_t)product < refused);
+    ASSERT((uint64_t)(product >> 64) < bound);
     return (uint64_t)(product >> 64);
 }
 

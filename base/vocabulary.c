@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 #define WORD(name, number, text) [number] = text,
 static const char *const algorithms[] = {ALGORITHM_MAP(WORD)};
 static const char *const operations[] = {OPERATION_MAP(WORD)};
@@ -23,6 +25,7 @@ static_assert(sizeof(outcomes) / sizeof(outcomes[0]) == OUTCOME_COUNT, "numbers 
 
 static int word_find(const char *const *words, int count, const char *text, size_t len)
 {
+    ASSERT(count > 0 && (text != NULL || len == 0));
     for (int i = 0; i < count; i++) {
         if (strlen(words[i]) == len && memcmp(words[i], text, len) == 0)
             return i;

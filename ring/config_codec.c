@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "ring/config.h"
 
 enum { FIELDS = 7, MEMBER_FIELDS = 5 };
@@ -30,6 +31,7 @@ static void put_member(struct mp_writer *writer, const struct ring_member *membe
 
 static void put_side(struct mp_writer *writer, const struct ring_member *members, uint32_t count)
 {
+    ASSERT(count <= RING_MEMBERS_MAX);
     mp_put_array(writer, count);
     for (uint32_t i = 0; i < count; i++) {
         put_member(writer, &members[i]);
@@ -41,6 +43,7 @@ int ring_config_encode(const struct ring_config *config, void *data, size_t capa
     struct mp_writer writer;
 
     mp_writer_init(&writer, data, capacity);
+    ASSERT(config->voters_count >= 1 && config->voters_count <= RING_VOTERS_MAX);
     mp_put_array(&writer, FIELDS);
     mp_put_uint(&writer, RING_CONFIG_VERSION);
     mp_put_uint(&writer, config->epoch);

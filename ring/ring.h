@@ -115,6 +115,9 @@ MUST_USE int ring_table_init(struct ring_table *table, const struct allocator *a
 MUST_USE int ring_table_copy(struct ring_table *table, const struct allocator *allocator,
                              const struct ring_table *from);
 
+/* Asserts that the table is whole; for tests and the simulator, O(vnodes). */
+void ring_table_check_invariants(const struct ring_table *table);
+
 /* Gives the memory back and empties the table; an already empty (zeroed) one is allowed. */
 void ring_table_fini(struct ring_table *table);
 

@@ -37,6 +37,7 @@
 /* A bijection of 0..vnodes-1 keyed by the seat: odd multiplications and shifted XORs. */
 static uint32_t walk_at(uint32_t index, uint64_t key, uint32_t vnodes)
 {
+    ASSERT(index < vnodes && (vnodes & (vnodes - 1)) == 0);
     const uint32_t mask = vnodes - 1;
     const int half = (__builtin_ctz(vnodes) + 1) / 2;
     uint32_t x = (index + (uint32_t)key) & mask;
@@ -67,6 +68,7 @@ static uint32_t take(uint16_t *owners, uint32_t *loads, uint32_t seat, uint32_t 
             taken++;
         }
     }
+    ASSERT(taken <= wanted && loads[seat] <= vnodes);
     return taken;
 }
 
