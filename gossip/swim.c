@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "gossip/swim_doubt.h"
 #include "gossip/swim_health.h"
@@ -102,6 +103,7 @@ static bool memory_get(struct swim *swim)
     swim->index_len = 4;
     while (swim->index_len < 2 * members)
         swim->index_len *= 2;
+    ASSERT(swim->index_len >= 2 * members); /* GOSSIP-6: half of it stays empty */
     swim->slots = alloc_array(swim->allocator, members, sizeof *swim->slots);
     swim->order = alloc_array(swim->allocator, members, sizeof *swim->order);
     swim->rumours = alloc_array(swim->allocator, members, sizeof *swim->rumours);
@@ -177,6 +179,7 @@ int swim_set_cluster(struct swim *swim, const uint8_t *cluster_id)
 {
     if (swim->joined)
         return memcmp(swim->cluster_id, cluster_id, SWIM_CLUSTER_ID_LEN) == 0 ? 0 : TG_ECONFLICT;
+    ASSERT(!swim->joined);
     memcpy(swim->cluster_id, cluster_id, SWIM_CLUSTER_ID_LEN);
     swim->joined = !id_is_zero(cluster_id);
     swim->seeds.join_ns = swim->now_ns;
@@ -219,6 +222,7 @@ static void timer_catch_up(int64_t *timer_ns, int64_t now_ns)
 /* This node was away for `late_ns`: it blames itself. */
 static void stall(struct swim *swim, int64_t late_ns)
 {
+    ASSERT(late_ns > swim->options.stall_ns);
     const int64_t grace_max_ns = swim_suspicion_min_ns(swim);
     const int64_t grace_ns = late_ns < grace_max_ns ? late_ns : grace_max_ns;
     swim->stats.stalls++;
@@ -269,6 +273,7 @@ static void enter(struct swim *swim, int64_t now_ns, struct swim_effects *out)
 
 static void leave(struct swim *swim)
 {
+    ASSERT(swim->out != NULL); /* GOSSIP-9 */
     swim_jobs_run(swim);
     swim_events_flush(swim);
     if (swim_jobs_waiting(swim) || swim->events_waiting > 0)
@@ -297,7 +302,7 @@ static void items_apply(struct swim *swim, const struct swim_message *message)
     struct swim_item item;
     for (uint32_t i = 0; i < message->items_count; i++) {
         swim_item_get(&cursor, &item);
-        ASSERT(!cursor.failed); /* M1 */
+        ASSERT(!cursor.failed); /* MESSAGE-1 */
         const char *owner = swim_apply(swim, &item, message->kind == SWIM_RECORDS, message->sender);
         if (owner != NULL)
             swim_doubt(swim, item.id, owner);
@@ -321,6 +326,7 @@ static void refutation_answer(struct swim *swim, const struct swim_message *mess
 
 static void message_apply(struct swim *swim, const struct swim_message *message)
 {
+    ASSERT(swim->out != NULL && message->sender != 0);
     const uint64_t self = swim->slots[SWIM_SELF].member.record.id;
     if (message->sender == self) {
         swim_seed_answered(swim, message->seq, self); /* a seed that leads to ourselves */
@@ -431,6 +437,7 @@ int swim_update_self(struct swim *swim, const struct swim_record *record)
         return TG_EINVALID;
     if (record_same(&fresh, self))
         return 0;
+    ASSERT(fresh.id == self->id && fresh.incarnation == self->incarnation); /* GOSSIP-2 */
     fresh.version++;
     *self = fresh;
     swim_rumour_start(swim, SWIM_SELF, true, 0);
@@ -449,6 +456,8 @@ void swim_leave(struct swim *swim, int64_t now_ns, struct swim_effects *out)
     struct swim_member *self = &swim->slots[SWIM_SELF].member;
     enter(swim, now_ns, out);
     if (self->state != SWIM_LEFT) {
+        ASSERT(self->state == SWIM_ALIVE &&
+               swim->regions[SWIM_HOME].members[SWIM_ALIVE] > 0); /* GOSSIP-1 */
         swim->regions[SWIM_HOME].members[self->state]--;
         swim->regions[SWIM_HOME].members[SWIM_LEFT]++;
         self->state = SWIM_LEFT;
@@ -481,7 +490,8 @@ void swim_probe_now(struct swim *swim, uint64_t id)
             return;
     }
     if (swim->probe.hints_len == SWIM_HINTS_MAX)
-        return; /* the round comes to it anyway */
+        return;                                     /* the round comes to it anyway */
+    ASSERT(swim->probe.hints_len < SWIM_HINTS_MAX); /* GOSSIP-8 */
     swim->probe.hints[swim->probe.hints_len++] = id;
     swim->at_once = true;
 }

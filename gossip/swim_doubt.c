@@ -6,20 +6,21 @@
  *   claim far above what is known --+
  *   message of a member far below --+--> HELLO to the member --> WELCOME: its record, which counts
  *
- * D1  A claim more than SWIM_INCARNATION_STEP above the known incarnation changes nothing. The
- *     member's own answer to a greeting of this node does, up or down: its number is random, and
- *     it goes to the member's address alone.
- * D2  A member is asked at most once in a probe interval, and so are SWIM_DOUBTS_MAX at once.
- * D3  A member that hears of itself far above follows only up to SWIM_INCARNATION_START_MAX (older
- *     releases believe what they hear), and rises by one in all other cases. So it always has
- *     something higher to say, or need not, since nobody believes the others.
- * D4  Whoever is held for suspect and speaks as if nothing were is told of it again, until it has
- *     refuted: a claim that was made to one member alone has not come round to it.
+ * DOUBT-1  A claim more than SWIM_INCARNATION_STEP above the known incarnation changes nothing. The
+ *          member's own answer to a greeting of this node does, up or down: its number is random,
+ *          and it goes to the member's address alone.
+ * DOUBT-2  A member is asked at most once in a probe interval, and so are SWIM_DOUBTS_MAX at once.
+ * DOUBT-3  A member that hears of itself far above follows only up to SWIM_INCARNATION_START_MAX
+ *          (older releases believe what they hear), and rises by one in all other cases. So it
+ *          always has something higher to say, or need not, since nobody believes the others.
+ * DOUBT-4  Whoever is held for suspect and speaks as if nothing were is told of it again, until it
+ *          has refuted: a claim that was made to one member alone has not come round to it.
  */
 #include "gossip/swim_doubt.h"
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
@@ -46,6 +47,7 @@ static struct swim_doubt *place_for(struct swim *swim, uint64_t id)
 
 void swim_doubt(struct swim *swim, uint64_t id, const char *address)
 {
+    ASSERT(id != 0);
     struct swim_doubt *doubt = swim->joined ? place_for(swim, id) : NULL;
     const uint64_t seq = random_next(&swim->random) | 1;
     if (doubt == NULL || !swim_hello(swim, address, seq))
@@ -67,7 +69,7 @@ void swim_doubt_known(struct swim *swim, const struct swim_message *message)
         swim_doubt(swim, message->sender, message->address);
     else if (member->state == SWIM_SUSPECT && message->incarnation <= member->incarnation &&
              !swim->slots[at].rumour)
-        swim_rumour_start(swim, at, false, 0); /* D4 */
+        swim_rumour_start(swim, at, false, 0); /* DOUBT-4 */
 }
 
 bool swim_doubt_answered(struct swim *swim, const struct swim_message *message)
@@ -80,6 +82,7 @@ bool swim_doubt_answered(struct swim *swim, const struct swim_message *message)
         const uint32_t at = swim_lookup(swim, doubt->id);
         if (doubt->id != message->sender || doubt->seq != message->seq)
             continue;
+        ASSERT(doubt->id != 0); /* DOUBT-1 */
         doubt->seq = 0;
         if (at != SWIM_SLOT_NONE && at != SWIM_SELF)
             swim_owner_said(swim, at, &message->record);

@@ -5,6 +5,7 @@
  */
 #include "gossip/swim_health.h"
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "gossip/swim_internal.h"
 #include "gossip/swim_message.h"
@@ -23,6 +24,7 @@ void swim_health_add(struct swim *swim, int delta)
         swim->health = swim->options.health_max;
     else
         swim->health = (uint32_t)health;
+    ASSERT(swim->health <= swim->options.health_max); /* GOSSIP-8 */
 }
 
 static int64_t smooth(int64_t old_ns, int64_t sample_ns, bool first)
@@ -35,6 +37,7 @@ static int64_t smooth(int64_t old_ns, int64_t sample_ns, bool first)
 void swim_measure(struct swim *swim, uint32_t at, int64_t sent_ns,
                   const struct swim_message *message)
 {
+    ASSERT(at != SWIM_SELF && swim->slots[at].used && sent_ns <= swim->now_ns);
     struct swim_member *member = &swim->slots[at].member;
     struct swim_region *region = &swim->regions[swim->slots[at].region];
     const bool first = member->rtt_ns == 0;
@@ -48,6 +51,7 @@ void swim_measure(struct swim *swim, uint32_t at, int64_t sent_ns,
     member->rtt_ns = smooth(member->rtt_ns, rtt_ns, first);
     if (member->rtt_ns < 1)
         member->rtt_ns = 1; /* 0 means not measured */
+    ASSERT(skew_ns <= SKEW_MAX_NS && skew_ns >= -SKEW_MAX_NS);
     member->skew_ns = smooth(member->skew_ns, skew_ns, first);
     region->rtt_ns = smooth(region->rtt_ns, rtt_ns, region->rtt_ns == 0);
     if (message->timeless)

@@ -7,11 +7,13 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "gossip/swim_internal.h"
 
 void swim_index_put(struct swim *swim, uint64_t id, uint32_t slot)
 {
+    ASSERT(id != 0 && slot < swim->slots_len);
     const uint32_t mask = swim->index_len - 1;
     uint32_t at = (uint32_t)hash_mix64(id) & mask;
     while (swim->index[at] != 0)

@@ -21,13 +21,18 @@
  *        [self] [used] [free] [used]         index[] = id -> slot, open addressing
  *                                            rumours[] = slots with something to tell
  *
- * I1  Slot 0 is this node: SWIM_ALIVE, or SWIM_LEFT after swim_leave.
- * I2  member.incarnation >= record.incarnation; they are equal while the member is alive.
- * I3  A suspect has 1 .. SWIM_ACCUSERS_MAX accusers and a deadline; nobody else has accusers.
- *     The deadline of one abroad is never: its own region decides.
- * I4  order[] holds every used slot but 0 exactly once; rumours[] those with rumour set.
- * I5  Each slot is in the region its record names; a region's members[] agree with the states of
- *     its slots, and a region without any is unused. Region 0 is this node's own, and stays.
+ * GOSSIP-1  Slot 0 is this node: SWIM_ALIVE, or SWIM_LEFT after swim_leave.
+ * GOSSIP-2  member.incarnation >= record.incarnation; they are equal while the member is alive.
+ * GOSSIP-3  A suspect has 1 .. SWIM_ACCUSERS_MAX accusers and a deadline; nobody else has accusers.
+ *           The deadline of one abroad is never: its own region decides.
+ * GOSSIP-4  order[] holds every used slot but 0 exactly once; rumours[] those with rumour set.
+ * GOSSIP-5  Each slot is in the region its record names; a region's members[] agree with the states
+ *           of its slots, and a region without any is unused. Region 0 is this node's own, and
+ *           stays.
+ * GOSSIP-6  The index finds each used slot by its id, and holds no other entry.
+ * GOSSIP-7  events_waiting counts the slots with events that were not told; slot 0 has none.
+ * GOSSIP-8  Counts are within their bounds: health, hints, seeds, the ring's members.
+ * GOSSIP-9  Between two calls no effects are borrowed, and the next turn is not in the past.
  */
 #ifndef GOSSIP_SWIM_INTERNAL_H
 #define GOSSIP_SWIM_INTERNAL_H

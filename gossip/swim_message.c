@@ -23,14 +23,16 @@
  * Replies go to sender_address. target_id says for whom the message is, so that a ping which
  * reaches another node on a reused address is not answered in the dead one's name.
  *
- * M1  swim_message_parse accepts a message only if all of it, every item included, is well
- *     formed; so what comes after cannot fail half-way.
- * M2  A message is started only if the longest one fits, so it never fails while being written.
+ * MESSAGE-1  swim_message_parse accepts a message only if all of it, every item included, is well
+ *            formed; so what comes after cannot fail half-way.
+ * MESSAGE-2  A message is started only if the longest one fits, so it never fails while being
+ *            written.
  */
 #include "gossip/swim_message.h"
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "base/sat.h"
 #include "gossip/swim_index.h"
@@ -54,6 +56,7 @@ void swim_seq_init(struct swim *swim, uint64_t seed)
 uint64_t swim_seq(struct swim *swim)
 {
     const uint64_t number = ++swim->frame.seq_count;
+    ASSERT(number != 0);
     return hash64(&swim->frame.seq_key, &number, sizeof number) | UINT64_C(1) << 63;
 }
 
@@ -66,6 +69,7 @@ bool swim_room(const struct swim *swim)
 bool swim_message_begin(struct swim *swim, struct mp_writer *writer, enum swim_kind kind,
                         uint64_t seq, uint64_t target)
 {
+    ASSERT(swim->out != NULL && kind >= SWIM_PING && kind <= SWIM_WELCOME);
     static const uint8_t none[SWIM_CLUSTER_ID_LEN];
     const struct swim_member *self = &swim->slots[SWIM_SELF].member;
     if (!swim_room(swim))
@@ -89,6 +93,7 @@ bool swim_message_begin(struct swim *swim, struct mp_writer *writer, enum swim_k
 
 void swim_message_end(struct swim *swim, struct mp_writer *writer, const char *address)
 {
+    ASSERT(swim_room(swim)); /* MESSAGE-2: since the message was begun */
     struct swim_effects *out = swim->out;
     struct swim_send *send = &out->sends[out->sends_count++];
     writer->capacity = SWIM_MESSAGE_MAX;
@@ -97,7 +102,8 @@ void swim_message_end(struct swim *swim, struct mp_writer *writer, const char *a
         mp_put_nil(writer);
     else
         mp_put_int(writer, swim->wall_ns);
-    ASSERT(!writer->failed); /* M2 */
+    ASSERT(!writer->failed); /* MESSAGE-2 */
+    ASSERT(writer->len <= SWIM_MESSAGE_MAX && out->bytes_len + writer->len <= sizeof out->bytes);
     memcpy(send->address, address, SWIM_ADDRESS_LEN);
     send->offset = (uint32_t)out->bytes_len;
     send->len = (uint32_t)writer->len;
@@ -190,11 +196,12 @@ static void parse_body(struct mp_cursor *cursor, struct swim_message *message)
     default:
         break;
     }
+    ASSERT(message->bytes_len <= SWIM_MESSAGE_MAX);
     for (uint32_t i = fields; i < count && !cursor->failed; i++)
         mp_skip(cursor);
 }
 
-/* Reads every item once, only to see that it can be read (M1). */
+/* Reads every item once, only to see that it can be read (MESSAGE-1). */
 static void parse_items(struct mp_cursor *cursor, struct swim_message *message)
 {
     struct swim_item item;

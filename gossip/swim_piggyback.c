@@ -5,12 +5,12 @@
  * are any, on messages of their own to 3 random members. A member has at most one rumour, its
  * current state, so newer news replace older and the memory is one flag a member.
  *
- * R1  Seldom told news go first; equals in the order they came.
- * R2  A message carries at most SWIM_ITEMS_MAX items, and none twice.
- * R3  To other regions go rumours about members of this one only (swim_region.c says why). They do
- *     not count as told, unless nobody else of this region is there to be told.
- * R4  A rumour counts as told only when its message is in the effects: callers check the room
- *     before they write.
+ * RUMOUR-1  Seldom told news go first; equals in the order they came.
+ * RUMOUR-2  A message carries at most SWIM_ITEMS_MAX items, and none twice.
+ * RUMOUR-3  To other regions go rumours about members of this one only (swim_region.c says why).
+ *           They do not count as told, unless nobody else of this region is there to be told.
+ * RUMOUR-4  A rumour counts as told only when its message is in the effects: callers check the room
+ *           before they write.
  *
  * With no rumours there is no traffic here: a quiet cluster only probes.
  */
@@ -18,6 +18,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "gossip/swim_internal.h"
 #include "gossip/swim_message.h"
@@ -31,6 +32,7 @@ enum { ITEMS_HEAD = 3 /* bytes of a msgpack array header for up to 65535 element
 bool swim_item_append(struct swim *swim, struct mp_writer *items, uint32_t at, bool with_record)
 {
     const size_t len = items->len;
+    ASSERT(!items->failed && swim->slots[at].used);
     swim_item_put(items, &swim->slots[at], with_record, swim->now_ns);
     if (!items->failed)
         return true;
@@ -48,7 +50,7 @@ static bool level_append(struct swim *swim, struct mp_writer *items, uint32_t le
         if (slot->transmits != level || slot->sent_in == swim->frame.written)
             continue;
         if (swim->frame.abroad && slot->region != SWIM_HOME)
-            continue; /* R3 */
+            continue; /* RUMOUR-3 */
         if (*count == SWIM_ITEMS_MAX)
             return false;
         if (!swim_item_append(swim, items, swim->rumours[i],
@@ -95,6 +97,7 @@ void swim_rumours_put(struct swim *swim, struct mp_writer *writer, size_t budget
             more = level_append(swim, &items, level, &count);
         swim_rumours_retire(swim);
     }
+    ASSERT(count <= SWIM_ITEMS_MAX); /* RUMOUR-2 */
     swim_items_end(writer, &items, count);
 }
 

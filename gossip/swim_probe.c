@@ -12,15 +12,18 @@
  * not, being suspected, and calls that come late raise it; successful probes lower it; all
  * time-outs are multiplied by 1 + health.
  *
- * P1  At most one probe per member is under way.
- * P2  Only the member itself, or a helper that heard it, ends a probe well: the subject must match.
- * P3  Round trip and skew are taken from direct acks alone; abroad, from answers to contacts.
- * P4  Only members of this node's region are probed, and asked to help.
+ * PROBE-1  At most one probe per member is under way.
+ * PROBE-2  Only the member itself, or a helper that heard it, ends a probe well: the subject must
+ *          match.
+ * PROBE-3  Round trip and skew are taken from direct acks alone; abroad, from answers to contacts.
+ * PROBE-4  Only members of this node's region are probed, and asked to help.
+ * PROBE-5  No more helpers say nack than were asked, and no more are asked than there may be.
  */
 #include "gossip/swim_probe.h"
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "gossip/swim_health.h"
 #include "gossip/swim_index.h"
@@ -34,6 +37,7 @@ enum { RTT_FACTOR = 3 };
 
 static int64_t scaled(const struct swim *swim, int64_t time_ns)
 {
+    ASSERT(time_ns >= 0);
     return time_ns * (int64_t)(swim->health + 1);
 }
 
@@ -81,10 +85,11 @@ static bool ping_send(struct swim *swim, uint64_t seq, uint64_t target, const ch
 /* false if it has to wait for room. */
 static bool probe_start(struct swim *swim, uint32_t at)
 {
+    ASSERT(at != SWIM_SELF && swim->slots[at].region == SWIM_HOME); /* PROBE-4 */
     const struct swim_member *member = &swim->slots[at].member;
     struct swim_probe *probe = probe_free(swim);
     if (probe_running(swim, member->record.id))
-        return true; /* P1 */
+        return true; /* PROBE-1 */
     const uint64_t seq = swim_seq(swim);
     if (probe == NULL || !ping_send(swim, seq, member->record.id, member->record.gossip))
         return false;
@@ -105,6 +110,7 @@ static bool probe_start(struct swim *swim, uint32_t at)
 
 static void probe_ask_helpers(struct swim *swim, struct swim_probe *probe)
 {
+    ASSERT(probe->used && !probe->indirect && probe->helpers == 0);
     uint32_t picked[SWIM_HELPERS_MAX];
     const uint32_t count =
         swim_pick(swim, SWIM_HOME, swim->options.indirect_peers, probe->slot, picked);
@@ -129,6 +135,7 @@ static void probe_ask_helpers(struct swim *swim, struct swim_probe *probe)
 /* A helper that sent neither ack nor nack says something about the way from here to it. */
 static void probe_fail(struct swim *swim, struct swim_probe *probe)
 {
+    ASSERT(probe->used && probe->nacks <= probe->helpers); /* PROBE-5 */
     const uint32_t missed = probe->helpers - probe->nacks;
     probe->used = false;
     swim->stats.probes_failed++;
@@ -169,10 +176,11 @@ static uint32_t order_next(struct swim *swim, bool any)
         }
         if (swim->order_len == 0)
             break;
+        ASSERT(swim->probe.order_at < swim->order_len); /* GOSSIP-4 */
         const uint32_t at = swim->order[swim->probe.order_at++];
         if (swim->slots[at].member.state <= SWIM_SUSPECT && swim->slots[at].region == SWIM_HOME &&
             (any || !swim_unheard(swim, at)))
-            return at; /* P4 */
+            return at; /* PROBE-4 */
     }
     return SWIM_SLOT_NONE;
 }
@@ -185,6 +193,7 @@ static void hints_run(struct swim *swim)
             swim->slots[at].region == SWIM_HOME && !probe_start(swim, at)) {
             return; /* the running probes end within a second, then this one has its turn */
         }
+        ASSERT(swim->probe.hints_len <= SWIM_HINTS_MAX); /* GOSSIP-8 */
         swim->probe.hints_len--;
     }
 }
@@ -215,6 +224,7 @@ static struct swim_relay *relay_free(struct swim *swim)
 
 static void help(struct swim *swim, const struct swim_message *message)
 {
+    ASSERT(message->kind == SWIM_PING_REQ && swim->out != NULL);
     struct swim_relay *relay = relay_free(swim);
     const int64_t timeout_ns = swim->options.ack_timeout_ns;
     if (relay == NULL || !swim_room(swim)) {
@@ -248,6 +258,7 @@ static bool answer(struct swim *swim, enum swim_kind kind, uint64_t seq, uint64_
 
 static void relay_step(struct swim *swim, struct swim_relay *relay)
 {
+    ASSERT(relay->used && relay->nack_ns <= relay->deadline_ns);
     if (!relay->nacked && swim->now_ns >= relay->nack_ns) {
         relay->nacked = true;
         if (!answer(swim, SWIM_NACK, relay->asker_seq, relay->subject, relay->asker_id,
@@ -295,7 +306,8 @@ static void receive_ack(struct swim *swim, const struct swim_message *message)
     }
     const struct swim_slot *slot = &swim->slots[probe->slot];
     if (direct && slot->used && slot->member.record.id == probe->id)
-        swim_measure(swim, probe->slot, probe->sent_ns, message); /* P3 */
+        swim_measure(swim, probe->slot, probe->sent_ns, message); /* PROBE-3 */
+    ASSERT(probe->used && probe->sent_ns <= swim->now_ns);
     probe->used = false;
     swim_health_add(swim, -1);
 }
@@ -368,6 +380,7 @@ int64_t swim_probe_deadline(const struct swim *swim)
 
 void swim_probe_delay(struct swim *swim, int64_t by_ns)
 {
+    ASSERT(by_ns > 0);
     for (int i = 0; i < SWIM_PROBES_MAX; i++) {
         struct swim_probe *probe = &swim->probe.probes[i];
         probe->indirect_ns = sat_add(probe->indirect_ns, by_ns);

@@ -19,10 +19,10 @@
  *
  *   age = hash of the region's name u32, tenths of a second since it was last heard of u16 (LE)
  *
- * R1  Ages inform people; nothing in this folder decides by them.
- * R2  An age is told as more than it is, by more than a message takes, so that nodes which tell it
- *     to each other do not keep it young.
- * R3  The table is bounded: a claim that needs one region too many is refused, and counted.
+ * REGION-1  Ages inform people; nothing in this folder decides by them.
+ * REGION-2  An age is told as more than it is, by more than a message takes, so that nodes which
+ *           tell it to each other do not keep it young.
+ * REGION-3  The table is bounded: a claim that needs one region too many is refused, and counted.
  *
  * It must not send anything itself.
  */
@@ -30,6 +30,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/sat.h"
@@ -79,6 +80,7 @@ bool swim_region_fits(const struct swim *swim, const struct swim_record *record)
 /* The first region abroad starts the contacts, at a random moment and with a random region. */
 static void region_add(struct swim *swim, uint32_t at, const char *name)
 {
+    ASSERT(!swim_region_used(&swim->regions[at]) && name[0] != '\0');
     memset(&swim->regions[at], 0, sizeof swim->regions[at]);
     memcpy(swim->regions[at].name, name, strlen(name) + 1);
     if (at == SWIM_HOME)
@@ -107,11 +109,12 @@ void swim_region_leave(struct swim *swim, uint32_t slot)
     static const uint32_t nobody[SWIM_STATES];
     const struct swim_slot *left = &swim->slots[slot];
     struct swim_region *region = &swim->regions[left->region];
-    ASSERT(region->members[left->member.state] > 0); /* I5 */
+    ASSERT(region->members[left->member.state] > 0); /* GOSSIP-5 */
     region->members[left->member.state]--;
     if (left->region == SWIM_HOME || memcmp(region->members, nobody, sizeof nobody) != 0)
         return;
     memset(region, 0, sizeof *region);
+    ASSERT(swim->regions_abroad > 0); /* GOSSIP-5 */
     swim->regions_abroad--;
 }
 
@@ -125,6 +128,8 @@ bool swim_slot_abroad(const struct swim *swim, uint32_t slot)
 uint32_t swim_others(const struct swim *swim)
 {
     const uint32_t living = swim_region_living(&swim->regions[SWIM_HOME]);
+    ASSERT(living > 0 ||
+           swim->slots[SWIM_SELF].member.state != SWIM_ALIVE); /* GOSSIP-1, GOSSIP-5 */
     return swim->slots[SWIM_SELF].member.state == SWIM_ALIVE ? living - 1 : living;
 }
 
@@ -140,6 +145,7 @@ uint32_t swim_others_anywhere(const struct swim *swim)
 
 void swim_region_contact(struct swim *swim, uint32_t at)
 {
+    ASSERT(at < SWIM_REGIONS_MAX && swim_region_used(&swim->regions[at]));
     swim->regions[at].last_contact_ns = swim->now_ns;
     swim->regions[at].heard_ns = swim->now_ns;
 }
@@ -159,7 +165,7 @@ static uint64_t age_of(const struct swim *swim, const struct swim_region *region
 {
     if (region->heard_ns == 0)
         return UINT64_MAX;
-    return (uint64_t)sat_sub(swim->now_ns, region->heard_ns) / AGE_UNIT_NS + AGE_WAY; /* R2 */
+    return (uint64_t)sat_sub(swim->now_ns, region->heard_ns) / AGE_UNIT_NS + AGE_WAY; /* REGION-2 */
 }
 
 void swim_ages_put(struct swim *swim, struct mp_writer *writer)
@@ -178,11 +184,13 @@ void swim_ages_put(struct swim *swim, struct mp_writer *writer)
         bytes_put_u16(&bytes, (uint16_t)age);
         told++;
     }
+    ASSERT(told <= SWIM_AGES_MAX && !bytes.failed);
     mp_put_bin(writer, ages, told * SWIM_AGE_LEN);
 }
 
 static void age_take(struct swim *swim, uint32_t hash, int64_t age_ns)
 {
+    ASSERT(age_ns >= 0);
     const int64_t heard_ns = sat_sub(swim->now_ns, age_ns);
     for (uint32_t at = SWIM_HOME + 1; at < SWIM_REGIONS_MAX; at++) {
         struct swim_region *region = &swim->regions[at];
@@ -194,7 +202,7 @@ static void age_take(struct swim *swim, uint32_t hash, int64_t age_ns)
 
 void swim_ages_take(struct swim *swim, uint32_t sender, const uint8_t *ages, size_t ages_len)
 {
-    const int64_t way_ns = swim_slot_abroad(swim, sender) ? AGE_ABROAD_NS : 0; /* R2 */
+    const int64_t way_ns = swim_slot_abroad(swim, sender) ? AGE_ABROAD_NS : 0; /* REGION-2 */
     struct bytes_reader bytes;
     bytes_reader_init(&bytes, ages, ages_len);
     for (int i = 0; i < SWIM_AGES_MAX && bytes_left(&bytes) >= SWIM_AGE_LEN; i++) {

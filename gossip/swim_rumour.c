@@ -6,6 +6,7 @@
  */
 #include "gossip/swim_rumour.h"
 
+#include "base/assert.h"
 #include "gossip/swim_internal.h"
 #include "gossip/swim_region.h"
 
@@ -15,11 +16,13 @@ uint32_t swim_retransmit_limit(const struct swim *swim)
     uint32_t digits = 1; /* ceil(log10(n + 1)) */
     for (uint64_t power = 10; power < (uint64_t)members + 1; power *= 10)
         digits++;
+    ASSERT(digits >= 1 && digits <= 5); /* of SWIM_MEMBERS_MAX */
     return swim->options.retransmit_factor * digits;
 }
 
 void swim_rumour_start(struct swim *swim, uint32_t at, bool with_record, uint32_t transmits)
 {
+    ASSERT(swim->slots[at].used && swim->rumours_len <= swim->options.members_max);
     struct swim_slot *slot = &swim->slots[at];
     if (!slot->rumour) {
         slot->rumour = true;
@@ -43,7 +46,7 @@ void swim_rumour_stop(struct swim *swim, uint32_t at)
             return;
         }
     }
-    ASSERT(false); /* I4 */
+    ASSERT(false); /* GOSSIP-4 */
 }
 
 void swim_rumours_retire(struct swim *swim)
@@ -59,5 +62,6 @@ void swim_rumours_retire(struct swim *swim)
             slot->rumour_record = false;
         }
     }
+    ASSERT(kept <= swim->rumours_len);
     swim->rumours_len = kept;
 }

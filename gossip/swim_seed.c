@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
@@ -32,6 +33,8 @@ int swim_seed_add(struct swim *swim, const char *address)
     }
     if (place == SWIM_SEEDS_MAX)
         return TG_EFULL;
+    ASSERT(place <= swim->seeds.len &&
+           (place == swim->seeds.len || swim->seeds.all[place].learned)); /* SEED-1 */
     struct swim_seed *seed = &swim->seeds.all[place];
     memset(seed, 0, sizeof *seed);
     memcpy(seed->address, address, strlen(address) + 1);
@@ -60,6 +63,7 @@ void swim_seed_remember(struct swim *swim, const char *address)
 
 void swim_seed_answered(struct swim *swim, uint64_t seq, uint64_t id)
 {
+    ASSERT(id != 0 && swim->seeds.len <= SWIM_SEEDS_MAX); /* GOSSIP-8 */
     for (uint32_t i = 0; i < swim->seeds.len; i++) {
         if (swim->seeds.all[i].seq == seq && seq != 0)
             swim->seeds.all[i].id = id;

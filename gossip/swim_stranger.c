@@ -7,11 +7,13 @@
  *             them for help. A full table gives up others for those of the ring.
  * STRANGER-2  Messages from addresses at which nobody is known are answered at a bounded rate,
  *             whatever address they name: nobody is flooded through this node.
+ * STRANGER-3  A slot is marked as one of the ring exactly if its id is among the ring's.
  */
 #include "gossip/swim_stranger.h"
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "base/search.h"
 #include "gossip/swim_index.h"
@@ -30,6 +32,8 @@ bool swim_in_ring(const struct swim *swim, uint64_t id)
 
 void swim_stranger_ring(struct swim *swim, const uint64_t *ids, uint32_t count)
 {
+    for (uint32_t i = 1; i < count; i++)
+        ASSERT(ids[i - 1] < ids[i]);
     const uint32_t most = swim->options.members_max;
     swim->strangers.ring_len = count < most ? count : most;
     if (swim->strangers.ring_len > 0)
@@ -87,6 +91,7 @@ bool swim_stranger_heard(struct swim *swim, const struct swim_message *message)
         swim->stats.strangers_refused++;
         return false;
     }
+    ASSERT(swim->strangers.tokens <= SWIM_MEMBERS_MAX); /* STRANGER-2 */
     swim->strangers.tokens--;
     return true;
 }

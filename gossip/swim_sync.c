@@ -18,18 +18,19 @@
  *
  * A node without a cluster only greets: HELLO to its seeds, WELCOME back, each with a record.
  *
- * Y1  Pages that find no room wait in a job and go out with the next ticks.
- * Y2  A DIGEST page names the buckets it covers wholly; what it does not list there, its sender
- *     does not have.
- * Y3  Who says something and is not known was missed by the rumours about it. It is asked at once,
- *     not with the next exchange of 30 s: it may hold keys together with this node.
- * Y4  A seed that did not answer may be of another cluster, which drops what is not its own. It is
- *     greeted as well, as by a node without a cluster: whoever is there says whose it is.
+ * SYNC-1  Pages that find no room wait in a job and go out with the next ticks.
+ * SYNC-2  A DIGEST page names the buckets it covers wholly; what it does not list there, its sender
+ *         does not have.
+ * SYNC-3  Who says something and is not known was missed by the rumours about it. It is asked at
+ *         once, not with the next exchange of 30 s: it may hold keys together with this node.
+ * SYNC-4  A seed that did not answer may be of another cluster, which drops what is not its own. It
+ *         is greeted as well, as by a node without a cluster: whoever is there says whose it is.
  */
 #include "gossip/swim_sync.h"
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/sat.h"
@@ -154,7 +155,7 @@ static void seeds_try(struct swim *swim, uint32_t tries_max)
         if (swim_seed_settled(swim, seed))
             continue;
         if (swim->joined && seed->seq != 0)
-            (void)hello_start(swim, seed); /* Y4 */
+            (void)hello_start(swim, seed); /* SYNC-4 */
         const uint64_t seq =
             swim->joined ? sync_start(swim, seed->address, false) : hello_start(swim, seed);
         if (seq == 0)
@@ -216,6 +217,7 @@ static uint32_t contact_next(struct swim *swim)
     for (int tries = 0; tries < SWIM_REGIONS_MAX; tries++) {
         swim->sync.contact_at = (swim->sync.contact_at + 1) % SWIM_REGIONS_MAX;
         const struct swim_region *region = &swim->regions[swim->sync.contact_at];
+        ASSERT(swim->sync.contact_at < SWIM_REGIONS_MAX);
         if (swim->sync.contact_at != SWIM_HOME &&
             swim_region_living(region) + region->members[SWIM_DEAD] > 0)
             return swim->sync.contact_at;
@@ -241,6 +243,7 @@ static void contact_step(struct swim *swim)
         return;
     if (swim_pick(swim, region, 1, SWIM_SLOT_NONE, &at) == 0)
         at = pick_dead(swim, region);
+    ASSERT(at != SWIM_SLOT_NONE && swim_slot_abroad(swim, at));
     swim->sync.contact.seq = sync_start(swim, swim->slots[at].member.record.gossip, true);
     swim->sync.contact.sent_ns = swim->now_ns;
 }
@@ -292,6 +295,7 @@ static bool slots_has(const uint64_t *slots, uint32_t at)
 
 static void slots_set(uint64_t *slots, uint32_t at, bool value)
 {
+    ASSERT(at < SWIM_MEMBERS_MAX);
     const uint64_t bit = UINT64_C(1) << (at % 64);
     slots[at / 64] = value ? slots[at / 64] | bit : slots[at / 64] & ~bit;
 }
@@ -336,6 +340,7 @@ static uint32_t page_choose(const struct swim *swim, uint64_t mask, uint64_t *pa
         entries += sizes[bucket];
         *page |= UINT64_C(1) << bucket;
     }
+    ASSERT(entries <= SWIM_ENTRIES_MAX && (*page & ~mask) == 0); /* SYNC-2 */
     return entries;
 }
 
@@ -358,6 +363,7 @@ static void page_fill(const struct swim *swim, uint64_t page, struct bytes_write
 /* One page; a job without differences still sends an empty one, which says "equal". */
 static void job_send_digest(struct swim *swim, struct swim_job *job)
 {
+    ASSERT(job->used && job->digest);
     struct mp_writer writer;
     struct bytes_writer bytes;
     uint64_t page;
@@ -384,6 +390,7 @@ static void job_send_digest(struct swim *swim, struct swim_job *job)
 
 static void job_send_records(struct swim *swim, struct swim_job *job)
 {
+    ASSERT(job->used && !job->digest);
     struct mp_writer writer;
     struct mp_writer items;
     uint32_t count = 0;
@@ -478,7 +485,7 @@ static void want_send(struct swim *swim, const struct swim_message *message, con
     swim_message_end(swim, &writer, message->address);
 }
 
-/* Marks in `push` what the other side lacks of the buckets it covered (Y2). */
+/* Marks in `push` what the other side lacks of the buckets it covered (SYNC-2). */
 static void push_unlisted(const struct swim *swim, uint64_t mask, const uint64_t *listed,
                           uint64_t *push)
 {
@@ -512,6 +519,7 @@ static void receive_digest(struct swim *swim, const struct swim_message *message
             slots_set(listed, at, true);
             slots_set(push, at, stamp_newer(&ours, &theirs));
         }
+        ASSERT(wants_count < WANTS_MAX); /* a message has no more entries */
         if (want)
             wants[wants_count++] = theirs.id;
     }
@@ -548,6 +556,7 @@ static bool of_another_cluster(const struct swim *swim, const struct swim_messag
 
 static void meet(struct swim *swim, const struct swim_message *message)
 {
+    ASSERT(swim->out != NULL && swim->out->met_count <= SWIM_MET_MAX);
     struct swim_effects *out = swim->out;
     int64_t asked_ns = 0;
     if (message->record.id != message->sender)
@@ -592,7 +601,7 @@ static void receive_hello(struct swim *swim, const struct swim_message *message)
     swim_message_end(swim, &writer, message->address);
 }
 
-/* Y3 */
+/* SYNC-3 */
 static void greet_stranger(struct swim *swim, const struct swim_message *message)
 {
     if (message->kind > SWIM_GOSSIP || swim->now_ns < swim->sync.greet_ns ||

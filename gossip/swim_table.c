@@ -32,12 +32,13 @@
  * by one with each start and each refutation, so somebody has gone wrong, and it is asked itself
  * (swim_doubt.c). Nor does anybody leave by a rumour whom the ring still has: that is a suspicion.
  *
- * Invariants I1 to I5 are in swim_internal.h. It must not send anything itself.
+ * Invariants GOSSIP-1 to GOSSIP-5 are in swim_internal.h. It must not send anything itself.
  */
 #include "gossip/swim_table.h"
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/sat.h"
 #include "gossip/swim_health.h"
@@ -97,6 +98,7 @@ static void slot_events_flush(struct swim *swim, struct swim_slot *slot)
         event_tell(swim, (enum swim_event_kind)kind, slot->member.record.id);
         slot->events &= (uint8_t) ~(1 << kind);
     }
+    ASSERT(swim->events_waiting > 0); /* GOSSIP-7 */
     if (slot->events == 0)
         swim->events_waiting--;
 }
@@ -116,6 +118,7 @@ void swim_events_flush(struct swim *swim)
  * integers, so that every machine and the simulator agree. */
 static uint32_t log2_fixed(uint32_t x)
 {
+    ASSERT(x > 0);
     const uint32_t whole = 31 - (uint32_t)__builtin_clz(x);
     uint64_t mantissa = (uint64_t)x << (31 - whole);
     uint32_t fraction = 0;
@@ -133,10 +136,12 @@ static uint32_t log2_fixed(uint32_t x)
 /* Those who could confirm a suspicion: who was never heard could not (STRANGER-1). */
 static uint32_t witnesses(const struct swim *swim)
 {
+    ASSERT(swim->slots_len >= 1);
     uint32_t unheard = 0;
     for (uint32_t at = 1; at < swim->slots_len && swim->strangers.ring_len > 0; at++)
         unheard += swim->slots[at].used && swim->slots[at].member.state <= SWIM_SUSPECT &&
                    swim_unheard(swim, at);
+    ASSERT(unheard <= swim_others(swim));
     return swim_others(swim) - unheard;
 }
 
@@ -152,6 +157,7 @@ int64_t swim_suspicion_min_ns(const struct swim *swim)
 
 int64_t swim_suspicion_ns(const struct swim *swim, uint32_t accusers, uint32_t patience)
 {
+    ASSERT(patience >= 1 && accusers <= SWIM_ACCUSERS_MAX);
     const int64_t min_ns = swim_suspicion_min_ns(swim);
     const uint32_t others = witnesses(swim);
     const uint32_t k = swim->options.confirmations;
@@ -165,6 +171,7 @@ int64_t swim_suspicion_ns(const struct swim *swim, uint32_t accusers, uint32_t p
         timeout_ns =
             max_ns - (int64_t)sat_muldiv(span_ns, log2_fixed(confirmed + 1), log2_fixed(k + 1));
     }
+    ASSERT(timeout_ns >= min_ns);
     return timeout_ns * (int64_t)patience;
 }
 
@@ -201,6 +208,7 @@ static void slot_free(struct swim *swim, uint32_t slot)
  * address of a dead one is kept as a seed, so that even an old split can heal. */
 static void slot_forget(struct swim *swim, uint32_t slot)
 {
+    ASSERT(slot != SWIM_SELF && swim->slots[slot].events == 0); /* GOSSIP-7 */
     const struct swim_member *member = &swim->slots[slot].member;
     event_tell(swim, SWIM_EVENT_FORGOTTEN, member->record.id);
     if (member->state == SWIM_DEAD)
@@ -244,6 +252,7 @@ static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
         return slot;
     }
     struct swim_slot *fresh = &swim->slots[slot];
+    ASSERT(slot != SWIM_SELF && !fresh->used);
     memset(fresh, 0, sizeof *fresh);
     fresh->used = true;
     fresh->in_ring = in_ring;
@@ -255,6 +264,8 @@ static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
     swim_region_enter(swim, slot);
     swim_index_put(swim, item->id, slot);
     const uint32_t place = (uint32_t)random_below(&swim->random, swim->order_len + 1);
+    ASSERT(swim->order_len + 1 < swim->options.members_max + 1 &&
+           place <= swim->order_len); /* GOSSIP-4 */
     swim->order[swim->order_len++] = slot;
     swim->order[swim->order_len - 1] = swim->order[place];
     swim->order[place] = slot;
@@ -265,6 +276,8 @@ static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
 
 static void set_state(struct swim *swim, uint32_t at, enum swim_state state)
 {
+    ASSERT(swim->regions[swim->slots[at].region].members[swim->slots[at].member.state] >
+           0); /* GOSSIP-5 */
     struct swim_slot *slot = &swim->slots[at];
     swim->regions[slot->region].members[slot->member.state]--;
     swim->regions[slot->region].members[state]++;
@@ -277,6 +290,7 @@ static void set_state(struct swim *swim, uint32_t at, enum swim_state state)
 
 static bool add_accuser(struct swim_slot *slot, uint64_t accuser, uint32_t accusers_max)
 {
+    ASSERT(accusers_max <= SWIM_ACCUSERS_MAX); /* GOSSIP-3 */
     if (slot->accusers_count == accusers_max || accuser == slot->member.record.id)
         return false;
     for (uint32_t i = 0; i < slot->accusers_count; i++) {
@@ -287,9 +301,10 @@ static bool add_accuser(struct swim_slot *slot, uint64_t accuser, uint32_t accus
     return true;
 }
 
-/* I3 */
+/* GOSSIP-3 */
 static void deadline_set(struct swim *swim, struct swim_slot *slot)
 {
+    ASSERT(slot->member.state == SWIM_SUSPECT && slot->accusers_count >= 1); /* GOSSIP-3 */
     const int64_t wait_ns = swim_suspicion_ns(swim, slot->accusers_count, slot->patience);
     slot->deadline_ns =
         slot->region == SWIM_HOME ? sat_add(slot->member.since_ns, wait_ns) : INT64_MAX;
@@ -298,6 +313,7 @@ static void deadline_set(struct swim *swim, struct swim_slot *slot)
 /* Takes the accusers of a claim; only the first k + 1 distinct ones are news worth passing on. */
 static bool confirm(struct swim *swim, uint32_t at, const uint64_t *accusers, uint32_t count)
 {
+    ASSERT(swim->slots[at].member.state == SWIM_SUSPECT); /* GOSSIP-3 */
     struct swim_slot *slot = &swim->slots[at];
     bool news = false;
     for (uint32_t i = 0; i < count; i++)
@@ -312,6 +328,7 @@ static bool confirm(struct swim *swim, uint32_t at, const uint64_t *accusers, ui
 static void start_suspicion(struct swim *swim, uint32_t at, uint64_t incarnation,
                             const uint64_t *accusers, uint32_t count, uint32_t patience)
 {
+    ASSERT(at != SWIM_SELF && patience >= 1); /* GOSSIP-1 */
     struct swim_slot *slot = &swim->slots[at];
     set_state(swim, at, SWIM_SUSPECT);
     slot->member.incarnation = incarnation;
@@ -319,7 +336,7 @@ static void start_suspicion(struct swim *swim, uint32_t at, uint64_t incarnation
     swim->stats.suspicions++;
     if (!confirm(swim, at, accusers, count)) {
         const bool added = add_accuser(slot, swim->slots[SWIM_SELF].member.record.id, 1);
-        ASSERT(added); /* I3: a claim without a usable accuser is held against ourselves */
+        ASSERT(added); /* GOSSIP-3: a claim without a usable accuser is held against ourselves */
         deadline_set(swim, slot);
         swim_rumour_start(swim, at, slot->rumour_record, 0);
     }
@@ -340,11 +357,13 @@ static void apply_suspect(struct swim *swim, uint32_t at, uint64_t incarnation,
 
 static void apply_alive(struct swim *swim, uint32_t at, uint64_t incarnation)
 {
+    ASSERT(at != SWIM_SELF);
     struct swim_member *member = &swim->slots[at].member;
     if (incarnation <= member->incarnation)
         return;
     if (member->state != SWIM_ALIVE)
         set_state(swim, at, SWIM_ALIVE);
+    ASSERT(incarnation > member->incarnation);
     member->incarnation = incarnation;
     member->rtt_ns = 0; /* perhaps another machine, or another clock */
     member->skew_ns = 0;
@@ -356,6 +375,7 @@ static void apply_alive(struct swim *swim, uint32_t at, uint64_t incarnation)
 /* Dead or left, whichever `state` says. */
 static void apply_gone(struct swim *swim, uint32_t at, enum swim_state state, uint64_t incarnation)
 {
+    ASSERT(at != SWIM_SELF && state >= SWIM_DEAD); /* GOSSIP-1 */
     struct swim_member *member = &swim->slots[at].member;
     if (incarnation < member->incarnation)
         return;
@@ -387,6 +407,7 @@ static void refute(struct swim *swim, uint64_t incarnation)
     self->record.incarnation = self->incarnation;
     self->record.version = 1;
     swim->out->persist_incarnation = self->incarnation;
+    ASSERT(self->incarnation <= SWIM_INCARNATION_MAX); /* RECORD-1 */
     swim->stats.refutations++;
     swim_rumour_start(swim, SWIM_SELF, true, 0);
 }
@@ -545,6 +566,7 @@ void swim_owner_said(struct swim *swim, uint32_t at, const struct swim_record *r
 
 void swim_accuse(struct swim *swim, uint32_t at)
 {
+    ASSERT(at != SWIM_SELF && swim->slots[at].region == SWIM_HOME); /* PROBE-4 */
     const struct swim_member *member = &swim->slots[at].member;
     const uint64_t self = swim->slots[SWIM_SELF].member.record.id;
     const bool stalled = swim->now_ns < swim->stalled_until_ns;
@@ -633,5 +655,6 @@ uint32_t swim_pick(struct swim *swim, uint32_t region, uint32_t wanted, uint32_t
         }
         seen++;
     }
+    ASSERT(seen <= swim->order_len);
     return seen < wanted ? seen : wanted;
 }
