@@ -1,10 +1,10 @@
 /* answers.c - what comes back from the nodes.
  *
- * I1  An answer counts once: its message leaves `pending` with it, so the answer to a retry that
- *     both nodes gave is dropped when it comes second.
- * I2  Bytes from a node are trusted no further than the codec checked them; a malformed answer
- *     fails its own message and nothing else.
- * I3  A node of another cluster is never used, whatever its address says.
+ * ANSWERS-1  An answer counts once: its message leaves `pending` with it, so the answer to a retry
+ *            that both nodes gave is dropped when it comes second.
+ * ANSWERS-2  Bytes from a node are trusted no further than the codec checked them; a malformed
+ *            answer fails its own message and nothing else.
+ * ANSWERS-3  A node of another cluster is never used, whatever its address says.
  */
 #include "client/lib/answers.h"
 
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/prefetch.h"
 #include "client/lib/call.h"
 #include "client/lib/client.h"
@@ -60,6 +61,7 @@ static void ask_ring(struct tg_client *client, uint16_t link, uint64_t view_vers
 
 static void refuse_link(struct tg_client *client, uint16_t number, int code, const char *why)
 {
+    ASSERT(code < 0);
     struct client_link *link = &client->driver.links[number];
 
     link->refused = code;
@@ -79,7 +81,7 @@ static void take_welcome(struct tg_client *client, uint16_t number, const void *
     }
     if (client->driver.cluster_known &&
         memcmp(client->driver.cluster_id, welcome.cluster_id, 16) != 0) {
-        refuse_link(client, number, TG_ECONFLICT, "belongs to another cluster"); /* I3 */
+        refuse_link(client, number, TG_ECONFLICT, "belongs to another cluster"); /* ANSWERS-3 */
         return;
     }
     client->driver.cluster_known = true;
@@ -160,6 +162,7 @@ static void take_item(struct tg_client *client, const struct client_message *mes
 
     if (call->done)
         return;
+    ASSERT(call->undecided > 0 && item->index < call->count); /* CALL-1 */
     wire_decision_at(decisions, i, &decision);
     if (decision.source != NULL)
         source = &client->scratch.sources[decision.source - decisions->sources];
@@ -200,7 +203,7 @@ static void take_decisions(struct tg_client *client, uint16_t number,
             expect_item(&message->items[i + CLIENT_ITEMS_AHEAD]);
         take_item(client, message, i, &decisions);
     }
-    client_message_free(client, message); /* I1 */
+    client_message_free(client, message); /* ANSWERS-1 */
     if (decisions.head.view_version != client->driver.links[number].view_version)
         ask_ring(client, number, decisions.head.view_version);
 }
@@ -221,6 +224,7 @@ static void take_reply(struct tg_client *client, uint16_t number, struct client_
         return;
     }
     if (!call->done) {
+        ASSERT(call->count == 0 && call->reply.data == NULL);
         call->reply.data = malloc(reply.value.len);
         if (call->reply.data != NULL) {
             memcpy(call->reply.data, reply.value.data, reply.value.len);
@@ -277,6 +281,7 @@ static void take_error(struct tg_client *client, uint16_t number, const void *fr
 
 void client_answer(struct tg_client *client, uint16_t link, const void *frame, size_t len)
 {
+    ASSERT(link < client->driver.link_count);
     struct wire_envelope envelope;
     struct client_message *message;
     char error[WIRE_ERROR_LEN];
@@ -311,7 +316,7 @@ void client_answer(struct tg_client *client, uint16_t link, const void *frame, s
     }
     message = client_pending_find(&client->driver.pending, envelope.seq);
     if (message == NULL)
-        return; /* I1 */
+        return; /* ANSWERS-1 */
     client->driver.preferred = link;
     if (envelope.type == WIRE_DECISIONS)
         take_decisions(client, link, message, frame, len);

@@ -3,9 +3,9 @@
  *   queued -> LIVE --every request decided or failed--> done --items_out == 0--> dropped
  *                 \--deadline--> the rest fails -------/
  *
- * I1  `undecided` falls by one per request and never twice for one: an item is answered once,
- *     for its message leaves `pending` with the first answer.
- * I2  After `done` neither requests nor decisions are touched: they are the caller's again.
+ * CALL-1  `undecided` falls by one per request and never twice for one: an item is answered once,
+ *         for its message leaves `pending` with the first answer.
+ * CALL-2  After `done` neither requests nor decisions are touched: they are the caller's again.
  */
 #include "client/lib/call.h"
 
@@ -41,11 +41,12 @@ void client_call_unreserve(struct tg_client *client, size_t count)
 {
     const size_t before = atomic_fetch_sub(&client->shared.in_flight, count);
 
-    ASSERT(before >= count); /* I5 of client.h */
+    ASSERT(before >= count); /* CLIENT-5 */
 }
 
 void client_call_drop(struct client_call *call)
 {
+    ASSERT(atomic_load_explicit(&call->owners, memory_order_relaxed) >= 1); /* CLIENT-3 */
     if (atomic_fetch_sub_explicit(&call->owners, 1, memory_order_acq_rel) != 1)
         return;
     (void)sem_destroy(&call->completed);
@@ -62,6 +63,7 @@ void client_call_release(struct client_call *call)
 
 static void tell_caller(struct tg_client *client, struct client_call *call)
 {
+    ASSERT(call->ended == NULL && call->done);
     client_call_unreserve(client, call->count != 0 ? call->count : 1);
     if (call->callback == NULL) {
         (void)sem_post(&call->completed);
@@ -73,6 +75,7 @@ static void tell_caller(struct tg_client *client, struct client_call *call)
 
 void client_call_enter(struct tg_client *client, struct client_call *call)
 {
+    ASSERT(!call->done && call->deadline_ns > 0);
     call->prev = NULL;
     call->next = client->driver.live;
     if (call->next != NULL)
@@ -90,6 +93,7 @@ void client_call_give_back(struct tg_client *client, const struct client_call *c
 static void complete(struct tg_client *client, struct client_call *call)
 {
     ASSERT(!call->done);
+    ASSERT(call->undecided == 0); /* CALL-1 */
     call->done = true;
     if (call->prev != NULL)
         call->prev->next = call->next;
@@ -114,6 +118,7 @@ void client_call_decided(struct tg_client *client, struct client_call *call)
 
 static void fail_one(struct tg_client *client, struct client_call *call, size_t index, int code)
 {
+    ASSERT(index < call->count && !call->done); /* CALL-2 */
     client_call_give_back(client, call, index); /* it may have been carried out */
     if (client_decision_fail(&call->decisions[index], code, client->config.on_failure) == 0)
         return;
@@ -125,6 +130,7 @@ static void fail_one(struct tg_client *client, struct client_call *call, size_t 
 
 void client_call_fail(struct tg_client *client, struct client_call *call, uint32_t index, int code)
 {
+    ASSERT(index < call->count && code < 0);
     fail_one(client, call, index, code);
     client_call_decided(client, call);
 }
@@ -133,6 +139,7 @@ void client_call_fail(struct tg_client *client, struct client_call *call, uint32
  * ones can be told. */
 void client_call_end(struct tg_client *client, struct client_call *call, int code)
 {
+    ASSERT(!call->done); /* CLIENT-3 */
     for (size_t i = 0; i < call->count; i++) {
         if ((unsigned)call->decisions[i].outcome >= OUTCOME_COUNT)
             fail_one(client, call, i, code);

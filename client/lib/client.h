@@ -16,17 +16,18 @@
  *              ^                       |                             |
  *              +--- other work --------+-----------------------------+
  *
- * I1  What `struct client_driver` holds belongs to the driver, one thread at a time:
- *     `shared.driver` changes only under `shared.lock`, which is the fence that ZeroMQ asks for
- *     when a socket changes threads. "I/O thread" in this folder means the driver.
- * I2  A message is retried as a whole under its own (session, seq): the same items in the same
- *     order, so that a node that knows it gives the first answer.
- * I3  A call completes exactly once. It stays allocated while items refer to it
- *     (`items_out`), but after completion nobody writes to the caller's memory.
- * I4  Callbacks run on the handle's own thread: a caller drives only while no asynchronous call
- *     is outstanding, and leaves a queue that holds one to the thread.
- * I5  in_flight <= in_flight_max, of callers' requests, and lease_calls <= CLIENT_LEASE_CALLS_MAX,
- *     of those of leases.c: both bound items, messages and memory, and neither takes the other's.
+ * CLIENT-1  What `struct client_driver` holds belongs to the driver, one thread at a time:
+ *           `shared.driver` changes only under `shared.lock`, which is the fence that ZeroMQ asks
+ *           for when a socket changes threads. "I/O thread" in this folder means the driver.
+ * CLIENT-2  A message is retried as a whole under its own (session, seq): the same items in the
+ *           same order, so that a node that knows it gives the first answer.
+ * CLIENT-3  A call completes exactly once. It stays allocated while items refer to it
+ *           (`items_out`), but after completion nobody writes to the caller's memory.
+ * CLIENT-4  Callbacks run on the handle's own thread: a caller drives only while no asynchronous
+ *           call is outstanding, and leaves a queue that holds one to the thread.
+ * CLIENT-5  in_flight <= in_flight_max, of callers' requests, and lease_calls <=
+ *           CLIENT_LEASE_CALLS_MAX, of those of leases.c: both bound items, messages and memory,
+ *           and neither takes the other's.
  */
 #ifndef CLIENT_LIB_CLIENT_H
 #define CLIENT_LIB_CLIENT_H
@@ -57,7 +58,7 @@ enum {
     CLIENT_AGENT_MAX = 100,
     CLIENT_RECEIVE_MAX = 256,   /* messages read from one link before the others get a turn */
     CLIENT_CHECKS_LEAST = 512,  /* before what is asked at once is split into messages, */
-    CLIENT_CHECKS_SHARE = 4,    /* each with one of so many checks: I4 of messages.c */
+    CLIENT_CHECKS_SHARE = 4,    /* each with one of so many checks: MESSAGES-4 */
     CLIENT_STALL_MS = 1000,     /* how long a link that let a message time out is avoided */
     CLIENT_RING_PAUSE_MS = 100, /* between two questions for the ring */
     CLIENT_BACKOFF_MS = 20,     /* before a node that cannot decide now is asked again */
@@ -93,7 +94,7 @@ struct client_building {
     struct client_template_cache cache;
     struct client_item items[WIRE_CHECKS_MAX];
     uint32_t count;
-    uint32_t max; /* I4 of messages.c */
+    uint32_t max; /* MESSAGES-4 */
     bool explain;
 };
 
@@ -110,6 +111,7 @@ struct client_shared {
     int wake_fd;       /* the lock's part ends before it */
     atomic_size_t in_flight;
     atomic_size_t asynchronous;     /* calls with a callback, queued or live */
+    atomic_bool checked;            /* by tests: each turn ends with client_check_invariants */
     char detail[CLIENT_DETAIL_LEN]; /* under `lock`; here it keeps what is written often apart */
     _Atomic int64_t tick_ns;        /* of the coarse clock, when last looked at */
     _Atomic int64_t ahead_ns;       /* client_now_ns then, less that */
@@ -134,7 +136,7 @@ struct client_config {
     struct client_endpoints endpoints;
 };
 
-/* The driver's, as I1 says. */
+/* The driver's, as CLIENT-1 says. */
 struct client_driver {
     void *context;
     struct client_link links[CLIENT_LINKS_MAX];

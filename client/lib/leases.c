@@ -10,15 +10,16 @@
  * items join the messages of the turn, are routed and retried alike. Only their end comes here, and
  * nobody waits for them.
  *
- * I1  A hold's request and place stay while a call about it is under way (hold->calls).
- * I2  A lease is reckoned from when its call began: that is before its question left, whatever
- *     number of times it was sent.
- * I3  A release is sent after its block was taken out, and never before. It is not repeated when
- *     its time is over: what it would have given back is spent.
- * I4  Only what a check says of itself makes a key hot, or a denial known: what is asked for here
- *     does not.
- * I5  What was admitted here stands at the node before a refund or reset of the key does: a renewal
- *     that states it goes ahead, in the same message. A node gives back only what it has counted.
+ * LEASES-1  A hold's request and place stay while a call about it is under way (hold->calls).
+ * LEASES-2  A lease is reckoned from when its call began: that is before its question left,
+ *           whatever number of times it was sent.
+ * LEASES-3  A release is sent after its block was taken out, and never before. It is not repeated
+ *           when its time is over: what it would have given back is spent.
+ * LEASES-4  Only what a check says of itself makes a key hot, or a denial known: what is asked for
+ *           here does not.
+ * LEASES-5  What was admitted here stands at the node before a refund or reset of the key does: a
+ *           renewal that states it goes ahead, in the same message. A node gives back only what it
+ *           has counted.
  */
 #include "client/lib/leases.h"
 
@@ -86,6 +87,7 @@ static bool start(struct tg_client *client, struct client_hold *hold, tg_operati
                                   : client->driver.now_ns + CALL_MS * ms_ns;
     (void)sem_init(&lease->call.completed, 0, 0);
     atomic_init(&lease->call.owners, 1);
+    ASSERT(client->driver.lease_calls <= CLIENT_LEASE_CALLS_MAX); /* CLIENT-5 */
     hold->calls++;
     client_call_enter(client, &lease->call);
     leave_to_driver(client, &lease->call);
@@ -95,6 +97,7 @@ static bool start(struct tg_client *client, struct client_hold *hold, tg_operati
 static void state_used(struct tg_client *client, struct client_hold *hold, tg_operation_t operation,
                        uint64_t id, uint64_t used)
 {
+    ASSERT(id != 0 && (operation == TG_RENEW || operation == TG_RELEASE));
     tg_request_t request = hold->request;
 
     request.lease_id = id;
@@ -109,6 +112,7 @@ static void release(struct tg_client *client, struct client_hold *hold, uint64_t
 
 static bool ask(struct tg_client *client, struct client_hold *hold, uint64_t tokens)
 {
+    ASSERT(tokens > 0 && hold->asking); /* LEASES-1 */
     tg_request_t request = hold->request;
 
     request.cost = tokens;
@@ -122,6 +126,7 @@ static void look(struct tg_client *client, struct client_hold *hold)
     struct client_hold_step step;
 
     client_hold_step(hold, client->driver.now_ns, &step);
+    ASSERT(step.release_count <= 2 && (step.ask == 0 || hold->asking)); /* HOLD-4 */
     for (uint32_t i = 0; i < step.release_count; i++)
         release(client, hold, step.releases[i].lease, step.releases[i].used);
     if (step.ask != 0 && !ask(client, hold, step.ask)) {
@@ -189,11 +194,11 @@ static void lease_ended(struct tg_client *client, const struct client_call *call
     struct client_hold *hold = call->hold;
     int64_t quiet_ns;
 
-    ASSERT(hold->calls > 0 && client->driver.lease_calls > 0); /* I1 */
+    ASSERT(hold->calls > 0 && client->driver.lease_calls > 0); /* LEASES-1 */
     client->driver.lease_calls--;
     hold->calls--;
     if (call->operation == TG_RENEW)
-        return; /* I5: it was for what came behind it */
+        return; /* LEASES-5: it was for what came behind it */
     if (client->driver.leases_end_ns != 0) {
         hold->asking = false;
         if (is_lease(call))
@@ -281,6 +286,7 @@ void client_leases_state(struct tg_client *client, const struct client_call *cal
 void client_leases_note(struct tg_client *client, const struct client_message *message, uint32_t at,
                         bool steady)
 {
+    ASSERT(at < message->count);
     const struct client_call *call = message->items[at].call;
     const tg_request_t *request = &call->requests[message->items[at].index];
     const tg_decision_t *decision = &call->decisions[message->items[at].index];
@@ -288,7 +294,7 @@ void client_leases_note(struct tg_client *client, const struct client_message *m
     const uint32_t weight = message->count > SAMPLE_FROM ? SAMPLE : 1;
 
     if (call->hold != NULL || client->driver.leases_end_ns != 0)
-        return; /* I4 */
+        return; /* LEASES-4 */
     client_call_give_back(client, call, message->items[at].index);
     if (operation != TG_CHECK || (weight != 1 && (message->seq + at) % SAMPLE != 0) ||
         request->at_most != 0 || request->explain_max != 0 || request->cost == 0)
@@ -301,6 +307,7 @@ void client_leases_note(struct tg_client *client, const struct client_message *m
 
 void client_leases_end(struct tg_client *client)
 {
+    ASSERT(client->driver.leases_end_ns == 0);
     struct client_hold_release releases[2];
 
     client->driver.leases_end_ns = client->driver.now_ns + CLOSE_MS * ms_ns;

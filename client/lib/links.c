@@ -2,8 +2,8 @@
  *
  *   FREE --number--> KNOWN --want--> OPEN --drop--> KNOWN, without a socket --forget--> FREE
  *
- * The route's table and the messages name links by number, so a number stays an endpoint's own
- * until nothing refers to it any more.
+ * LINKS-1  The route's table and the messages name links by number, so a number stays an endpoint's
+ *          own until nothing refers to it any more: one that is free has no socket and no items.
  */
 #include "client/lib/links.h"
 
@@ -36,12 +36,14 @@ uint16_t client_link_number(struct tg_client *client, const char *endpoint)
                              : client->config.timeout_ms;
     client_window_init(&client->driver.links[number].window, client->config.items_max,
                        (int64_t)least_ms * 1000000 / CLIENT_WAIT_SHARE);
+    ASSERT(strlen(endpoint) < CLIENT_ENDPOINT_LEN && number < client->driver.link_count);
     memcpy(client->driver.links[number].endpoint, endpoint, strlen(endpoint) + 1);
     return number;
 }
 
 void client_link_want(struct tg_client *client, uint16_t number)
 {
+    ASSERT(number < client->driver.link_count); /* LINKS-1 */
     struct client_link *link = &client->driver.links[number];
 
     if (link->socket != NULL || link->refused != 0)
@@ -56,6 +58,7 @@ void client_link_want(struct tg_client *client, uint16_t number)
 
 void client_link_drop(struct tg_client *client, uint16_t number)
 {
+    ASSERT(!client->driver.links[number].configured);
     client_link_close(&client->driver.links[number]);
     client->driver.polls.stale = true;
 }

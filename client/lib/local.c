@@ -9,22 +9,23 @@
  * This runs in the callers' threads, for every check while a key is hot or somebody was denied: no
  * lock, no allocation, no system call.
  *
- * I1  Only plain checks are decided here: not at_most, not explained, and of 1 to
- *     CLIENT_HOLD_COST_MAX tokens where they are taken of a lease.
- * I2  What is decided here needs no validation: only what was asked, and so found valid, has a
- *     lease or a denial, and its tag is that of the same attributes, or key and limit. So a call is
- *     validated only if something of it is to be asked; if it is wrong then, what was taken for the
- *     rest goes back.
- * I3  The clock is read after the takes (I3 of hold.c). The cheap one lags by ticks. It will do
- *     while a lease lasts for so much longer that no running machine lags by it.
- * I4  What stands in a call behind something that gives back is not denied here: the room is made
- *     before it is decided. (Of a call after it: client_leases_give_back.)
+ * LOCAL-1  Only plain checks are decided here: not at_most, not explained, and of 1 to
+ *          CLIENT_HOLD_COST_MAX tokens where they are taken of a lease.
+ * LOCAL-2  What is decided here needs no validation: only what was asked, and so found valid, has a
+ *          lease or a denial, and its tag is that of the same attributes, or key and limit. So a
+ *          call is validated only if something of it is to be asked; if it is wrong then, what was
+ *          taken for the rest goes back.
+ * LOCAL-3  The clock is read after the takes (HOLD-3). The cheap one lags by ticks. It will
+ *          do while a lease lasts for so much longer that no running machine lags by it.
+ * LOCAL-4  What stands in a call behind something that gives back is not denied here: the room is
+ *          made before it is decided. (Of a call after it: client_leases_give_back.)
  */
 #include "client/lib/local.h"
 
 enum { CHUNK = 64 }; /* requests that share one look at the clock */
 
-/* Decides up to CHUNK requests; returns how many were. *gives_back: one before may make room (I4).
+/* Decides up to CHUNK requests; returns how many were. *gives_back: one before may make room
+ * (LOCAL-4).
  */
 static size_t decide_chunk(struct tg_client *client, const tg_request_t *requests, size_t count,
                            int operation, tg_decision_t *decisions, bool *gives_back)

@@ -15,9 +15,9 @@
 
 enum { CLIENT_LOCAL_GUARD_MS = 250 };
 
-/* client_now_ns, cheaper and some ticks behind (I3). What it takes to get there from the coarse
- * clock is reckoned anew with each tick, for only client_now_ns knows of time in which the machine
- * was suspended. Who is slow over that stores too much: then the exact clock is asked. */
+/* client_now_ns, cheaper and some ticks behind (LOCAL-3). What it takes to get there from the
+ * coarse clock is reckoned anew with each tick, for only client_now_ns knows of time in which the
+ * machine was suspended. Who is slow over that stores too much: then the exact clock is asked. */
 static inline __attribute__((always_inline)) int64_t client_local_now_ns(struct tg_client *client)
 {
     struct timespec now;
@@ -33,7 +33,7 @@ static inline __attribute__((always_inline)) int64_t client_local_now_ns(struct 
     return tick_ns + atomic_load_explicit(&client->shared.ahead_ns, memory_order_acquire);
 }
 
-/* I3 */
+/* LOCAL-3 */
 static inline bool client_local_is_before(int64_t *now_ns, int64_t until_ns)
 {
     if (*now_ns + (int64_t)CLIENT_LOCAL_GUARD_MS * 1000000 >= until_ns)
@@ -47,7 +47,7 @@ static inline bool client_local_any(const struct tg_client *client)
            client_denial_any(&client->shared.denials);
 }
 
-/* I1 */
+/* LOCAL-1 */
 static inline bool client_local_is_plain(const tg_request_t *request, int operation)
 {
     return (operation >= 0 ? operation : (int)request->operation) == TG_CHECK &&

@@ -8,19 +8,21 @@
  * the start until it knows the ring. Then it parks, and a caller drives its own call: it
  * sends and receives itself, which saves the way to the thread and back.
  *
- * I1  Every turn takes the whole queue, so what was asked together travels together.
- * I2  The poll set is rebuilt whenever a link is opened or closed, before the next poll.
- * I3  A caller's turn never runs a callback: see client.h, I4.
- * I4  Whoever stops driving leaves no work without a driver: it looks once more under the lock.
- *     The parked thread wakes in time for the next lease to be looked at.
+ * LOOP-1  Every turn takes the whole queue, so what was asked together travels together.
+ * LOOP-2  The poll set is rebuilt whenever a link is opened or closed, before the next poll.
+ * LOOP-3  A caller's turn never runs a callback: CLIENT-4.
+ * LOOP-4  Whoever stops driving leaves no work without a driver: it looks once more under the lock.
+ *         The parked thread wakes in time for the next lease to be looked at.
  */
 #include "client/lib/loop.h"
 
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "client/lib/answers.h"
 #include "client/lib/call.h"
+#include "client/lib/check.h"
 #include "client/lib/client.h"
 #include "client/lib/clock.h"
 #include "client/lib/detail.h"
@@ -44,6 +46,7 @@ static void build_polls(struct tg_client *client)
             (zmq_pollitem_t){.socket = client->driver.links[i].socket, .events = ZMQ_POLLIN};
         client->driver.polls.links[client->driver.polls.count++] = i;
     }
+    ASSERT(at == CLIENT_POLL_FIRST + 2 * client->driver.polls.count); /* LOOP-2 */
     client->driver.polls.stale = false;
 }
 
@@ -108,7 +111,7 @@ static void receive_links(struct tg_client *client)
     }
 }
 
-/* The queued calls, or none if one of them needs the thread and this is a caller (I3). */
+/* The queued calls, or none if one of them needs the thread and this is a caller (LOOP-3). */
 static struct client_call *take_queue(struct tg_client *client, bool *closing)
 {
     struct client_call *queue = NULL;
@@ -147,6 +150,8 @@ static bool turn(struct tg_client *client, long timeout_ms)
     client_leases_tick(client);
     client_dispatch(client, queue);
     client_messages_tick(client);
+    if (atomic_load_explicit(&client->shared.checked, memory_order_relaxed))
+        client_check_invariants(client);
     return closing;
 }
 
@@ -216,6 +221,7 @@ static void leave(struct tg_client *client)
     while (client->driver.live != NULL)
         (void)turn(client, poll_ms(client)); /* what is given back: not long */
     client_messages_end(client);
+    ASSERT(client->driver.live == NULL && client->driver.pending.count == 0); /* CLIENT-3 */
     for (uint16_t i = 0; i < client->driver.link_count; i++) {
         if (len > 0)
             (void)!client_link_send(&client->driver.links[i], frame, (size_t)len);

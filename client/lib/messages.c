@@ -5,12 +5,14 @@
  *                                                 ^                |  link fell, try timed out,
  *                                                 +----retry-------+  or node cannot decide now
  *
- * I1  An item is in exactly one place: the waiting queue, one link's queue, or one message.
- * I2  A message never changes its items, nor its seq: a retry is the same message with RETRY.
- * I3  Items for one link keep the order in which they were asked.
- * I4  Of what is asked of a link and not answered a message takes a quarter, rounded up: the node
- *     decides one while the next is built and the answer to another is read. With few under way,
- *     in one message, node and client would work in turns; with many, large messages cost least.
+ * MESSAGES-1  An item is in exactly one place: the waiting queue, one link's queue, or one message.
+ * MESSAGES-2  A message never changes its items, nor its seq: a retry is the same message with
+ *             RETRY.
+ * MESSAGES-3  Items for one link keep the order in which they were asked.
+ * MESSAGES-4  Of what is asked of a link and not answered a message takes a quarter, rounded up:
+ *             the node decides one while the next is built and the answer to another is read. With
+ *             few under way, in one message, node and client would work in turns; with many, large
+ *             messages cost least.
  */
 #include "client/lib/messages.h"
 
@@ -96,6 +98,7 @@ static uint32_t left_ms(const struct tg_client *client, int64_t deadline_ns)
 
 static void mark_sent(struct client_message *message)
 {
+    ASSERT((message->admin != NULL) == (message->count == 0)); /* MESSAGES-2 */
     message->sent = true;
     if (message->admin != NULL)
         message->admin->sent = true;
@@ -143,6 +146,7 @@ static void drop_from_window(struct tg_client *client, struct client_message *me
 /* Hands the message to link `number`, or leaves it for a moment if that takes none. */
 static void send_message(struct tg_client *client, struct client_message *message, uint16_t number)
 {
+    ASSERT(number == CLIENT_LINK_NONE || number < client->driver.link_count); /* LINKS-1 */
     const void *frame = message->frame;
     size_t len = message->frame_len;
     int status = TG_EUNREACHABLE;
@@ -193,6 +197,7 @@ static struct client_message *message_new(struct tg_client *client, const void *
 
 void client_message_free(struct tg_client *client, struct client_message *message)
 {
+    ASSERT(client_pending_find(&client->driver.pending, message->seq) == message); /* MESSAGES-2 */
     drop_from_window(client, message);
     client_pending_remove(&client->driver.pending, message->seq);
     if (message->prev != NULL)
@@ -219,6 +224,7 @@ static void building_reset(struct tg_client *client)
 
 static void fail_item(struct tg_client *client, struct client_item item, int code)
 {
+    ASSERT(item.call->items_out > 0); /* MESSAGES-1 */
     if (!item.call->done)
         client_call_fail(client, item.call, item.index, code);
     client_call_release(item.call);
@@ -256,6 +262,7 @@ static void building_flush(struct tg_client *client, uint16_t number)
         building_reset(client);
         return;
     }
+    ASSERT(message->count == client->scratch.building.count);
     client_pending_put(&client->driver.pending, seq, message);
     memcpy(message->items, client->scratch.building.items,
            client->scratch.building.count * sizeof *message->items);
@@ -266,12 +273,13 @@ static void building_flush(struct tg_client *client, uint16_t number)
     send_message(client, message, number);
 }
 
-/* How many checks the next messages to the link may hold (I4). */
+/* How many checks the next messages to the link may hold (MESSAGES-4). */
 static uint32_t checks_max(const struct client_link *link)
 {
     const size_t asked = link->window.out + link->queue.count;
     const size_t share = (asked + CLIENT_CHECKS_SHARE - 1) / CLIENT_CHECKS_SHARE; /* no crumbs */
     const size_t max = share > CLIENT_CHECKS_LEAST ? share : (size_t)CLIENT_CHECKS_LEAST;
+    ASSERT(max >= CLIENT_CHECKS_LEAST); /* MESSAGES-4 */
     return max < link->checks_max ? (uint32_t)max : link->checks_max;
 }
 
@@ -304,6 +312,7 @@ static void build_item(struct tg_client *client, uint16_t number, struct client_
         fail_item(client, item, status == TG_EFULL ? TG_ETOOBIG : status);
         return;
     }
+    ASSERT(client->scratch.building.count < WIRE_CHECKS_MAX);
     client->scratch.building.explain = explain;
     client->scratch.building.items[client->scratch.building.count++] = item;
 }
@@ -315,6 +324,7 @@ static void build_link(struct tg_client *client, uint16_t number)
 
     if (link->queue.count == 0)
         return;
+    ASSERT(link->endpoint[0] != '\0'); /* LINKS-1 */
     building_reset(client);
     client->scratch.building.builder.len_max = link->message_max;
     client->scratch.building.max = checks_max(link);
@@ -365,6 +375,7 @@ static void start_admin(struct tg_client *client, struct client_call *call)
         return;
     }
     client_pending_put(&client->driver.pending, seq, message);
+    ASSERT(call->items_out == 0 && call->count == 0);
     call->items_out++;
     message->admin = call;
     message->deadline_ns = call->deadline_ns;
@@ -422,6 +433,7 @@ static int expired_code(struct tg_client *client, const struct client_call *call
 static bool is_too_much(const struct tg_client *client, const struct client_link *link,
                         const struct client_call *call)
 {
+    ASSERT(!call->done);
     const int64_t left_ns = call->deadline_ns - client->driver.now_ns;
 
     return call->callback != NULL && left_ns > 0 && /* else it is late, whoever is asked */
@@ -450,8 +462,7 @@ static bool push_item(struct tg_client *client, struct client_call *call, size_t
 {
     const struct client_item item = {.call = call, .index = (uint32_t)index};
 
-    ASSERT(!call->done &&
-           (int)call->decisions[index].outcome == CLIENT_UNDECIDED); /* I1 of call.c */
+    ASSERT(!call->done && (int)call->decisions[index].outcome == CLIENT_UNDECIDED); /* CALL-1 */
     call->items_out++;
     if (client_items_push(&client->driver.items, &client->driver.waiting, item))
         return true;
@@ -467,6 +478,7 @@ static void start_lease_calls(struct tg_client *client)
     while (client->driver.asked_first != NULL) {
         struct client_call *call = client->driver.asked_first;
 
+        ASSERT(call->hold != NULL && call->items_out > 0); /* LEASES-1 */
         client->driver.asked_first = call->next_asked;
         if (!call->done)
             (void)push_item(client, call, 0);
@@ -510,7 +522,7 @@ static void start_call(struct tg_client *client, struct client_call *call)
             continue;
         client_call_give_back(client, call, i);
         client_leases_state(client, call, i);
-        start_lease_calls(client); /* it goes ahead: I5 of leases.c */
+        start_lease_calls(client); /* it goes ahead: LEASES-5 */
         goes_on = push_item(client, call, i);
     }
 }

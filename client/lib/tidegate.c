@@ -3,10 +3,11 @@
  * A caller's thread validates, links its call into the queue and wakes the driver if the queue was
  * empty; then it sleeps on the call's semaphore. If nobody drives, it drives itself.
  *
- * I1  Nothing invalid enters the queue: the I/O thread need not report mistakes.
- * I2  A handle that tg_open returned is complete; whatever fails in between is undone in reverse.
- * I3  Nothing of a handle is touched after a fork but by the process that opened it: the child has
- *     a copy of its tokens, connections and locks, but none of its threads.
+ * API-1  Nothing invalid enters the queue: the I/O thread need not report mistakes.
+ * API-2  A handle that tg_open returned is complete; whatever fails in between is undone in
+ *        reverse.
+ * API-3  Nothing of a handle is touched after a fork but by the process that opened it: the child
+ *        has a copy of its tokens, connections and locks, but none of its threads.
  */
 #include <errno.h>
 #include <signal.h>
@@ -118,7 +119,7 @@ tg_request_t tg_request_inline(const char *key, const tg_limit_t *limit)
     return request;
 }
 
-/* ---- fork (I3) -------------------------------------------------------------------------- */
+/* ---- fork (API-3) -------------------------------------------------------------------------- */
 
 static _Atomic unsigned forks; /* between this process and the first that opened a handle */
 static pthread_once_t watched = PTHREAD_ONCE_INIT;
@@ -217,6 +218,7 @@ static int take_memory(struct tg_client *client)
         client_denial_init(&client->shared.denials, heap) != 0 ||
         client_heat_init(&client->driver.heat, heap) != 0)
         return TG_ENOMEM;
+    ASSERT(client->config.items_max > client->config.in_flight_max); /* CLIENT-5 */
     client->driver.preferred = CLIENT_LINK_NONE;
     client->driver.wake_ns = INT64_MAX;
     client->driver.holds_next_ns = INT64_MAX;
@@ -407,6 +409,7 @@ static bool enqueue(struct tg_client *client, struct client_call *call)
         client->shared.queue_first = call;
     else
         client->shared.queue_last->next = call;
+    ASSERT(call->next == NULL && !call->done);
     client->shared.queue_last = call;
     if (call->callback != NULL)
         (void)atomic_fetch_add(&client->shared.asynchronous, 1);
@@ -431,6 +434,7 @@ static int await(struct client_call *call, tg_reply_t *reply)
     while (sem_wait(&call->completed) != 0) {
         /* interrupted by a signal of the program */
     }
+    ASSERT(call->done && call->undecided == 0); /* CLIENT-3 */
     code = call->code;
     if (reply != NULL)
         *reply = call->reply;
@@ -462,6 +466,7 @@ static int ask(struct tg_client *client, const tg_request_t *requests, size_t co
 
     if (call == NULL)
         return TG_ENOMEM;
+    ASSERT(decided < count); /* else it never comes here */
     call->requests = requests;
     call->decisions = decisions;
     call->count = count;

@@ -37,7 +37,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    client_hold_check(&table);
+    client_hold_check_invariants(&table);
     client_hold_fini(&table);
     return 0;
 }

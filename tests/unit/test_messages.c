@@ -21,6 +21,7 @@
 #include "client/lib/client.h"
 #include "client/lib/messages.h"
 #include "client/protocol/wire.h"
+#include "tests/unit/support_client.h"
 #include "tests/unit/support_server.h"
 
 static const tg_limit_t limit = {
@@ -88,7 +89,7 @@ static void crowd_begin(struct crowd *crowd, int timeout_ms)
     options.timeout_ms = timeout_ms;
     options.try_timeout_ms = PATIENT_MS;
     options.no_leases = 1;
-    crowd->client = tg_open(endpoints, &options);
+    crowd->client = client_open_checked(endpoints, &options);
     assert_non_null(crowd->client);
     crowd->requests = calloc(BIG, sizeof *crowd->requests);
     crowd->decisions = calloc(BIG, sizeof *crowd->decisions);
@@ -399,7 +400,7 @@ static void a_call_that_the_thread_finds_late_is_late_and_is_not_sent(void **sta
     options.timeout_ms = PATIENT_MS;
     options.try_timeout_ms = PATIENT_MS;
     options.no_leases = 1;
-    held_up.client = tg_open(server_endpoint(server), &options);
+    held_up.client = client_open_checked(server_endpoint(server), &options);
     assert_non_null(held_up.client);
     (void)sem_init(&held_up.many.done, 0, 0);
     (void)sem_init(&nudge.done, 0, 0);
@@ -437,7 +438,7 @@ static void a_command_for_a_node_that_is_gone_says_so_though_others_are_up(void 
     options.timeout_ms = PATIENT_MS;
     options.try_timeout_ms = PATIENT_MS;
     options.no_leases = 1;
-    tg_client_t *client = tg_open(server_endpoint(named), &options);
+    tg_client_t *client = client_open_checked(server_endpoint(named), &options);
     assert_non_null(client);
     while (server_count(other) == 0) /* it learns of it, and asks it from then on */
         assert_int_equal(tg_check(client, &request, &asked), 0);

@@ -64,6 +64,8 @@ void client_denial_put(struct client_denial_table *table, const struct client_ta
 void client_denial_forget(struct client_denial_table *table, int64_t now_ns);
 /* Forgets one. */
 void client_denial_drop(struct client_denial_table *table, const struct client_tag *tag);
+/* Asserts that what is remembered may be given; for tests. */
+void client_denial_check_invariants(const struct client_denial_table *table);
 /* Lets client_denial_any be false again when all have lapsed. */
 void client_denial_tick(struct client_denial_table *table, int64_t now_ns);
 
