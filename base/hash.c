@@ -12,21 +12,30 @@
 #include "base/hash.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <sodium.h>
-
-#include "base/bytes.h"
+#include <string.h>
 
 static_assert(HASH_KEY_LEN == crypto_shorthash_KEYBYTES, "SipHash takes a 128-bit key");
 static_assert(HASH_KEY_LEN == crypto_shorthash_siphashx24_KEYBYTES, "both take the same key");
 static_assert(crypto_shorthash_BYTES == 8, "hash64 reads one 64-bit word");
 static_assert(crypto_shorthash_siphashx24_BYTES == 16, "hash128 reads two 64-bit words");
 
+/* Digests are words in little-endian order, whatever the machine. */
+static uint64_t word_at(const uint8_t *digest, size_t index)
+{
+    uint64_t word;
+
+    memcpy(&word, digest + index * sizeof word, sizeof word);
+    return le64toh(word);
+}
+
 uint64_t hash64(const struct hash_key *key, const void *data, size_t len)
 {
     uint8_t digest[crypto_shorthash_BYTES];
 
     (void)crypto_shorthash(digest, data, len, key->bytes); /* it has no failure */
-    return bytes_u64_at(digest, 0);
+    return word_at(digest, 0);
 }
 
 struct hash128 hash128(const struct hash_key *key, const void *data, size_t len)
@@ -34,5 +43,5 @@ struct hash128 hash128(const struct hash_key *key, const void *data, size_t len)
     uint8_t digest[crypto_shorthash_siphashx24_BYTES];
 
     (void)crypto_shorthash_siphashx24(digest, data, len, key->bytes);
-    return (struct hash128){.lo = bytes_u64_at(digest, 0), .hi = bytes_u64_at(digest, 1)};
+    return (struct hash128){.lo = word_at(digest, 0), .hi = word_at(digest, 1)};
 }

@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/limit.h"
+#include "base/limit_bounds.h"
 
 #define NS_PER_US    1000ULL
 #define NS_PER_MS    (1000 * NS_PER_US)

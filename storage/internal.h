@@ -1,9 +1,10 @@
 /* internal.h - the store's inside, shared by the files of this folder only.
  *
- *     store.c  open, close, statistics           meta.c   identity, incarnation, values
+ *     open.c   open, close, statistics           meta.c   identity, incarnation, values
  *     write.c  batches -> chunks                 read.c   slots, headers, scans
  *     purge.c  expired records, joining chunks   keys.c   (vnode, id) -> chunk
  *     aside.c  set aside, backup                 dir.h    paths, lock
+ *     fail.c   what a failure says
  *     journal.c  what is durable at once: promises, headers, slots (in meta/)
  *
  * Keys of state/, byte order = vnode, then header before chunks, then id:

@@ -10,11 +10,14 @@
  * I2  A refused append or template leaves the builder as it was.
  * I3  What the builder accepts, wire_decode_checks accepts.
  */
+#include "client/protocol/wire_checks.h"
+
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/quantity.h"
+#include "client/protocol/wire_envelope.h"
 #include "client/protocol/wire_field.h"
 
 enum {

@@ -14,6 +14,8 @@
  *     most WIRE_COST_MAX; every inline limit passed limit_validate.
  * I3  The cost of a decode is one pass over each column and some twenty tokens.
  */
+#include "client/protocol/wire_checks.h"
+
 #include <inttypes.h>
 #include <string.h>
 

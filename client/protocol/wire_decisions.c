@@ -14,6 +14,8 @@
  * I3  An outcome that only a newer node knows is read as allow or deny, as the allowed flag says;
  *     a negative time is read as never.
  */
+#include "client/protocol/wire_decisions.h"
+
 #include <inttypes.h>
 #include <string.h>
 

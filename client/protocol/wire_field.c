@@ -7,7 +7,7 @@
  * I2  After a failure reads return zero, NULL or "" and move nothing.
  * I3  A sentence names fields and numbers, never a value's bytes: keys are nobody's business.
  *
- * Must not know what messages mean; that is wire.c and its siblings.
+ * Must not know what messages mean; that is wire_session.c and its siblings.
  */
 #include "client/protocol/wire_field.h"
 
@@ -15,6 +15,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "client/protocol/wire_envelope.h"
 
 static const char *type_name(enum mp_type type)
 {

@@ -11,6 +11,8 @@
  * I2  After a decode every decider is < member_count or WIRE_MEMBER_NONE, and every member's
  *     endpoints lie inside `endpoints`.
  */
+#include "client/protocol/wire_ring.h"
+
 #include <inttypes.h>
 
 #include "base/bytes.h"

@@ -1,4 +1,4 @@
-/* replay.c - lines to records, records in order, keys ranked; see replay.h.
+/* replay_log.c - lines to records, records in order, keys ranked; see replay.h.
  *
  * A record is small and of fixed size: what its request is counted by has been looked up, and its
  * keys are numbers in `callers`. So the lines themselves need not be kept while requests wait.

@@ -1,0 +1,56 @@
+/* fail.c - what a failure says, and memory of the writer that can fail.
+ *
+ * The newest text stands, under a lock of its own: readers and writer fail at the same time.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "storage/internal.h"
+
+int store_fail(struct store *store, int code, const char *format, ...)
+{
+    char what[STORE_ERROR_LEN / 2];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    ASSERT(pthread_mutex_lock(&store->error_lock) == 0);
+    (void)snprintf(store->error, sizeof(store->error), "%.200s: %s", store->dir, what);
+    ASSERT(pthread_mutex_unlock(&store->error_lock) == 0);
+    return code;
+}
+
+int store_result(struct store *store, int result, const char *operation)
+{
+    const int code = env_code(result);
+    /* A worker that returns a TG_E* has said what is wrong, and NOTFOUND is an answer. */
+    if (code == result || code == TG_ENOTFOUND) {
+        return code;
+    }
+    return store_fail(store, code, "%s: %s", operation, env_text(result));
+}
+
+void store_last_error(struct store *store, char error[STORE_ERROR_LEN])
+{
+    ASSERT(pthread_mutex_lock(&store->error_lock) == 0);
+    memcpy(error, store->error, STORE_ERROR_LEN);
+    ASSERT(pthread_mutex_unlock(&store->error_lock) == 0);
+}
+
+int scratch_reserve(struct store *store, struct scratch *scratch, size_t bytes)
+{
+    if (bytes <= scratch->capacity) {
+        return 0;
+    }
+    const size_t capacity = bytes + bytes / 2;
+    alloc_put(store->allocator, scratch->data, scratch->capacity);
+    scratch->capacity = 0;
+    scratch->data = alloc_get(store->allocator, capacity);
+    if (scratch->data == NULL) {
+        return store_fail(store, TG_ENOMEM, "no memory for %zu bytes", capacity);
+    }
+    scratch->capacity = capacity;
+    return 0;
+}
