@@ -1,8 +1,9 @@
 /* alloc.c - the heap behind the allocator interface, and a heap that fails on request.
  *
- * I1  A block comes zeroed, so that a forgotten field is 0 and not a secret of the last owner.
- * I2  A request for 0 bytes gives a block of its own, never NULL: NULL always means exhaustion.
- * I3  The failing allocator's bytes_live is the sum of what was got and not yet put.
+ * ALLOC-1  A block comes zeroed, so that a forgotten field is 0 and not a secret of the last owner.
+ * ALLOC-2  A request for 0 bytes gives a block of its own, never NULL: NULL always means
+ *          exhaustion.
+ * ALLOC-3  The failing allocator's bytes_live is the sum of what was got and not yet put.
  *
  * A large block asks the system for huge pages: slots are met in no order, and with pages of 4 KiB
  * nearly each meeting costs a walk of the page table, in a virtual machine two of them nested.

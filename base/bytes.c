@@ -60,7 +60,7 @@ const uint8_t *bytes_get_str16(struct bytes_reader *reader, size_t *len)
     const uint8_t *place = bytes_take(reader, wanted);
 
     if (place == NULL)
-        reader->at = start; /* I3 */
+        reader->at = start; /* BYTES-3 */
     *len = place == NULL ? 0 : wanted;
     return place;
 }

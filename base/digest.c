@@ -1,6 +1,7 @@
 /* digest.c - BLAKE2b-256 from libsodium; see digest.h.
  *
- * I1  Equal bytes give equal digests on every machine and in every release: they are kept on disk.
+ * DIGEST-1  Equal bytes give equal digests on every machine and in every release: they are kept on
+ *           disk.
  *
  * Pure and thread-safe; without sodium_init the portable code is used, with the same result.
  */

@@ -1,6 +1,6 @@
 /* failpoint.c - names of failpoints to numbers and back, from the map of failpoint.h.
  *
- * I1  Every name parses to its own point, and that point's name is the name again.
+ * FAILPOINT-1  Every name parses to its own point, and that point's name is the name again.
  */
 #include "base/failpoint.h"
 

@@ -3,9 +3,9 @@
  *   digest   b0 b1 .. b7 | b8 .. b15
  *            lo (LE)     | hi (LE)
  *
- * I1  Equal key and bytes give an equal number on machines of either byte order, because the
- *     digest is a byte string and is read little-endian.
- * I2  The 64-bit hash is not the low half of the 128-bit one: SipHash separates the two.
+ * HASH-1  Equal key and bytes give an equal number on machines of either byte order, because the
+ *         digest is a byte string and is read little-endian.
+ * HASH-2  The 64-bit hash is not the low half of the 128-bit one: SipHash separates the two.
  *
  * Pure and thread-safe; libsodium needs no initialisation for these two functions.
  */

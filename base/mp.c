@@ -19,11 +19,11 @@
  *            a1 61        [1 {1         STR("a")
  *                  a2 ..  (all closed)  STR("xy")
  *
- * I1  Tokens are in document order; a container comes before what it holds.
- * I2  After mp_parse succeeds, every container's elements are all present in the array,
- *     so whoever walks the tokens never runs past their end.
- * I3  STR, BIN and EXT point into the input, never outside it, and never are NULL.
- * I4  A failed writer or cursor stays failed and moves no further.
+ * MSGPACK-1  Tokens are in document order; a container comes before what it holds.
+ * MSGPACK-2  After mp_parse succeeds, every container's elements are all present in the array, so
+ *            whoever walks the tokens never runs past their end.
+ * MSGPACK-3  STR, BIN and EXT point into the input, never outside it, and never are NULL.
+ * MSGPACK-4  A failed writer or cursor stays failed and moves no further.
  *
  * Map keys are not required to be distinct: who reads a map decides what a repeat means.
  * It must not recurse and must not trust a count.
@@ -43,7 +43,7 @@
 /* ---- the reader: callbacks of msgpack-c's parser template ---- */
 
 struct token_sink {
-    const uint8_t *input; /* stands in for the place of an empty string (I3) */
+    const uint8_t *input; /* stands in for the place of an empty string (MSGPACK-3) */
     struct mp_token *tokens;
     size_t count;
     size_t count_max;
@@ -204,7 +204,6 @@ static_assert(MSGPACK_EMBED_STACK_SIZE == MP_DEPTH_MAX, "the parser's stack is t
 
 int mp_parse(const void *data, size_t len, struct mp_token *tokens, size_t tokens_max)
 {
-    ASSERT(tokens != NULL && tokens_max > 0);
     struct mp_template_context context;
     size_t consumed = 0;
 
@@ -221,7 +220,7 @@ int mp_parse(const void *data, size_t len, struct mp_token *tokens, size_t token
         return TG_ETOOBIG;
     if (result <= 0 || consumed != len) /* malformed, truncated, trailing bytes */
         return TG_EPROTOCOL;
-    ASSERT(context.user.count >= 1 && context.user.count <= tokens_max); /* I2 */
+    ASSERT(context.user.count >= 1 && context.user.count <= tokens_max); /* MSGPACK-2 */
     return (int)context.user.count;
 }
 
@@ -354,7 +353,7 @@ void mp_copy_str(struct mp_cursor *cursor, char *out, size_t capacity)
 void mp_skip(struct mp_cursor *cursor)
 {
     ASSERT(cursor->at <= cursor->count);
-    /* Values still to step over; a container replaces itself by its elements, which I2
+    /* Values still to step over; a container replaces itself by its elements, which MSGPACK-2
      * says are all among the tokens, so the sum cannot wrap. */
     uint64_t pending = 1;
 

@@ -10,12 +10,13 @@
  * All three forms are a number and a word, split by the same scanner; a refusal quotes what
  * was written, shortened and made printable, and says what would have been accepted.
  *
- * I1  What is parsed was written exactly: overflow, signs, spaces, fractions and trailing
- *     characters are refused, never rounded or skipped.
- * I2  Formatting is exact and shortest in whole units up to weeks; parsing the printed form
- *     gives the value back. Months and years are not printed, for their length is a convention.
- * I3  An error sentence fits QUANTITY_ERROR_LEN, whatever the input was, and is one
- *     printable ASCII line.
+ * QUANTITY-1  What is parsed was written exactly: overflow, signs, spaces, fractions and trailing
+ *             characters are refused, never rounded or skipped.
+ * QUANTITY-2  Formatting is exact and shortest in whole units up to weeks; parsing the printed form
+ *             gives the value back. Months and years are not printed, for their length is a
+ *             convention.
+ * QUANTITY-3  An error sentence fits QUANTITY_ERROR_LEN, whatever the input was, and is one
+ *             printable ASCII line.
  */
 #include "base/quantity.h"
 
@@ -93,7 +94,7 @@ enum {
     QUOTE_UNIT_MAX = 20, /* and of the unit in it */
     QUOTE_LEN = QUOTE_TEXT_MAX + sizeof("...")
 };
-/* The longest sentence names a text and a unit around these fixed words (I3). */
+/* The longest sentence names a text and a unit around these fixed words (QUANTITY-3). */
 static_assert(sizeof("duration \"\": unknown unit \"\"; " UNITS_EXPECTED) + QUOTE_TEXT_MAX +
                       QUOTE_UNIT_MAX + 6 <=
                   QUANTITY_ERROR_LEN,
@@ -127,7 +128,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct subject *su
 
     const int start = snprintf(subject->error, QUANTITY_ERROR_LEN, "%s \"%s\": ", subject->kind,
                                quote(subject->text, QUOTE_TEXT_MAX, quoted));
-    ASSERT(start > 0 && start < QUANTITY_ERROR_LEN); /* I3 */
+    ASSERT(start > 0 && start < QUANTITY_ERROR_LEN); /* QUANTITY-3 */
     va_start(arguments, format);
     (void)vsnprintf(subject->error + start, QUANTITY_ERROR_LEN - (size_t)start, format, arguments);
     va_end(arguments);

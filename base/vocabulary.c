@@ -1,7 +1,8 @@
 /* vocabulary.c - numbers to words and back, generated from the maps of vocabulary.h.
  *
- * I1  Every word parses to its own number, and that number's name is the word again.
- * I2  A number from outside that names nothing gives NULL, a text -1: neither is ever guessed.
+ * VOCABULARY-1  Every word parses to its own number, and that number's name is the word again.
+ * VOCABULARY-2  A number from outside that names nothing gives NULL, a text -1: neither is ever
+ *               guessed.
  *
  * Words are matched exactly, in lower case, so that a rule file has one spelling.
  */

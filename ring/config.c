@@ -5,10 +5,10 @@
  *   from = to <---------------------- from != to
  *                   settle
  *
- * I1  A change reads the old configuration and writes a new one; the old one stays as it was,
- *     because the register compares it with what it holds.
- * I2  Both sides are ascending by id, so equal configurations are equal field by field.
- * I3  A member on both sides of a join or leave is the same on both, its seats included.
+ * RINGCONFIG-1  A change reads the old configuration and writes a new one; the old one stays as it
+ *               was, because the register compares it with what it holds.
+ * RINGCONFIG-2  Both sides are ascending by id, so equal configurations are equal field by field.
+ * RINGCONFIG-3  A member on both sides of a join or leave is the same on both, its seats included.
  *
  * It must not decide when to change anything: that is node/cluster's business.
  */

@@ -4,10 +4,10 @@
  *                                             from         to (nil: the same, stable)
  *   member = [id, weight, [seat...], name, zone_name]
  *
- * I1  Equal configurations have equal bytes: sides and voters are sorted, numbers minimal, a
- *     zone's number is not sent, and `to` is nil exactly when stable.
- * I2  What decoding accepts keeps every rule of ring_config_validate, and encodes again.
- * I3  No count from the bytes is used before it was compared with its bound.
+ * RINGCONFIG-4  Equal configurations have equal bytes: sides and voters are sorted, numbers
+ *               minimal, a zone's number is not sent, and `to` is nil exactly when stable.
+ * RINGCONFIG-5  What decoding accepts keeps every rule of ring_config_validate, and encodes again.
+ * RINGCONFIG-6  No count from the bytes is used before it was compared with its bound.
  */
 #include <string.h>
 
@@ -136,7 +136,7 @@ static void get_fields(struct mp_cursor *cursor, struct ring_config *config)
         memcpy(config->to, config->from, config->from_count * sizeof config->from[0]);
     } else {
         config->to_count = get_side(cursor, config->to);
-        /* A stable configuration spelt out in full would be a second spelling (I1). */
+        /* A stable configuration spelt out in full would be a second spelling (RINGCONFIG-4). */
         cursor->failed = cursor->failed || ring_config_is_stable(config);
     }
 }

@@ -12,11 +12,11 @@
  * member would both rather have each other. That makes it independent of the order of the input,
  * and a change of the member set disturbs only the chains that start at it.
  *
- * I1  A vnode's members are distinct.
- * I2  While a vnode's list covers fewer zones than exist, its next member is of a new zone.
- *     Zones come before caps: a small zone among big ones is asked for more than its share.
- * I3  Otherwise no member is given more than its cap.
- * I4  Keys popped never decrease, so an accepted offer is never withdrawn.
+ * PLACE-1  A vnode's members are distinct.
+ * PLACE-2  While a vnode's list covers fewer zones than exist, its next member is of a new zone.
+ *          Zones come before caps: a small zone among big ones is asked for more than its share.
+ * PLACE-3  Otherwise no member is given more than its cap.
+ * PLACE-4  Keys popped never decrease, so an accepted offer is never withdrawn.
  */
 #include "ring/place.h"
 
@@ -163,7 +163,7 @@ static void heap_drop_first(struct ring_place *place)
 
 /* ---- acceptance ---- */
 
-/* True if I1 and I2 let `rank` stand at `position` of `vnode`. */
+/* True if PLACE-1 and PLACE-2 let `rank` stand at `position` of `vnode`. */
 static bool is_allowed(const struct ring_place *place, uint32_t vnode, uint32_t position,
                        uint32_t rank)
 {

@@ -8,7 +8,7 @@
  * wins. libm is not used: its last bits differ between machines, and two nodes that
  * disagree about one bit would disagree about an owner.
  *
- * I1  The result falls, or stays, as `hash` grows (tested on neighbours around powers of two).
+ * SCORE-4  The result falls, or stays, as `hash` grows (tested on neighbours around powers of two).
  */
 #include "ring/score.h"
 

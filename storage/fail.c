@@ -19,6 +19,7 @@ int store_fail(struct store *store, int code, const char *format, ...)
     ASSERT(pthread_mutex_lock(&store->error_lock) == 0);
     (void)snprintf(store->error, sizeof(store->error), "%.200s: %s", store->dir, what);
     ASSERT(pthread_mutex_unlock(&store->error_lock) == 0);
+    ASSERT(code < 0);
     return code;
 }
 
@@ -44,6 +45,7 @@ int scratch_reserve(struct store *store, struct scratch *scratch, size_t bytes)
     if (bytes <= scratch->capacity) {
         return 0;
     }
+    ASSERT(bytes <= SIZE_MAX / 2);
     const size_t capacity = bytes + bytes / 2;
     alloc_put(store->allocator, scratch->data, scratch->capacity);
     scratch->capacity = 0;
@@ -53,4 +55,16 @@ int scratch_reserve(struct store *store, struct scratch *scratch, size_t bytes)
     }
     scratch->capacity = capacity;
     return 0;
+}
+
+void store_check_invariants(const struct store *store)
+{
+    INVARIANT("STORE-6", (store->merged.data == NULL) == (store->merged.capacity == 0));
+    INVARIANT("STORE-6", (store->refs.data == NULL) == (store->refs.capacity == 0));
+    INVARIANT("OPEN-1", store->lock_file >= 0);
+    INVARIANT("STORE-7", store->state.mdb == NULL || store->state.map_bytes > 0);
+    INVARIANT("STORE-7", store->meta.mdb == NULL || store->meta.map_bytes > 0);
+    INVARIANT("STORE-8", store->records_written == 0 || store->chunks_written > 0 ||
+                             store->records_expired > 0);
+    INVARIANT("STORE-8", store->bytes_written >= store->chunks_written * CHUNK_HEAD_LEN);
 }

@@ -6,11 +6,11 @@
  *     lock -> check meta, state files -> open both -> dead readers -> format, identity -> open
  *       any step fails: undo the earlier ones, say what was wrong and what was expected
  *
- * I1  The flock on DIR/LOCK is held from before the first look to after the last close.
- * I2  A directory that is created is synced into its parent before anything in it is relied on.
- * I3  A store begins with its file of meta values; the file of the state is there, durably, before
- *     the first value is written. So one without the other is damage, as is one of length 0, and is
- *     never taken for a new store, which would admit again what was used up.
+ * OPEN-1  The flock on DIR/LOCK is held from before the first look to after the last close.
+ * OPEN-2  A directory that is created is synced into its parent before anything in it is relied on.
+ * OPEN-3  A store begins with its file of meta values; the file of the state is there, durably,
+ *         before the first value is written. So one without the other is damage, as is one of
+ *         length 0, and is never taken for a new store, which would admit again what was used up.
  *
  * Must not interpret limiter state.
  */
@@ -66,7 +66,7 @@ static int look_at_part(const struct store *store, const char *name, enum part *
     return result;
 }
 
-/* I3 */
+/* OPEN-3 */
 static int complain_parts(const struct store *store, const char *name, enum part part,
                           const char *other, char error[STORE_ERROR_LEN])
 {
@@ -91,7 +91,7 @@ static int open_env(const char *dir, const char *name, struct env *env, uint64_t
     if (result != 0) {
         return result;
     }
-    const int synced = env_sync(env); /* I3 */
+    const int synced = env_sync(env); /* OPEN-3 */
     if (synced != 0) {
         (void)snprintf(error, STORE_ERROR_LEN, "%.400s: sync: %s", path, env_text(synced));
         return env_code(synced);
@@ -150,7 +150,7 @@ static int look_if_empty(struct store *store, const char *name, struct env *env,
     return env_code(result);
 }
 
-/* Opens both, the meta values first (I3). */
+/* Opens both, the meta values first (OPEN-3). */
 static int open_envs(struct store *store, const struct store_options *options, bool *state_empty,
                      char error[STORE_ERROR_LEN])
 {
@@ -193,7 +193,7 @@ static int open_all(struct store *store, const struct store_options *options,
         result = dir_writable(store->dir, error);
     }
     if (result == 0) {
-        result = dir_lock(store->dir, &store->lock_file, error); /* I1 */
+        result = dir_lock(store->dir, &store->lock_file, error); /* OPEN-1 */
     }
     if (result == 0) {
         result = open_envs(store, options, &state_empty, error);
@@ -249,7 +249,7 @@ void store_close(struct store **store)
     env_close(&self->state);
     env_close(&self->meta);
     if (self->lock_file >= 0) {
-        (void)close(self->lock_file); /* I1: last */
+        (void)close(self->lock_file); /* OPEN-1: last */
     }
     alloc_put(self->allocator, self->merged.data, self->merged.capacity);
     alloc_put(self->allocator, self->refs.data, self->refs.capacity);

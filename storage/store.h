@@ -4,14 +4,14 @@
  *     DIR/meta/data.mdb    durable at once: identity, incarnation, key -> value, and the journal
  *     DIR/state/data.mdb   limiter slots in packed chunks, written back every flush interval
  *
- * I1  A write function that returned 0 is on disk (full sync). One that failed changed nothing;
- *     only after TG_EIO it may be there, whole: the disk did not say.
- * I2  A vnode's header and its records are of the same write: they change in one transaction.
- * I3  After TG_EFULL or TG_EIO the store stays usable; the same call may succeed later.
- * I4  Nothing is served from bytes that fail their checksum: TG_ECORRUPT, and the vnode is named by
- *     store_last_error.
- * I5  No pointer into the database leaves a call, but for the arguments of a callback while it
- *     runs.
+ * STORE-1  A write function that returned 0 is on disk (full sync). One that failed changed
+ *          nothing; only after TG_EIO it may be there, whole: the disk did not say.
+ * STORE-2  A vnode's header and its records are of the same write: they change in one transaction.
+ * STORE-3  After TG_EFULL or TG_EIO the store stays usable; the same call may succeed later.
+ * STORE-4  Nothing is served from bytes that fail their checksum: TG_ECORRUPT, and the vnode is
+ *          named by store_last_error.
+ * STORE-5  No pointer into the database leaves a call, but for the arguments of a callback while it
+ *          runs.
  *
  * Threads. The store starts none and never calls back from another one. State writes (store_write,
  * store_purge, store_maintain) come from one writer thread. Reads (store_read_*, store_scan,

@@ -6,15 +6,15 @@
  *
  *   frame --wire_peek--> type, session, seq --wire_decode_TYPE--> struct of views into the frame
  *
- * I1  A decoded struct is a view: it lives as long as the frame and the space that were passed.
- * I2  After a decode returned 0 every index, length and enum in the struct is in range, so that
- *     consumers use the columns unchecked; after any other return nothing in it may be used.
- * I3  A refusal writes one sentence to `error` (WIRE_ERROR_LEN bytes, never NULL): which field,
- *     what was found, what was expected. It never quotes a key or a value.
- * I4  Extra elements at the end of an array that has a fixed shape are ignored: a newer minor
- *     release may add them. Another major version is TG_EVERSION.
- * I5  An encode never writes beyond `capacity`; it returns the frame's length (> 0), TG_ETOOBIG
- *     if it did not fit, TG_EINVALID if a field breaks its bound.
+ * WIRE-1  A decoded struct is a view: it lives as long as the frame and the space that were passed.
+ * WIRE-2  After a decode returned 0 every index, length and enum in the struct is in range, so that
+ *         consumers use the columns unchecked; after any other return nothing in it may be used.
+ * WIRE-3  A refusal writes one sentence to `error` (WIRE_ERROR_LEN bytes, never NULL): which field,
+ *         what was found, what was expected. It never quotes a key or a value.
+ * WIRE-4  Extra elements at the end of an array that has a fixed shape are ignored: a newer minor
+ *         release may add them. Another major version is TG_EVERSION.
+ * WIRE-5  An encode never writes beyond `capacity`; it returns the frame's length (> 0), TG_ETOOBIG
+ *         if it did not fit, TG_EINVALID if a field breaks its bound.
  *
  * Pure: no clock, socket, thread, file or heap. Every function is safe on any thread as long as
  * the memory passed to it is the caller's alone.

@@ -7,15 +7,17 @@
  *
  * so that a node can refuse a bad or huge body by an ERROR with the right session and seq.
  *
- * I1  [version, type, session] is the same in every version, and so are HELLO and ERROR, so that
- *     two releases that share no version can still tell each other so.
- * I2  HELLO, WELCOME and GOODBYE carry no seq; all others have it as their fourth element.
+ * ENVELOPE-1  [version, type, session] is the same in every version, and so are HELLO and ERROR, so
+ *             that two releases that share no version can still tell each other so.
+ * ENVELOPE-2  HELLO, WELCOME and GOODBYE carry no seq; all others have it as their fourth element.
  */
 #include "client/protocol/wire_envelope.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/assert.h"
 
 /* Reads one msgpack unsigned integer of any width from the front of the frame. */
 static bool head_uint(const uint8_t *data, size_t len, size_t *at, uint64_t *value)
@@ -32,6 +34,7 @@ static bool head_uint(const uint8_t *data, size_t len, size_t *at, uint64_t *val
     if (byte < 0xcc || byte > 0xcf)
         return false;
     width = (size_t)1 << (byte - 0xcc);
+    ASSERT(width >= 1 && width <= sizeof *value && *at <= len);
     if (width > len - *at)
         return false;
     *value = 0;
@@ -64,7 +67,7 @@ static bool head_array(const uint8_t *data, size_t len, size_t *at, uint64_t *co
 
 static bool type_has_seq(uint64_t type)
 {
-    return type != WIRE_HELLO && type != WIRE_WELCOME && type != WIRE_GOODBYE; /* I2 */
+    return type != WIRE_HELLO && type != WIRE_WELCOME && type != WIRE_GOODBYE; /* ENVELOPE-2 */
 }
 
 /* Fills the envelope as far as the bytes go; returns the field that is missing, or NULL. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "client/protocol/wire_envelope.h"
 #include "client/protocol/wire_field.h"
 
@@ -218,6 +219,7 @@ static void take_value(struct wire_reader *reader, const uint8_t *frame, size_t 
     if (reader->status != 0)
         return;
     mp_skip(&reader->cursor);
+    ASSERT(at > 0 && at <= len && first < reader->cursor.at);
     for (int i = 0; i < 5; i++)
         at += wire_span(frame + at, len - at);
     value->data = frame + at;
