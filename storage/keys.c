@@ -34,7 +34,6 @@ static uint64_t get_be64(const uint8_t *in)
 
 struct state_key state_key_make(uint32_t vnode, uint8_t kind, struct hash128 id)
 {
-    ASSERT(kind <= STATE_CHUNK || kind == STORE_JOURNAL_SLOT);
     struct state_key key;
     for (int i = 0; i < 4; i++) {
         key.bytes[i] = (uint8_t)(vnode >> (24 - 8 * i));
