@@ -1,8 +1,9 @@
 /* alloc.c - the heap behind the allocator interface, and a heap that fails on request.
  *
- * I1  A block comes zeroed, so that a forgotten field is 0 and not a secret of the last owner.
- * I2  A request for 0 bytes gives a block of its own, never NULL: NULL always means exhaustion.
- * I3  The failing allocator's bytes_live is the sum of what was got and not yet put.
+ * ALLOC-1  A block comes zeroed, so that a forgotten field is 0 and not a secret of the last owner.
+ * ALLOC-2  A request for 0 bytes gives a block of its own, never NULL: NULL always means
+ *          exhaustion.
+ * ALLOC-3  The failing allocator's bytes_live is the sum of what was got and not yet put.
  *
  * A large block asks the system for huge pages: slots are met in no order, and with pages of 4 KiB
  * nearly each meeting costs a walk of the page table, in a virtual machine two of them nested.
@@ -26,8 +27,10 @@ enum {
 /* Of whole huge pages inside the block alone: what lies around them is others'. */
 static void ask_for_huge_pages(void *block, size_t bytes)
 {
+    ASSERT(bytes >= HUGE_FROM); /* or no whole huge page is in it */
     const size_t ahead = (HUGE_PAGE - (uintptr_t)block % HUGE_PAGE) % HUGE_PAGE;
     const size_t len = (bytes - ahead) / HUGE_PAGE * HUGE_PAGE;
+    ASSERT(ahead + len <= bytes);
     (void)madvise((char *)block + ahead, len, MADV_HUGEPAGE);
 }
 

@@ -11,4 +11,8 @@ _Noreturn void assert_fail(const char *expression, const char *file, int line);
 
 #define ASSERT(expression) ((expression) ? (void)0 : assert_fail(#expression, __FILE__, __LINE__))
 
+/* The same of a numbered invariant, for x_check_invariants: what is printed begins with its id. */
+#define INVARIANT(id, expression)                                                                  \
+    ((expression) ? (void)0 : assert_fail(id ": " #expression, __FILE__, __LINE__))
+
 #endif

@@ -13,6 +13,7 @@ void bytes_writer_init(struct bytes_writer *writer, void *data, size_t capacity)
 
 void bytes_put(struct bytes_writer *writer, const void *data, size_t len)
 {
+    ASSERT(writer->len <= writer->capacity);
     if (len == 0)
         return; /* memcpy may not be handed NULL, not even for nothing */
     uint8_t *place = bytes_claim(writer, len);
@@ -22,6 +23,7 @@ void bytes_put(struct bytes_writer *writer, const void *data, size_t len)
 
 void bytes_put_str16(struct bytes_writer *writer, const void *data, size_t len)
 {
+    ASSERT(data != NULL || len == 0);
     if (len > UINT16_MAX) {
         writer->failed = true;
         return;
@@ -52,12 +54,13 @@ void bytes_reader_init(struct bytes_reader *reader, const void *data, size_t len
 
 const uint8_t *bytes_get_str16(struct bytes_reader *reader, size_t *len)
 {
+    ASSERT(reader->at <= reader->len);
     const size_t start = reader->at;
     const size_t wanted = bytes_get_u16(reader);
     const uint8_t *place = bytes_take(reader, wanted);
 
     if (place == NULL)
-        reader->at = start; /* I3 */
+        reader->at = start; /* BYTES-3 */
     *len = place == NULL ? 0 : wanted;
     return place;
 }

@@ -9,9 +9,9 @@
  * byte order of the machine shows. Fields of fixed length are inline, for a record has a dozen of
  * them; the compiler makes one store or load of each.
  *
- * I1  writer: len <= capacity; reader: at <= len. Both hold whatever the input was.
- * I2  Once failed, nothing moves: a writer's len and a reader's at stay where they were.
- * I3  A field is put or got whole or not at all.
+ * BYTES-1  writer: len <= capacity; reader: at <= len. Both hold whatever the input was.
+ * BYTES-2  Once failed, nothing moves: a writer's len and a reader's at stay where they were.
+ * BYTES-3  A field is put or got whole or not at all.
  */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H

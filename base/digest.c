@@ -1,6 +1,7 @@
 /* digest.c - BLAKE2b-256 from libsodium; see digest.h.
  *
- * I1  Equal bytes give equal digests on every machine and in every release: they are kept on disk.
+ * DIGEST-1  Equal bytes give equal digests on every machine and in every release: they are kept on
+ *           disk.
  *
  * Pure and thread-safe; without sodium_init the portable code is used, with the same result.
  */
@@ -16,6 +17,7 @@ static_assert(DIGEST_LEN == crypto_generichash_BYTES, "the length that libsodium
 
 void digest_make(const void *data, size_t len, struct digest *out)
 {
+    ASSERT(data != NULL || len == 0);
     const int error = crypto_generichash(out->bytes, DIGEST_LEN, data, len, NULL, 0);
     ASSERT(error == 0); /* it has no failure but wrong lengths */
 }

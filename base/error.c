@@ -4,8 +4,8 @@
  * text. A switch rather than a table, because codes come from the wire and any number,
  * known or not, must have an answer.
  *
- * I1  Every code of the map has its own number (the compiler refuses a duplicate case).
- * I2  Every returned text is static and never NULL.
+ * ERROR-1  Every code of the map has its own number (the compiler refuses a duplicate case).
+ * ERROR-2  Every returned text is static and never NULL.
  */
 #include "base/error.h"
 

@@ -1,6 +1,6 @@
 /* failpoint.c - names of failpoints to numbers and back, from the map of failpoint.h.
  *
- * I1  Every name parses to its own point, and that point's name is the name again.
+ * FAILPOINT-1  Every name parses to its own point, and that point's name is the name again.
  */
 #include "base/failpoint.h"
 
@@ -31,6 +31,7 @@ static uint64_t times_of(const char *text)
 
     for (; text[digits] >= '0' && text[digits] <= '9' && digits < DIGITS_MAX; digits++)
         times = times * 10 + (uint64_t)(text[digits] - '0');
+    ASSERT(digits <= DIGITS_MAX);
     return text[digits] == '\0' ? times : 0;
 }
 

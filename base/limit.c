@@ -3,11 +3,11 @@
  * Rules and inline requests come from outside, so everything the algorithms rely on is
  * checked here, once, and they may then compute without looking back:
  *
- * I1  count, window_ns and the capacity are >= 1 and bounded, so count * window_ns fits 128 bits
- *     and a window added to a time of today fits int64_t nanoseconds.
- * I2  One event takes at least 1 ns of its window (LIMIT_RATE_MAX), so no algorithm divides
- *     time into pieces of zero length.
- * I3  A sliding log keeps one entry an event, so its count is what its memory is bounded by.
+ * LIMITS-1  count, window_ns and the capacity are >= 1 and bounded, so count * window_ns fits 128
+ *           bits and a window added to a time of today fits int64_t nanoseconds.
+ * LIMITS-2  One event takes at least 1 ns of its window (LIMIT_RATE_MAX), so no algorithm divides
+ *           time into pieces of zero length.
+ * LIMITS-3  A sliding log keeps one entry an event, so its count is what its memory is bounded by.
  */
 #include "base/limit.h"
 
@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/quantity.h"
 #include "base/sat.h"
 
@@ -67,6 +68,7 @@ static int validate_burst(const struct limit *limit, char *error)
                       "%" PRIu64,
                       limit->burst,
                       sat_muldiv(LIMIT_REFILL_MAX_NS, limit->count, limit->window_ns));
+    ASSERT(limit->window_ns > 0 && limit->count > 0);
     return TG_OK;
 }
 

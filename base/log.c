@@ -3,9 +3,9 @@
  * The sink (a stream, the journal, a test's array) belongs to the edge; this file never
  * writes anywhere. Lines below the level are dropped before they are formatted.
  *
- * I1  A line has at most LOG_LINE_LEN - 1 bytes and no newline or other control character:
- *     an argument that came from outside cannot forge a second line or move a cursor.
- * I2  A line that was cut ends with "...", and never within a UTF-8 character.
+ * LOG-1  A line has at most LOG_LINE_LEN - 1 bytes and no newline or other control character: an
+ *        argument that came from outside cannot forge a second line or move a cursor.
+ * LOG-2  A line that was cut ends with "...", and never within a UTF-8 character.
  */
 #include "base/log.h"
 
@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 enum { LOG_LINE_LEN = 1024, LOG_LEVELS = LOG_LEVEL_ERROR + 1 };
@@ -31,17 +32,18 @@ static bool utf8_continues(char byte)
     return ((uint8_t)byte & 0xc0) == 0x80;
 }
 
-/* Ends a full buffer with "...", dropping the character that the dots would split (I2). */
+/* Ends a full buffer with "...", dropping the character that the dots would split (LOG-2). */
 static void line_cut(char line[LOG_LINE_LEN])
 {
     size_t at = LOG_LINE_LEN - sizeof("...");
 
     while (at > 0 && utf8_continues(line[at]))
         at--;
+    ASSERT(at + sizeof("...") <= LOG_LINE_LEN); /* LOG-2 */
     memcpy(line + at, "...", sizeof("..."));
 }
 
-/* I1 */
+/* LOG-1 */
 static void line_clean(char *line)
 {
     for (char *at = line; *at != '\0'; at++) {
@@ -52,6 +54,7 @@ static void line_clean(char *line)
 
 void log_printf(const struct log *log, enum log_level level, const char *format, ...)
 {
+    ASSERT((unsigned)level < LOG_LEVELS);
     char line[LOG_LINE_LEN];
     va_list arguments;
 

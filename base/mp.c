@@ -19,11 +19,11 @@
  *            a1 61        [1 {1         STR("a")
  *                  a2 ..  (all closed)  STR("xy")
  *
- * I1  Tokens are in document order; a container comes before what it holds.
- * I2  After mp_parse succeeds, every container's elements are all present in the array,
- *     so whoever walks the tokens never runs past their end.
- * I3  STR, BIN and EXT point into the input, never outside it, and never are NULL.
- * I4  A failed writer or cursor stays failed and moves no further.
+ * MSGPACK-1  Tokens are in document order; a container comes before what it holds.
+ * MSGPACK-2  After mp_parse succeeds, every container's elements are all present in the array, so
+ *            whoever walks the tokens never runs past their end.
+ * MSGPACK-3  STR, BIN and EXT point into the input, never outside it, and never are NULL.
+ * MSGPACK-4  A failed writer or cursor stays failed and moves no further.
  *
  * Map keys are not required to be distinct: who reads a map decides what a repeat means.
  * It must not recurse and must not trust a count.
@@ -43,7 +43,7 @@
 /* ---- the reader: callbacks of msgpack-c's parser template ---- */
 
 struct token_sink {
-    const uint8_t *input; /* stands in for the place of an empty string (I3) */
+    const uint8_t *input; /* stands in for the place of an empty string (MSGPACK-3) */
     struct mp_token *tokens;
     size_t count;
     size_t count_max;
@@ -220,6 +220,7 @@ int mp_parse(const void *data, size_t len, struct mp_token *tokens, size_t token
         return TG_ETOOBIG;
     if (result <= 0 || consumed != len) /* malformed, truncated, trailing bytes */
         return TG_EPROTOCOL;
+    ASSERT(context.user.count >= 1 && context.user.count <= tokens_max); /* MSGPACK-2 */
     return (int)context.user.count;
 }
 
@@ -227,6 +228,7 @@ int mp_parse(const void *data, size_t len, struct mp_token *tokens, size_t token
 
 void mp_cursor_init(struct mp_cursor *cursor, const struct mp_token *tokens, size_t count)
 {
+    ASSERT(tokens != NULL || count == 0);
     *cursor = (struct mp_cursor){.tokens = tokens, .count = count};
 }
 
@@ -350,7 +352,8 @@ void mp_copy_str(struct mp_cursor *cursor, char *out, size_t capacity)
 
 void mp_skip(struct mp_cursor *cursor)
 {
-    /* Values still to step over; a container replaces itself by its elements, which I2
+    ASSERT(cursor->at <= cursor->count);
+    /* Values still to step over; a container replaces itself by its elements, which MSGPACK-2
      * says are all among the tokens, so the sum cannot wrap. */
     uint64_t pending = 1;
 
@@ -449,6 +452,7 @@ void mp_put_str(struct mp_writer *writer, const char *text)
 
 void mp_put_strn(struct mp_writer *writer, const char *text, size_t len)
 {
+    ASSERT(text != NULL || len == 0);
     struct msgpack_packer packer = writer_packer(writer);
     if (writer_takes(writer, len))
         (void)msgpack_pack_str_with_body(&packer, text, len);
@@ -456,6 +460,7 @@ void mp_put_strn(struct mp_writer *writer, const char *text, size_t len)
 
 void mp_put_bin(struct mp_writer *writer, const void *data, size_t len)
 {
+    ASSERT(data != NULL || len == 0);
     struct msgpack_packer packer = writer_packer(writer);
     if (writer_takes(writer, len))
         (void)msgpack_pack_bin_with_body(&packer, data, len);
@@ -477,6 +482,7 @@ void mp_put_map(struct mp_writer *writer, size_t pairs)
 
 uint8_t *mp_reserve_bin(struct mp_writer *writer, size_t len)
 {
+    ASSERT(writer->len <= writer->capacity);
     struct msgpack_packer packer = writer_packer(writer);
     if (!writer_takes(writer, len))
         return NULL;

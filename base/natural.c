@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -29,6 +31,7 @@ static int compare_numbers(const char **a, const char **b)
     *b += strspn(*b, "0");
     const size_t len = digits(*a);
     const size_t other = digits(*b);
+    ASSERT((*a)[len] < '0' || (*a)[len] > '9');
     const int order = len != other ? (len < other ? -1 : 1) : memcmp(*a, *b, len);
     *a += len;
     *b += other;

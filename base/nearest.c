@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 static size_t lower(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -17,6 +19,7 @@ static size_t distance(const char *a, const char *b)
 {
     size_t rows[3][NEAREST_LEN_MAX + 1];
     const size_t len = strlen(b);
+    ASSERT(len <= NEAREST_LEN_MAX);
     size_t i;
     for (size_t j = 0; j <= len; j++)
         rows[0][j] = j;
@@ -31,6 +34,7 @@ static size_t distance(const char *a, const char *b)
                 row[j] = lower(row[j], swapped[j - 2] + 1);
         }
     }
+    ASSERT(i - 1 <= NEAREST_LEN_MAX);
     return rows[(i - 1) % 3][len];
 }
 
@@ -46,6 +50,7 @@ void nearest_try(struct nearest *nearest, const char *candidate)
     const size_t away = distance(nearest->word, candidate);
     if (away >= nearest->away || away * 2 >= nearest->len)
         return;
+    ASSERT(away < nearest->away && away <= NEAREST_MAX);
     nearest->away = away;
     nearest->found = candidate;
 }

@@ -3,9 +3,9 @@
  *   elements   | 0 | 1 | 2 | 3 | ...          first_free = 2
  *   next_free  | * | * | 3 | N | ...          * in use,  N = POOL_NONE, the end of the chain
  *
- * I1  An index is either in the free chain or marked POOL_IN_USE, never both.
- * I2  used = number of marks; capacity - used = length of the chain.
- * I3  An element's bytes are zero when it is handed out.
+ * POOL-1  An index is either in the free chain or marked POOL_IN_USE, never both.
+ * POOL-2  used = number of marks; capacity - used = length of the chain.
+ * POOL-3  An element's bytes are zero when it is handed out.
  *
  * The chain lies beside the elements and not inside them, so that putting one back twice or
  * reading one after it was put back is caught by an assertion instead of corrupting the chain.
@@ -44,6 +44,7 @@ int pool_init(struct pool *pool, const struct allocator *allocator, size_t eleme
 
 void pool_fini(struct pool *pool)
 {
+    ASSERT(pool->elements != NULL || pool->used == 0);
     if (pool->elements != NULL)
         alloc_put(pool->allocator, pool->elements, pool->capacity * pool->element_len);
     if (pool->next_free != NULL)
@@ -62,6 +63,7 @@ uint32_t pool_get(struct pool *pool)
 
     if (index == POOL_NONE)
         return POOL_NONE;
+    ASSERT(index < pool->capacity && pool->used < pool->capacity); /* POOL-2 */
     pool->first_free = pool->next_free[index];
     pool->next_free[index] = POOL_IN_USE;
     pool->used++;
@@ -71,6 +73,7 @@ uint32_t pool_get(struct pool *pool)
 
 void pool_put(struct pool *pool, uint32_t index)
 {
+    ASSERT(pool->used > 0); /* POOL-2 */
     ASSERT(index < pool->capacity && pool->next_free[index] == POOL_IN_USE);
     pool->next_free[index] = pool->first_free;
     pool->first_free = index;
@@ -86,4 +89,18 @@ void *pool_at(const struct pool *pool, uint32_t index)
 {
     ASSERT(index < pool->capacity && pool->next_free[index] == POOL_IN_USE);
     return element_at(pool, index);
+}
+
+void pool_check_invariants(const struct pool *pool)
+{
+    uint32_t marked = 0;
+    uint32_t free = 0;
+
+    for (uint32_t i = 0; i < pool->capacity; i++)
+        marked += pool->next_free[i] == POOL_IN_USE;
+    for (uint32_t at = pool->first_free; at != POOL_NONE; at = pool->next_free[at]) {
+        INVARIANT("POOL-1", at < pool->capacity && pool->next_free[at] != POOL_IN_USE);
+        INVARIANT("POOL-2", ++free <= pool->capacity);
+    }
+    INVARIANT("POOL-2", pool->used == marked && pool->capacity - marked == free);
 }

@@ -36,5 +36,7 @@ void pool_put(struct pool *pool, uint32_t index);
 bool pool_in_use(const struct pool *pool, uint32_t index);
 /* The element; valid until it is put back. `index` must be in use. */
 void *pool_at(const struct pool *pool, uint32_t index);
+/* Asserts that the chain and the marks agree; for tests, O(capacity). */
+void pool_check_invariants(const struct pool *pool);
 
 #endif

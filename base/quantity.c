@@ -10,12 +10,13 @@
  * All three forms are a number and a word, split by the same scanner; a refusal quotes what
  * was written, shortened and made printable, and says what would have been accepted.
  *
- * I1  What is parsed was written exactly: overflow, signs, spaces, fractions and trailing
- *     characters are refused, never rounded or skipped.
- * I2  Formatting is exact and shortest in whole units up to weeks; parsing the printed form
- *     gives the value back. Months and years are not printed, for their length is a convention.
- * I3  An error sentence fits QUANTITY_ERROR_LEN, whatever the input was, and is one
- *     printable ASCII line.
+ * QUANTITY-1  What is parsed was written exactly: overflow, signs, spaces, fractions and trailing
+ *             characters are refused, never rounded or skipped.
+ * QUANTITY-2  Formatting is exact and shortest in whole units up to weeks; parsing the printed form
+ *             gives the value back. Months and years are not printed, for their length is a
+ *             convention.
+ * QUANTITY-3  An error sentence fits QUANTITY_ERROR_LEN, whatever the input was, and is one
+ *             printable ASCII line.
  */
 #include "base/quantity.h"
 
@@ -26,7 +27,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/limit.h"
+#include "base/assert.h"
+#include "base/limit_bounds.h"
 
 #define NS_PER_US    1000ULL
 #define NS_PER_MS    (1000 * NS_PER_US)
@@ -92,7 +94,7 @@ enum {
     QUOTE_UNIT_MAX = 20, /* and of the unit in it */
     QUOTE_LEN = QUOTE_TEXT_MAX + sizeof("...")
 };
-/* The longest sentence names a text and a unit around these fixed words (I3). */
+/* The longest sentence names a text and a unit around these fixed words (QUANTITY-3). */
 static_assert(sizeof("duration \"\": unknown unit \"\"; " UNITS_EXPECTED) + QUOTE_TEXT_MAX +
                       QUOTE_UNIT_MAX + 6 <=
                   QUANTITY_ERROR_LEN,
@@ -113,6 +115,7 @@ struct subject {
 /* Copies at most `max` printable characters of `text`, with "..." where it was cut. */
 static const char *quote(const char *text, size_t max, char out[QUOTE_LEN])
 {
+    ASSERT(max + sizeof("...") <= QUOTE_LEN);
     size_t i;
 
     for (i = 0; i < max && text[i] != '\0'; i++)
@@ -130,6 +133,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct subject *su
 
     const int start = snprintf(subject->error, QUANTITY_ERROR_LEN, "%s \"%s\": ", subject->kind,
                                quote(subject->text, QUOTE_TEXT_MAX, quoted));
+    ASSERT(start > 0 && start < QUANTITY_ERROR_LEN); /* QUANTITY-3 */
     va_start(arguments, format);
     (void)vsnprintf(subject->error + start, QUANTITY_ERROR_LEN - (size_t)start, format, arguments);
     va_end(arguments);
@@ -277,6 +281,7 @@ int quantity_parse_rate(const char *text, struct quantity_rate *rate, char *erro
     const int result = parse_count(&subject, &at, &rate->count);
     if (result != TG_OK)
         return result;
+    ASSERT(rate->count >= 1 && rate->count <= LIMIT_COUNT_MAX && at[-1] == '/');
     return parse_window(&subject, at, &rate->window_ns);
 }
 
@@ -303,6 +308,7 @@ int quantity_parse_uint(const char *text, uint64_t max, uint64_t *value, char *e
 /* The largest unit that divides `ns`; the last one divides everything. */
 static const struct unit *shortest_unit(uint64_t ns)
 {
+    ASSERT(ns > 0);
     const struct unit *unit = printed_units;
 
     while (ns % unit->scale != 0)
@@ -324,6 +330,7 @@ static char *put_number(uint64_t number, char *out)
         digits[count++] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
+    ASSERT(count >= 1 && count <= DIGITS_MAX);
     while (count > 0)
         *out++ = digits[--count];
     return out;

@@ -4,8 +4,8 @@
  * report. Splitmix64 spreads the seed over the 256 bits of state, so that neighbouring seeds
  * give unrelated sequences and no seed gives the one forbidden state, all zero.
  *
- * I1  The state is never all zero.
- * I2  The sequence depends on the seed alone: not on the machine, the compiler or the time.
+ * RANDOM-1  The state is never all zero.
+ * RANDOM-2  The sequence depends on the seed alone: not on the machine, the compiler or the time.
  */
 #include "base/random.h"
 
@@ -50,6 +50,7 @@ uint64_t random_below(struct random *random, uint64_t bound)
     do {
         product = (unsigned __int128)random_next(random) * bound;
     } while ((uint64_t)product < refused);
+    ASSERT((uint64_t)(product >> 64) < bound);
     return (uint64_t)(product >> 64);
 }
 

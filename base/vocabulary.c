@@ -1,7 +1,8 @@
 /* vocabulary.c - numbers to words and back, generated from the maps of vocabulary.h.
  *
- * I1  Every word parses to its own number, and that number's name is the word again.
- * I2  A number from outside that names nothing gives NULL, a text -1: neither is ever guessed.
+ * VOCABULARY-1  Every word parses to its own number, and that number's name is the word again.
+ * VOCABULARY-2  A number from outside that names nothing gives NULL, a text -1: neither is ever
+ *               guessed.
  *
  * Words are matched exactly, in lower case, so that a rule file has one spelling.
  */
@@ -9,6 +10,8 @@
 
 #include <assert.h>
 #include <string.h>
+
+#include "base/assert.h"
 
 #define WORD(name, number, text) [number] = text,
 static const char *const algorithms[] = {ALGORITHM_MAP(WORD)};
@@ -23,6 +26,7 @@ static_assert(sizeof(outcomes) / sizeof(outcomes[0]) == OUTCOME_COUNT, "numbers 
 
 static int word_find(const char *const *words, int count, const char *text, size_t len)
 {
+    ASSERT(count > 0 && (text != NULL || len == 0));
     for (int i = 0; i < count; i++) {
         if (strlen(words[i]) == len && memcmp(words[i], text, len) == 0)
             return i;

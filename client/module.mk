@@ -1,6 +1,6 @@
 # What users link and run: the wire protocol (pure), the C library, the command line.
 sources.protocol := $(wildcard client/protocol/*.c)
-sources.lib      := $(wildcard client/lib/*.c)
+sources.lib      := $(wildcard client/lib/*.c client/lib/*/*.c)
 sources.replay   := $(wildcard client/replay/*.c)
 sources.cli      := $(wildcard client/cli/*/*.c)
 main.cli         := $(wildcard client/cli/main.c)

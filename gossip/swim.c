@@ -11,19 +11,32 @@
  * And they end alike: pages, then events go out while there is room; the rest makes the next
  * deadline "at once". So nothing is lost in a full effects buffer but replies, which are counted.
  *
- * The invariants are in swim_internal.h and checked by swim_check_invariants.
+ * The invariants are in swim_internal.h and checked by swim_check.c.
  */
 #include "gossip/swim.h"
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
+#include "gossip/swim_doubt.h"
+#include "gossip/swim_health.h"
+#include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_message.h"
+#include "gossip/swim_piggyback.h"
+#include "gossip/swim_probe.h"
+#include "gossip/swim_record.h"
+#include "gossip/swim_region.h"
+#include "gossip/swim_rumour.h"
+#include "gossip/swim_seed.h"
+#include "gossip/swim_stranger.h"
+#include "gossip/swim_sync.h"
+#include "gossip/swim_table.h"
 
 #define MS               INT64_C(1000000)
 #define INTERVAL_MAX_NS  (60000 * MS)
 #define TOMBSTONE_MAX_NS (INT64_C(365) * 86400000 * MS)
-#define SEQ_SALT         UINT64_C(0x717565737469)
 
 enum { FACTOR_MAX = 100, HEALTH_MAX = 64 };
 
@@ -47,6 +60,13 @@ void swim_options_default(struct swim_options *options)
                                      .confirmations = 2,
                                      .health_max = 8,
                                      .members_max = SWIM_MEMBERS_MAX};
+}
+
+uint64_t swim_incarnation_start(uint64_t stored, uint64_t now_ms)
+{
+    if (stored <= SWIM_INCARNATION_START_MAX)
+        return stored;
+    return now_ms < SWIM_INCARNATION_START_MAX ? now_ms : SWIM_INCARNATION_START_MAX;
 }
 
 static bool interval_ok(int64_t interval_ns)
@@ -83,12 +103,13 @@ static bool memory_get(struct swim *swim)
     swim->index_len = 4;
     while (swim->index_len < 2 * members)
         swim->index_len *= 2;
+    ASSERT(swim->index_len >= 2 * members); /* GOSSIP-6: half of it stays empty */
     swim->slots = alloc_array(swim->allocator, members, sizeof *swim->slots);
     swim->order = alloc_array(swim->allocator, members, sizeof *swim->order);
     swim->rumours = alloc_array(swim->allocator, members, sizeof *swim->rumours);
     swim->index = alloc_array(swim->allocator, swim->index_len, sizeof *swim->index);
-    swim->ring = alloc_array(swim->allocator, members, sizeof *swim->ring);
-    return swim->ring != NULL && swim->slots != NULL && swim->order != NULL &&
+    swim->strangers.ring = alloc_array(swim->allocator, members, sizeof *swim->strangers.ring);
+    return swim->strangers.ring != NULL && swim->slots != NULL && swim->order != NULL &&
            swim->rumours != NULL && swim->index != NULL;
 }
 
@@ -102,7 +123,7 @@ void swim_free(struct swim **swim)
     alloc_put(gone->allocator, gone->order, members * sizeof *gone->order);
     alloc_put(gone->allocator, gone->rumours, members * sizeof *gone->rumours);
     alloc_put(gone->allocator, gone->index, gone->index_len * sizeof *gone->index);
-    alloc_put(gone->allocator, gone->ring, members * sizeof *gone->ring);
+    alloc_put(gone->allocator, gone->strangers.ring, members * sizeof *gone->strangers.ring);
     alloc_put(gone->allocator, gone, sizeof *gone);
     *swim = NULL;
 }
@@ -126,21 +147,6 @@ static bool id_is_zero(const uint8_t *cluster_id)
     return memcmp(cluster_id, zero, sizeof zero) == 0;
 }
 
-/* Whoever is asked hears the question's number. Nobody is to tell the next one by it, for that
- * would do to answer in the name of another. */
-static void seq_init(struct swim *swim, uint64_t seed)
-{
-    const uint64_t words[2] = {random_next(&swim->random), hash_mix64(seed + SEQ_SALT)};
-    static_assert(sizeof words == HASH_KEY_LEN, "two words are a key");
-    memcpy(swim->seq_key.bytes, words, sizeof words);
-}
-
-uint64_t swim_seq(struct swim *swim)
-{
-    const uint64_t number = ++swim->seq_count;
-    return hash64(&swim->seq_key, &number, sizeof number) | UINT64_C(1) << 63;
-}
-
 int swim_new(struct swim **out, const struct allocator *allocator,
              const struct swim_options *options, const struct swim_record *self,
              const uint8_t *cluster_id, uint64_t seed)
@@ -162,9 +168,9 @@ int swim_new(struct swim **out, const struct allocator *allocator,
     random_init(&swim->random, seed);
     memcpy(swim->cluster_id, cluster_id, SWIM_CLUSTER_ID_LEN);
     swim->joined = !id_is_zero(cluster_id);
-    seq_init(swim, seed);
+    swim_seq_init(swim, seed);
     self_init(swim, &record);
-    swim_index_self(swim);
+    swim_index_put(swim, record.id, SWIM_SELF);
     *out = swim;
     return 0;
 }
@@ -173,9 +179,10 @@ int swim_set_cluster(struct swim *swim, const uint8_t *cluster_id)
 {
     if (swim->joined)
         return memcmp(swim->cluster_id, cluster_id, SWIM_CLUSTER_ID_LEN) == 0 ? 0 : TG_ECONFLICT;
+    ASSERT(!swim->joined);
     memcpy(swim->cluster_id, cluster_id, SWIM_CLUSTER_ID_LEN);
     swim->joined = !id_is_zero(cluster_id);
-    swim->join_ns = swim->now_ns;
+    swim->seeds.join_ns = swim->now_ns;
     swim->at_once = true;
     return 0;
 }
@@ -198,11 +205,11 @@ static void timers_start(struct swim *swim)
     const int64_t now_ns = swim->now_ns;
     swim->started = true;
     swim->slots[SWIM_SELF].member.since_ns = now_ns;
-    swim->probe_ns = now_ns + random_between(&swim->random, 0, options->probe_interval_ns);
-    swim->push_pull_ns = now_ns + random_between(&swim->random, 0, options->push_pull_ns);
-    swim->rejoin_ns = now_ns + random_between(&swim->random, 0, options->rejoin_ns);
+    swim->probe.next_ns = now_ns + random_between(&swim->random, 0, options->probe_interval_ns);
+    swim->sync.push_pull_ns = now_ns + random_between(&swim->random, 0, options->push_pull_ns);
+    swim->sync.rejoin_ns = now_ns + random_between(&swim->random, 0, options->rejoin_ns);
     swim->gossip_ns = now_ns;
-    swim->join_ns = now_ns;
+    swim->seeds.join_ns = now_ns;
     swim->reap_ns = now_ns;
 }
 
@@ -215,6 +222,7 @@ static void timer_catch_up(int64_t *timer_ns, int64_t now_ns)
 /* This node was away for `late_ns`: it blames itself. */
 static void stall(struct swim *swim, int64_t late_ns)
 {
+    ASSERT(late_ns > swim->options.stall_ns);
     const int64_t grace_max_ns = swim_suspicion_min_ns(swim);
     const int64_t grace_ns = late_ns < grace_max_ns ? late_ns : grace_max_ns;
     swim->stats.stalls++;
@@ -228,12 +236,12 @@ static void stall(struct swim *swim, int64_t late_ns)
             slot->deadline_ns = sat_add(slot->deadline_ns, grace_ns);
         }
     }
-    timer_catch_up(&swim->probe_ns, swim->now_ns);
+    timer_catch_up(&swim->probe.next_ns, swim->now_ns);
     timer_catch_up(&swim->gossip_ns, swim->now_ns);
-    timer_catch_up(&swim->push_pull_ns, swim->now_ns);
-    timer_catch_up(&swim->rejoin_ns, swim->now_ns);
-    timer_catch_up(&swim->join_ns, swim->now_ns);
-    timer_catch_up(&swim->contact_ns, swim->now_ns);
+    timer_catch_up(&swim->sync.push_pull_ns, swim->now_ns);
+    timer_catch_up(&swim->sync.rejoin_ns, swim->now_ns);
+    timer_catch_up(&swim->seeds.join_ns, swim->now_ns);
+    timer_catch_up(&swim->sync.contact_ns, swim->now_ns);
     timer_catch_up(&swim->reap_ns, swim->now_ns);
 }
 
@@ -265,6 +273,7 @@ static void enter(struct swim *swim, int64_t now_ns, struct swim_effects *out)
 
 static void leave(struct swim *swim)
 {
+    ASSERT(swim->out != NULL); /* GOSSIP-9 */
     swim_jobs_run(swim);
     swim_events_flush(swim);
     if (swim_jobs_waiting(swim) || swim->events_waiting > 0)
@@ -293,8 +302,10 @@ static void items_apply(struct swim *swim, const struct swim_message *message)
     struct swim_item item;
     for (uint32_t i = 0; i < message->items_count; i++) {
         swim_item_get(&cursor, &item);
-        ASSERT(!cursor.failed); /* M1 */
-        swim_apply(swim, &item, message->kind == SWIM_RECORDS, message->sender);
+        ASSERT(!cursor.failed); /* MESSAGE-1 */
+        const char *owner = swim_apply(swim, &item, message->kind == SWIM_RECORDS, message->sender);
+        if (owner != NULL)
+            swim_doubt(swim, item.id, owner);
     }
 }
 
@@ -315,6 +326,7 @@ static void refutation_answer(struct swim *swim, const struct swim_message *mess
 
 static void message_apply(struct swim *swim, const struct swim_message *message)
 {
+    ASSERT(swim->out != NULL && message->sender != 0);
     const uint64_t self = swim->slots[SWIM_SELF].member.record.id;
     if (message->sender == self) {
         swim_seed_answered(swim, message->seq, self); /* a seed that leads to ourselves */
@@ -343,7 +355,7 @@ static void sender_heard(struct swim *swim, const struct swim_message *message, 
     if (at == SWIM_SLOT_NONE)
         return;
     swim_region_contact(swim, swim->slots[at].region);
-    swim_ages_take(swim, message);
+    swim_ages_take(swim, at, message->ages, message->ages_len);
     if (!swim_slot_abroad(swim, at))
         return;
     swim->stats.abroad_received++;
@@ -421,11 +433,11 @@ int swim_update_self(struct swim *swim, const struct swim_record *record)
     fresh.id = self->id;
     fresh.incarnation = self->incarnation;
     fresh.version = self->version;
-    if (swim_record_check(&fresh) != 0 ||
-        strcmp(swim_region_name(&fresh), swim_region_name(self)) != 0)
+    if (swim_record_check(&fresh) != 0 || strcmp(swim_region_of(&fresh), swim_region_of(self)) != 0)
         return TG_EINVALID;
     if (record_same(&fresh, self))
         return 0;
+    ASSERT(fresh.id == self->id && fresh.incarnation == self->incarnation); /* GOSSIP-2 */
     fresh.version++;
     *self = fresh;
     swim_rumour_start(swim, SWIM_SELF, true, 0);
@@ -444,6 +456,8 @@ void swim_leave(struct swim *swim, int64_t now_ns, struct swim_effects *out)
     struct swim_member *self = &swim->slots[SWIM_SELF].member;
     enter(swim, now_ns, out);
     if (self->state != SWIM_LEFT) {
+        ASSERT(self->state == SWIM_ALIVE &&
+               swim->regions[SWIM_HOME].members[SWIM_ALIVE] > 0); /* GOSSIP-1 */
         swim->regions[SWIM_HOME].members[self->state]--;
         swim->regions[SWIM_HOME].members[SWIM_LEFT]++;
         self->state = SWIM_LEFT;
@@ -471,17 +485,48 @@ void swim_probe_now(struct swim *swim, uint64_t id)
     if (at == SWIM_SLOT_NONE || at == SWIM_SELF || swim->slots[at].member.state > SWIM_SUSPECT ||
         swim_slot_abroad(swim, at))
         return;
-    for (uint32_t i = 0; i < swim->hints_len; i++) {
-        if (swim->hints[i] == id)
+    for (uint32_t i = 0; i < swim->probe.hints_len; i++) {
+        if (swim->probe.hints[i] == id)
             return;
     }
-    if (swim->hints_len == SWIM_HINTS_MAX)
-        return; /* the round comes to it anyway */
-    swim->hints[swim->hints_len++] = id;
+    if (swim->probe.hints_len == SWIM_HINTS_MAX)
+        return;                                     /* the round comes to it anyway */
+    ASSERT(swim->probe.hints_len < SWIM_HINTS_MAX); /* GOSSIP-8 */
+    swim->probe.hints[swim->probe.hints_len++] = id;
     swim->at_once = true;
 }
 
+void swim_dismiss(struct swim *swim, uint64_t id)
+{
+    swim_table_dismiss(swim, id);
+}
+
+int swim_add_seed(struct swim *swim, const char *address)
+{
+    return swim_seed_add(swim, address);
+}
+
+void swim_ring(struct swim *swim, const uint64_t *ids, uint32_t count)
+{
+    swim_stranger_ring(swim, ids, count);
+}
+
 /* ---- looking ---- */
+
+const char *swim_region_name(const struct swim_record *record)
+{
+    return swim_region_of(record);
+}
+
+const struct swim_region *swim_region_next(const struct swim *swim, size_t *cursor)
+{
+    while (*cursor < SWIM_REGIONS_MAX) {
+        const struct swim_region *region = &swim->regions[(*cursor)++];
+        if (swim_region_used(region))
+            return region;
+    }
+    return NULL;
+}
 
 const struct swim_member *swim_self(const struct swim *swim)
 {
@@ -547,71 +592,4 @@ const char *swim_state_name(enum swim_state state)
         return "left";
     }
     return "unknown";
-}
-
-/* ---- invariants ---- */
-
-static void check_slot(const struct swim *swim, uint32_t at)
-{
-    const struct swim_slot *slot = &swim->slots[at];
-    const struct swim_member *member = &slot->member;
-    ASSERT(swim_lookup(swim, member->record.id) == at);
-    ASSERT(member->incarnation >= member->record.incarnation); /* I2 */
-    if (member->state == SWIM_ALIVE)
-        ASSERT(member->incarnation == member->record.incarnation);
-    if (member->state == SWIM_SUSPECT)
-        ASSERT(slot->accusers_count >= 1 && slot->accusers_count <= SWIM_ACCUSERS_MAX &&
-               slot->deadline_ns > 0 &&
-               (slot->region == SWIM_HOME || slot->deadline_ns == INT64_MAX)); /* I3 */
-    else
-        ASSERT(slot->accusers_count == 0);
-}
-
-/* I5 */
-static void check_regions(const struct swim *swim)
-{
-    uint32_t members[SWIM_REGIONS_MAX][SWIM_STATES] = {{0}};
-    uint32_t abroad = 0;
-    ASSERT(swim->slots[SWIM_SELF].region == SWIM_HOME);
-    for (uint32_t at = 0; at < swim->slots_len; at++) {
-        const struct swim_slot *slot = &swim->slots[at];
-        if (!slot->used)
-            continue;
-        ASSERT(strcmp(swim->regions[slot->region].name, swim_region_name(&slot->member.record)) ==
-               0);
-        members[slot->region][slot->member.state]++;
-    }
-    for (uint32_t at = 0; at < SWIM_REGIONS_MAX; at++) {
-        const struct swim_region *region = &swim->regions[at];
-        uint32_t sum = 0;
-        for (int state = 0; state < SWIM_STATES; state++)
-            sum += region->members[state];
-        ASSERT(memcmp(members[at], region->members, sizeof members[at]) == 0);
-        ASSERT(swim_region_used(region) == (sum > 0));
-        ASSERT(region->heard_ns >= region->last_contact_ns && region->heard_ns <= swim->now_ns);
-        abroad += at != SWIM_HOME && swim_region_used(region) ? 1 : 0;
-    }
-    ASSERT(abroad == swim->regions_abroad);
-}
-
-void swim_check_invariants(const struct swim *swim)
-{
-    uint32_t used = 0;
-    uint32_t rumours = 0;
-    const enum swim_state self = swim->slots[SWIM_SELF].member.state;
-    ASSERT(self == SWIM_ALIVE || self == SWIM_LEFT); /* I1 */
-    for (uint32_t at = 0; at < swim->slots_len; at++) {
-        if (!swim->slots[at].used)
-            continue;
-        check_slot(swim, at);
-        used++;
-        rumours += swim->slots[at].rumour ? 1 : 0;
-    }
-    check_regions(swim);
-    ASSERT(swim->order_len + 1 == used && swim->rumours_len == rumours); /* I4 */
-    for (uint32_t i = 0; i < swim->order_len; i++)
-        ASSERT(swim->order[i] != SWIM_SELF && swim->slots[swim->order[i]].used);
-    for (uint32_t i = 0; i < swim->rumours_len; i++)
-        ASSERT(swim->slots[swim->rumours[i]].rumour);
-    ASSERT(swim->out == NULL);
 }

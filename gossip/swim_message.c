@@ -23,17 +23,42 @@
  * Replies go to sender_address. target_id says for whom the message is, so that a ping which
  * reaches another node on a reused address is not answered in the dead one's name.
  *
- * M1  swim_message_parse accepts a message only if all of it, every item included, is well
- *     formed; so what comes after cannot fail half-way.
- * M2  A message is started only if the longest one fits, so it never fails while being written.
+ * MESSAGE-1  swim_message_parse accepts a message only if all of it, every item included, is well
+ *            formed; so what comes after cannot fail half-way.
+ * MESSAGE-2  A message is started only if the longest one fits, so it never fails while being
+ *            written.
  */
+#include "gossip/swim_message.h"
+
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "base/sat.h"
+#include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_record.h"
+#include "gossip/swim_region.h"
 
 enum { FRAME_FIELDS = 11, FRAME_FIELDS_AGES = 12, FRAME_FIELDS_WALL = 13, FORMAT = 1 };
+
+#define SEQ_SALT UINT64_C(0x717565737469)
+
+/* Whoever is asked hears the question's number. Nobody is to tell the next one by it, for that
+ * would do to answer in the name of another. */
+void swim_seq_init(struct swim *swim, uint64_t seed)
+{
+    const uint64_t words[2] = {random_next(&swim->random), hash_mix64(seed + SEQ_SALT)};
+    static_assert(sizeof words == HASH_KEY_LEN, "two words are a key");
+    memcpy(swim->frame.seq_key.bytes, words, sizeof words);
+}
+
+uint64_t swim_seq(struct swim *swim)
+{
+    const uint64_t number = ++swim->frame.seq_count;
+    ASSERT(number != 0);
+    return hash64(&swim->frame.seq_key, &number, sizeof number) | UINT64_C(1) << 63;
+}
 
 bool swim_room(const struct swim *swim)
 {
@@ -44,6 +69,7 @@ bool swim_room(const struct swim *swim)
 bool swim_message_begin(struct swim *swim, struct mp_writer *writer, enum swim_kind kind,
                         uint64_t seq, uint64_t target)
 {
+    ASSERT(swim->out != NULL && kind >= SWIM_PING && kind <= SWIM_WELCOME);
     static const uint8_t none[SWIM_CLUSTER_ID_LEN];
     const struct swim_member *self = &swim->slots[SWIM_SELF].member;
     if (!swim_room(swim))
@@ -61,12 +87,13 @@ bool swim_message_begin(struct swim *swim, struct mp_writer *writer, enum swim_k
     mp_put_str(writer, self->record.gossip);
     mp_put_int(writer, swim->timeless ? sat_add(swim->now_ns, swim->wall_ns) : swim->now_ns);
     mp_put_uint(writer, target);
-    swim->abroad = swim_slot_abroad(swim, swim_lookup(swim, target));
+    swim->frame.abroad = swim_slot_abroad(swim, swim_lookup(swim, target));
     return true;
 }
 
 void swim_message_end(struct swim *swim, struct mp_writer *writer, const char *address)
 {
+    ASSERT(swim_room(swim)); /* MESSAGE-2: since the message was begun */
     struct swim_effects *out = swim->out;
     struct swim_send *send = &out->sends[out->sends_count++];
     writer->capacity = SWIM_MESSAGE_MAX;
@@ -75,17 +102,30 @@ void swim_message_end(struct swim *swim, struct mp_writer *writer, const char *a
         mp_put_nil(writer);
     else
         mp_put_int(writer, swim->wall_ns);
-    ASSERT(!writer->failed); /* M2 */
+    ASSERT(!writer->failed); /* MESSAGE-2 */
+    ASSERT(writer->len <= SWIM_MESSAGE_MAX && out->bytes_len + writer->len <= sizeof out->bytes);
     memcpy(send->address, address, SWIM_ADDRESS_LEN);
     send->offset = (uint32_t)out->bytes_len;
     send->len = (uint32_t)writer->len;
     out->bytes_len += writer->len;
     swim->stats.sent++;
     swim->stats.sent_bytes += writer->len;
-    if (swim->abroad) {
+    if (swim->frame.abroad) {
         swim->stats.abroad_sent++;
         swim->stats.abroad_sent_bytes += writer->len;
     }
+}
+
+bool swim_hello(struct swim *swim, const char *address, uint64_t seq)
+{
+    struct mp_writer writer;
+    if (!swim_message_begin(swim, &writer, SWIM_HELLO, seq, 0))
+        return false;
+    mp_put_array(&writer, 1);
+    swim_record_put(&writer, &swim->slots[SWIM_SELF].member.record);
+    mp_put_array(&writer, 0);
+    swim_message_end(swim, &writer, address);
+    return true;
 }
 
 /* The least number of elements a body of `kind` has. */
@@ -156,11 +196,12 @@ static void parse_body(struct mp_cursor *cursor, struct swim_message *message)
     default:
         break;
     }
+    ASSERT(message->bytes_len <= SWIM_MESSAGE_MAX);
     for (uint32_t i = fields; i < count && !cursor->failed; i++)
         mp_skip(cursor);
 }
 
-/* Reads every item once, only to see that it can be read (M1). */
+/* Reads every item once, only to see that it can be read (MESSAGE-1). */
 static void parse_items(struct mp_cursor *cursor, struct swim_message *message)
 {
     struct swim_item item;
@@ -194,10 +235,10 @@ int swim_message_parse(struct swim *swim, const void *bytes, size_t len,
     memset(message, 0, sizeof *message);
     if (len > SWIM_MESSAGE_MAX)
         return TG_ETOOBIG;
-    const int count = mp_parse(bytes, len, swim->tokens, SWIM_TOKENS_MAX);
+    const int count = mp_parse(bytes, len, swim->frame.tokens, SWIM_TOKENS_MAX);
     if (count < 0)
         return count;
-    mp_cursor_init(&cursor, swim->tokens, (size_t)count);
+    mp_cursor_init(&cursor, swim->frame.tokens, (size_t)count);
     const uint32_t fields = mp_get_array(&cursor);
     if (fields < FRAME_FIELDS)
         return TG_EPROTOCOL;

@@ -12,34 +12,32 @@
  * not, being suspected, and calls that come late raise it; successful probes lower it; all
  * time-outs are multiplied by 1 + health.
  *
- * P1  At most one probe per member is under way.
- * P2  Only the member itself, or a helper that heard it, ends a probe well: the subject must match.
- * P3  Round trip and skew are taken from direct acks alone; abroad, from answers to contacts.
- * P4  Only members of this node's region are probed, and asked to help.
+ * PROBE-1  At most one probe per member is under way.
+ * PROBE-2  Only the member itself, or a helper that heard it, ends a probe well: the subject must
+ *          match.
+ * PROBE-3  Round trip and skew are taken from direct acks alone; abroad, from answers to contacts.
+ * PROBE-4  Only members of this node's region are probed, and asked to help.
+ * PROBE-5  No more helpers say nack than were asked, and no more are asked than there may be.
  */
+#include "gossip/swim_probe.h"
+
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
+#include "gossip/swim_health.h"
+#include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_message.h"
+#include "gossip/swim_piggyback.h"
+#include "gossip/swim_stranger.h"
+#include "gossip/swim_table.h"
 
-enum { RTT_FACTOR = 3, SMOOTHING = 8 };
-
-/* The largest difference of clocks that is worth averaging: ten years. */
-#define SKEW_MAX_NS (INT64_C(315360000) * 1000000000)
-
-void swim_health_add(struct swim *swim, int delta)
-{
-    const int64_t health = (int64_t)swim->health + delta;
-    if (health < 0)
-        swim->health = 0;
-    else if (health > (int64_t)swim->options.health_max)
-        swim->health = swim->options.health_max;
-    else
-        swim->health = (uint32_t)health;
-}
+enum { RTT_FACTOR = 3 };
 
 static int64_t scaled(const struct swim *swim, int64_t time_ns)
 {
+    ASSERT(time_ns >= 0);
     return time_ns * (int64_t)(swim->health + 1);
 }
 
@@ -55,7 +53,7 @@ static int64_t ack_timeout_ns(const struct swim *swim, const struct swim_member 
 static bool probe_running(const struct swim *swim, uint64_t id)
 {
     for (int i = 0; i < SWIM_PROBES_MAX; i++) {
-        if (swim->probes[i].used && swim->probes[i].id == id)
+        if (swim->probe.probes[i].used && swim->probe.probes[i].id == id)
             return true;
     }
     return false;
@@ -64,8 +62,8 @@ static bool probe_running(const struct swim *swim, uint64_t id)
 static struct swim_probe *probe_free(struct swim *swim)
 {
     for (int i = 0; i < SWIM_PROBES_MAX; i++) {
-        if (!swim->probes[i].used)
-            return &swim->probes[i];
+        if (!swim->probe.probes[i].used)
+            return &swim->probe.probes[i];
     }
     return NULL;
 }
@@ -87,10 +85,11 @@ static bool ping_send(struct swim *swim, uint64_t seq, uint64_t target, const ch
 /* false if it has to wait for room. */
 static bool probe_start(struct swim *swim, uint32_t at)
 {
+    ASSERT(at != SWIM_SELF && swim->slots[at].region == SWIM_HOME); /* PROBE-4 */
     const struct swim_member *member = &swim->slots[at].member;
     struct swim_probe *probe = probe_free(swim);
     if (probe_running(swim, member->record.id))
-        return true; /* P1 */
+        return true; /* PROBE-1 */
     const uint64_t seq = swim_seq(swim);
     if (probe == NULL || !ping_send(swim, seq, member->record.id, member->record.gossip))
         return false;
@@ -111,6 +110,7 @@ static bool probe_start(struct swim *swim, uint32_t at)
 
 static void probe_ask_helpers(struct swim *swim, struct swim_probe *probe)
 {
+    ASSERT(probe->used && !probe->indirect && probe->helpers == 0);
     uint32_t picked[SWIM_HELPERS_MAX];
     const uint32_t count =
         swim_pick(swim, SWIM_HOME, swim->options.indirect_peers, probe->slot, picked);
@@ -135,6 +135,7 @@ static void probe_ask_helpers(struct swim *swim, struct swim_probe *probe)
 /* A helper that sent neither ack nor nack says something about the way from here to it. */
 static void probe_fail(struct swim *swim, struct swim_probe *probe)
 {
+    ASSERT(probe->used && probe->nacks <= probe->helpers); /* PROBE-5 */
     const uint32_t missed = probe->helpers - probe->nacks;
     probe->used = false;
     swim->stats.probes_failed++;
@@ -169,43 +170,45 @@ static void order_shuffle(struct swim *swim)
 static uint32_t order_next(struct swim *swim, bool any)
 {
     for (uint32_t tries = 0; tries <= swim->order_len; tries++) {
-        if (swim->order_at >= swim->order_len) {
+        if (swim->probe.order_at >= swim->order_len) {
             order_shuffle(swim);
-            swim->order_at = 0;
+            swim->probe.order_at = 0;
         }
         if (swim->order_len == 0)
             break;
-        const uint32_t at = swim->order[swim->order_at++];
+        ASSERT(swim->probe.order_at < swim->order_len); /* GOSSIP-4 */
+        const uint32_t at = swim->order[swim->probe.order_at++];
         if (swim->slots[at].member.state <= SWIM_SUSPECT && swim->slots[at].region == SWIM_HOME &&
             (any || !swim_unheard(swim, at)))
-            return at; /* P4 */
+            return at; /* PROBE-4 */
     }
     return SWIM_SLOT_NONE;
 }
 
 static void hints_run(struct swim *swim)
 {
-    while (swim->hints_len > 0) {
-        const uint32_t at = swim_lookup(swim, swim->hints[swim->hints_len - 1]);
+    while (swim->probe.hints_len > 0) {
+        const uint32_t at = swim_lookup(swim, swim->probe.hints[swim->probe.hints_len - 1]);
         if (at != SWIM_SLOT_NONE && swim->slots[at].member.state <= SWIM_SUSPECT &&
             swim->slots[at].region == SWIM_HOME && !probe_start(swim, at)) {
             return; /* the running probes end within a second, then this one has its turn */
         }
-        swim->hints_len--;
+        ASSERT(swim->probe.hints_len <= SWIM_HINTS_MAX); /* GOSSIP-8 */
+        swim->probe.hints_len--;
     }
 }
 
 static void round_step(struct swim *swim)
 {
-    if (swim->now_ns < swim->probe_ns)
+    if (swim->now_ns < swim->probe.next_ns)
         return;
-    swim->order_any = !swim->order_any;
-    uint32_t at = order_next(swim, swim->order_any);
+    swim->probe.order_any = !swim->probe.order_any;
+    uint32_t at = order_next(swim, swim->probe.order_any);
     if (at == SWIM_SLOT_NONE)
         at = order_next(swim, true);
     if (at != SWIM_SLOT_NONE && !probe_start(swim, at))
         swim->stats.replies_dropped++;
-    swim->probe_ns = sat_add(swim->now_ns, scaled(swim, swim->options.probe_interval_ns));
+    swim->probe.next_ns = sat_add(swim->now_ns, scaled(swim, swim->options.probe_interval_ns));
 }
 
 /* ---- helping others ---- */
@@ -213,14 +216,15 @@ static void round_step(struct swim *swim)
 static struct swim_relay *relay_free(struct swim *swim)
 {
     for (int i = 0; i < SWIM_RELAYS_MAX; i++) {
-        if (!swim->relays[i].used)
-            return &swim->relays[i];
+        if (!swim->probe.relays[i].used)
+            return &swim->probe.relays[i];
     }
     return NULL;
 }
 
 static void help(struct swim *swim, const struct swim_message *message)
 {
+    ASSERT(message->kind == SWIM_PING_REQ && swim->out != NULL);
     struct swim_relay *relay = relay_free(swim);
     const int64_t timeout_ns = swim->options.ack_timeout_ns;
     if (relay == NULL || !swim_room(swim)) {
@@ -254,6 +258,7 @@ static bool answer(struct swim *swim, enum swim_kind kind, uint64_t seq, uint64_
 
 static void relay_step(struct swim *swim, struct swim_relay *relay)
 {
+    ASSERT(relay->used && relay->nack_ns <= relay->deadline_ns);
     if (!relay->nacked && swim->now_ns >= relay->nack_ns) {
         relay->nacked = true;
         if (!answer(swim, SWIM_NACK, relay->asker_seq, relay->subject, relay->asker_id,
@@ -267,7 +272,7 @@ static void relay_step(struct swim *swim, struct swim_relay *relay)
 static void relay_ack(struct swim *swim, const struct swim_message *message)
 {
     for (int i = 0; i < SWIM_RELAYS_MAX; i++) {
-        struct swim_relay *relay = &swim->relays[i];
+        struct swim_relay *relay = &swim->probe.relays[i];
         if (!relay->used || relay->seq != message->seq || relay->subject != message->number)
             continue;
         relay->used = false;
@@ -280,43 +285,10 @@ static void relay_ack(struct swim *swim, const struct swim_message *message)
 
 /* ---- answers ---- */
 
-static int64_t smooth(int64_t old_ns, int64_t sample_ns, bool first)
-{
-    return first ? sample_ns : old_ns + (sample_ns - old_ns) / SMOOTHING;
-}
-
-/* The answer was written, we suppose, half a round trip ago; certainly neither before the question
- * nor after it came. */
-void swim_measure(struct swim *swim, uint32_t at, int64_t sent_ns,
-                  const struct swim_message *message)
-{
-    struct swim_member *member = &swim->slots[at].member;
-    struct swim_region *region = &swim->regions[swim->slots[at].region];
-    const bool first = member->rtt_ns == 0;
-    const int64_t rtt_ns = swim->now_ns > sent_ns ? sat_sub(swim->now_ns, sent_ns) : 1;
-    int64_t skew_ns = sat_sub(message->time_ns, sat_add(sent_ns, rtt_ns / 2));
-
-    if (skew_ns > SKEW_MAX_NS)
-        skew_ns = SKEW_MAX_NS;
-    if (skew_ns < -SKEW_MAX_NS)
-        skew_ns = -SKEW_MAX_NS;
-    member->rtt_ns = smooth(member->rtt_ns, rtt_ns, first);
-    if (member->rtt_ns < 1)
-        member->rtt_ns = 1; /* 0 means not measured */
-    member->skew_ns = smooth(member->skew_ns, skew_ns, first);
-    region->rtt_ns = smooth(region->rtt_ns, rtt_ns, region->rtt_ns == 0);
-    if (message->timeless)
-        return;
-    member->clock = (struct swim_clock){.low_ns = sat_sub(message->time_ns, swim->now_ns),
-                                        .high_ns = sat_sub(message->time_ns, sent_ns),
-                                        .wall_ns = message->wall_ns,
-                                        .at_ns = swim->now_ns};
-}
-
 static struct swim_probe *probe_of(struct swim *swim, const struct swim_message *message)
 {
     for (int i = 0; i < SWIM_PROBES_MAX; i++) {
-        struct swim_probe *probe = &swim->probes[i];
+        struct swim_probe *probe = &swim->probe.probes[i];
         if (probe->used && probe->seq == message->seq && probe->id == message->number)
             return probe;
     }
@@ -334,7 +306,8 @@ static void receive_ack(struct swim *swim, const struct swim_message *message)
     }
     const struct swim_slot *slot = &swim->slots[probe->slot];
     if (direct && slot->used && slot->member.record.id == probe->id)
-        swim_measure(swim, probe->slot, probe->sent_ns, message); /* P3 */
+        swim_measure(swim, probe->slot, probe->sent_ns, message); /* PROBE-3 */
+    ASSERT(probe->used && probe->sent_ns <= swim->now_ns);
     probe->used = false;
     swim_health_add(swim, -1);
 }
@@ -369,12 +342,12 @@ void swim_probe_receive(struct swim *swim, const struct swim_message *message)
 void swim_probe_tick(struct swim *swim)
 {
     for (int i = 0; i < SWIM_PROBES_MAX; i++) {
-        if (swim->probes[i].used)
-            probe_step(swim, &swim->probes[i]);
+        if (swim->probe.probes[i].used)
+            probe_step(swim, &swim->probe.probes[i]);
     }
     for (int i = 0; i < SWIM_RELAYS_MAX; i++) {
-        if (swim->relays[i].used)
-            relay_step(swim, &swim->relays[i]);
+        if (swim->probe.relays[i].used)
+            relay_step(swim, &swim->probe.relays[i]);
     }
     if (swim->slots[SWIM_SELF].member.state == SWIM_LEFT)
         return; /* who has left does not judge others */
@@ -390,15 +363,15 @@ static int64_t earlier(int64_t a_ns, int64_t b_ns)
 int64_t swim_probe_deadline(const struct swim *swim)
 {
     int64_t deadline_ns =
-        swim->slots[SWIM_SELF].member.state == SWIM_LEFT ? INT64_MAX : swim->probe_ns;
+        swim->slots[SWIM_SELF].member.state == SWIM_LEFT ? INT64_MAX : swim->probe.next_ns;
     for (int i = 0; i < SWIM_PROBES_MAX; i++) {
-        const struct swim_probe *probe = &swim->probes[i];
+        const struct swim_probe *probe = &swim->probe.probes[i];
         if (probe->used)
             deadline_ns =
                 earlier(deadline_ns, probe->indirect ? probe->deadline_ns : probe->indirect_ns);
     }
     for (int i = 0; i < SWIM_RELAYS_MAX; i++) {
-        const struct swim_relay *relay = &swim->relays[i];
+        const struct swim_relay *relay = &swim->probe.relays[i];
         if (relay->used)
             deadline_ns = earlier(deadline_ns, relay->nacked ? relay->deadline_ns : relay->nack_ns);
     }
@@ -407,13 +380,14 @@ int64_t swim_probe_deadline(const struct swim *swim)
 
 void swim_probe_delay(struct swim *swim, int64_t by_ns)
 {
+    ASSERT(by_ns > 0);
     for (int i = 0; i < SWIM_PROBES_MAX; i++) {
-        struct swim_probe *probe = &swim->probes[i];
+        struct swim_probe *probe = &swim->probe.probes[i];
         probe->indirect_ns = sat_add(probe->indirect_ns, by_ns);
         probe->deadline_ns = sat_add(probe->deadline_ns, by_ns);
     }
     for (int i = 0; i < SWIM_RELAYS_MAX; i++) {
-        swim->relays[i].nack_ns = sat_add(swim->relays[i].nack_ns, by_ns);
-        swim->relays[i].deadline_ns = sat_add(swim->relays[i].deadline_ns, by_ns);
+        swim->probe.relays[i].nack_ns = sat_add(swim->probe.relays[i].nack_ns, by_ns);
+        swim->probe.relays[i].deadline_ns = sat_add(swim->probe.relays[i].deadline_ns, by_ns);
     }
 }

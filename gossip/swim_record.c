@@ -9,12 +9,14 @@
  *           (an older release ends behind settled_epoch)
  *   item    [id, state, incarnation, age_ms, accusers (BIN of u64 LE), record or nil, ...]
  *
- * I1  What swim_record_get accepts, swim_record_check accepts: texts are printable and fit,
- *     addresses are HOST:PORT, ids are not 0, incarnations leave room for refutations.
- * I2  Reading trusts no length; a failure shows in the cursor.
+ * RECORD-1  What swim_record_get accepts, swim_record_check accepts: texts are printable and fit,
+ *           addresses are HOST:PORT, ids are not 0, incarnations leave room for refutations.
+ * RECORD-2  Reading trusts no length; a failure shows in the cursor.
  *
  * It must not decide which of two records holds beyond their stamps (swim_table.c does).
  */
+#include "gossip/swim_record.h"
+
 #include <string.h>
 
 #include "base/bytes.h"

@@ -19,15 +19,18 @@
  *
  *   age = hash of the region's name u32, tenths of a second since it was last heard of u16 (LE)
  *
- * R1  Ages inform people; nothing in this folder decides by them.
- * R2  An age is told as more than it is, by more than a message takes, so that nodes which tell it
- *     to each other do not keep it young.
- * R3  The table is bounded: a claim that needs one region too many is refused, and counted.
+ * REGION-1  Ages inform people; nothing in this folder decides by them.
+ * REGION-2  An age is told as more than it is, by more than a message takes, so that nodes which
+ *           tell it to each other do not keep it young.
+ * REGION-3  The table is bounded: a claim that needs one region too many is refused, and counted.
  *
  * It must not send anything itself.
  */
+#include "gossip/swim_region.h"
+
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/sat.h"
@@ -38,7 +41,7 @@
 
 enum { AGE_WAY = 2 /* units: one for rounding, one for the way */ };
 
-const char *swim_region_name(const struct swim_record *record)
+const char *swim_region_of(const struct swim_record *record)
 {
     return record->region[0] != '\0' ? record->region : SWIM_REGION_DEFAULT;
 }
@@ -71,27 +74,28 @@ static uint32_t place_of(const struct swim *swim, const char *name)
 
 bool swim_region_fits(const struct swim *swim, const struct swim_record *record)
 {
-    return place_of(swim, swim_region_name(record)) != SWIM_REGION_NONE;
+    return place_of(swim, swim_region_of(record)) != SWIM_REGION_NONE;
 }
 
 /* The first region abroad starts the contacts, at a random moment and with a random region. */
 static void region_add(struct swim *swim, uint32_t at, const char *name)
 {
+    ASSERT(!swim_region_used(&swim->regions[at]) && name[0] != '\0');
     memset(&swim->regions[at], 0, sizeof swim->regions[at]);
     memcpy(swim->regions[at].name, name, strlen(name) + 1);
     if (at == SWIM_HOME)
         return;
     if (swim->regions_abroad++ > 0)
         return;
-    swim->contact_ns =
+    swim->sync.contact_ns =
         sat_add(swim->now_ns, random_between(&swim->random, 0, swim->options.contact_ns));
-    swim->contact_at = (uint32_t)random_below(&swim->random, SWIM_REGIONS_MAX);
+    swim->sync.contact_at = (uint32_t)random_below(&swim->random, SWIM_REGIONS_MAX);
 }
 
 void swim_region_enter(struct swim *swim, uint32_t slot)
 {
     struct swim_slot *entered = &swim->slots[slot];
-    const char *name = swim_region_name(&entered->member.record);
+    const char *name = swim_region_of(&entered->member.record);
     const uint32_t at = place_of(swim, name);
     ASSERT(at != SWIM_REGION_NONE); /* swim_region_fits */
     if (!swim_region_used(&swim->regions[at]))
@@ -105,11 +109,12 @@ void swim_region_leave(struct swim *swim, uint32_t slot)
     static const uint32_t nobody[SWIM_STATES];
     const struct swim_slot *left = &swim->slots[slot];
     struct swim_region *region = &swim->regions[left->region];
-    ASSERT(region->members[left->member.state] > 0); /* I5 */
+    ASSERT(region->members[left->member.state] > 0); /* GOSSIP-5 */
     region->members[left->member.state]--;
     if (left->region == SWIM_HOME || memcmp(region->members, nobody, sizeof nobody) != 0)
         return;
     memset(region, 0, sizeof *region);
+    ASSERT(swim->regions_abroad > 0); /* GOSSIP-5 */
     swim->regions_abroad--;
 }
 
@@ -118,22 +123,31 @@ bool swim_slot_abroad(const struct swim *swim, uint32_t slot)
     return slot != SWIM_SLOT_NONE && swim->slots[slot].region != SWIM_HOME;
 }
 
+/* ---- who lives ---- */
+
+uint32_t swim_others(const struct swim *swim)
+{
+    const uint32_t living = swim_region_living(&swim->regions[SWIM_HOME]);
+    ASSERT(living > 0 ||
+           swim->slots[SWIM_SELF].member.state != SWIM_ALIVE); /* GOSSIP-1, GOSSIP-5 */
+    return swim->slots[SWIM_SELF].member.state == SWIM_ALIVE ? living - 1 : living;
+}
+
+uint32_t swim_others_anywhere(const struct swim *swim)
+{
+    uint32_t others = swim_others(swim);
+    for (uint32_t at = SWIM_HOME + 1; at < SWIM_REGIONS_MAX; at++)
+        others += swim_region_living(&swim->regions[at]);
+    return others;
+}
+
 /* ---- what is known of them ---- */
 
 void swim_region_contact(struct swim *swim, uint32_t at)
 {
+    ASSERT(at < SWIM_REGIONS_MAX && swim_region_used(&swim->regions[at]));
     swim->regions[at].last_contact_ns = swim->now_ns;
     swim->regions[at].heard_ns = swim->now_ns;
-}
-
-const struct swim_region *swim_region_next(const struct swim *swim, size_t *cursor)
-{
-    while (*cursor < SWIM_REGIONS_MAX) {
-        const struct swim_region *region = &swim->regions[(*cursor)++];
-        if (swim_region_used(region))
-            return region;
-    }
-    return NULL;
 }
 
 /* ---- ages ---- */
@@ -151,7 +165,7 @@ static uint64_t age_of(const struct swim *swim, const struct swim_region *region
 {
     if (region->heard_ns == 0)
         return UINT64_MAX;
-    return (uint64_t)sat_sub(swim->now_ns, region->heard_ns) / AGE_UNIT_NS + AGE_WAY; /* R2 */
+    return (uint64_t)sat_sub(swim->now_ns, region->heard_ns) / AGE_UNIT_NS + AGE_WAY; /* REGION-2 */
 }
 
 void swim_ages_put(struct swim *swim, struct mp_writer *writer)
@@ -170,11 +184,13 @@ void swim_ages_put(struct swim *swim, struct mp_writer *writer)
         bytes_put_u16(&bytes, (uint16_t)age);
         told++;
     }
+    ASSERT(told <= SWIM_AGES_MAX && !bytes.failed);
     mp_put_bin(writer, ages, told * SWIM_AGE_LEN);
 }
 
 static void age_take(struct swim *swim, uint32_t hash, int64_t age_ns)
 {
+    ASSERT(age_ns >= 0);
     const int64_t heard_ns = sat_sub(swim->now_ns, age_ns);
     for (uint32_t at = SWIM_HOME + 1; at < SWIM_REGIONS_MAX; at++) {
         struct swim_region *region = &swim->regions[at];
@@ -184,12 +200,11 @@ static void age_take(struct swim *swim, uint32_t hash, int64_t age_ns)
     }
 }
 
-void swim_ages_take(struct swim *swim, const struct swim_message *message)
+void swim_ages_take(struct swim *swim, uint32_t sender, const uint8_t *ages, size_t ages_len)
 {
-    const uint32_t sender = swim_lookup(swim, message->sender);
-    const int64_t way_ns = swim_slot_abroad(swim, sender) ? AGE_ABROAD_NS : 0; /* R2 */
+    const int64_t way_ns = swim_slot_abroad(swim, sender) ? AGE_ABROAD_NS : 0; /* REGION-2 */
     struct bytes_reader bytes;
-    bytes_reader_init(&bytes, message->ages, message->ages_len);
+    bytes_reader_init(&bytes, ages, ages_len);
     for (int i = 0; i < SWIM_AGES_MAX && bytes_left(&bytes) >= SWIM_AGE_LEN; i++) {
         const uint32_t hash = bytes_get_u32(&bytes);
         age_take(swim, hash, bytes_get_u16(&bytes) * AGE_UNIT_NS + way_ns);

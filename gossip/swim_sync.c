@@ -18,22 +18,32 @@
  *
  * A node without a cluster only greets: HELLO to its seeds, WELCOME back, each with a record.
  *
- * Y1  Pages that find no room wait in a job and go out with the next ticks.
- * Y2  A DIGEST page names the buckets it covers wholly; what it does not list there, its sender
- *     does not have.
- * Y3  Who says something and is not known was missed by the rumours about it. It is asked at once,
- *     not with the next exchange of 30 s: it may hold keys together with this node.
- * Y4  A seed that did not answer may be of another cluster, which drops what is not its own. It is
- *     greeted as well, as by a node without a cluster: whoever is there says whose it is.
- * Y5  A WELCOME counts if it has the number of one of the last greetings of a seed, and once: the
- *     number is random and went to that address alone, and it tells when the question left.
+ * SYNC-1  Pages that find no room wait in a job and go out with the next ticks.
+ * SYNC-2  A DIGEST page names the buckets it covers wholly; what it does not list there, its sender
+ *         does not have.
+ * SYNC-3  Who says something and is not known was missed by the rumours about it. It is asked at
+ *         once, not with the next exchange of 30 s: it may hold keys together with this node.
+ * SYNC-4  A seed that did not answer may be of another cluster, which drops what is not its own. It
+ *         is greeted as well, as by a node without a cluster: whoever is there says whose it is.
  */
+#include "gossip/swim_sync.h"
+
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/sat.h"
+#include "gossip/swim_doubt.h"
+#include "gossip/swim_health.h"
+#include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_message.h"
+#include "gossip/swim_piggyback.h"
+#include "gossip/swim_record.h"
+#include "gossip/swim_region.h"
+#include "gossip/swim_seed.h"
+#include "gossip/swim_table.h"
 
 enum {
     WANTS_MAX = SWIM_MESSAGE_MAX / SWIM_ENTRY_LEN,
@@ -98,77 +108,6 @@ static void summarise(const struct swim *swim, uint64_t salt, uint32_t *hashes)
     }
 }
 
-/* ---- seeds ---- */
-
-int swim_add_seed(struct swim *swim, const char *address)
-{
-    if (!swim_address_ok(address))
-        return TG_EINVALID;
-    for (uint32_t i = 0; i < swim->seeds_len; i++) {
-        if (strcmp(swim->seeds[i].address, address) == 0) {
-            swim->seeds[i].learned = false;
-            return 0;
-        }
-    }
-    uint32_t place = swim->seeds_len;
-    for (uint32_t i = 0; place == SWIM_SEEDS_MAX && i < SWIM_SEEDS_MAX; i++) {
-        if (swim->seeds[i].learned)
-            place = i;
-    }
-    if (place == SWIM_SEEDS_MAX)
-        return TG_EFULL;
-    struct swim_seed *seed = &swim->seeds[place];
-    memset(seed, 0, sizeof *seed);
-    memcpy(seed->address, address, strlen(address) + 1);
-    if (place == swim->seeds_len)
-        swim->seeds_len++;
-    swim->join_ns = swim->now_ns; /* a new chance need not wait its turn */
-    swim->at_once = true;
-    return 0;
-}
-
-void swim_seed_remember(struct swim *swim, const char *address)
-{
-    for (uint32_t i = 0; i < swim->seeds_len; i++) {
-        if (strcmp(swim->seeds[i].address, address) == 0)
-            return;
-    }
-    const int64_t join_ns = swim->join_ns;
-    if (swim_add_seed(swim, address) != 0)
-        return; /* every place is taken by a configured seed, which leads back as well */
-    swim->join_ns = join_ns;
-    for (uint32_t i = 0; i < swim->seeds_len; i++) {
-        if (strcmp(swim->seeds[i].address, address) == 0)
-            swim->seeds[i].learned = true;
-    }
-}
-
-void swim_seed_answered(struct swim *swim, uint64_t seq, uint64_t id)
-{
-    for (uint32_t i = 0; i < swim->seeds_len; i++) {
-        if (swim->seeds[i].seq == seq && seq != 0)
-            swim->seeds[i].id = id;
-    }
-}
-
-/* Whether a seed needs no attention: it is this node, or a living member answers there. */
-static bool seed_settled(const struct swim *swim, const struct swim_seed *seed)
-{
-    const struct swim_record *self = &swim->slots[SWIM_SELF].member.record;
-    if (seed->id == self->id || strcmp(seed->address, self->gossip) == 0)
-        return true;
-    if (seed->id != 0) {
-        const uint32_t at = swim_lookup(swim, seed->id);
-        return at != SWIM_SLOT_NONE && swim->slots[at].member.state <= SWIM_SUSPECT;
-    }
-    for (uint32_t i = 0; i < swim->order_len; i++) {
-        const struct swim_member *member = &swim->slots[swim->order[i]].member;
-        if (member->state <= SWIM_SUSPECT && strcmp(member->record.gossip, seed->address) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* ---- starting an exchange ---- */
 
 /* Returns its number, 0 if there is no room. */
@@ -182,7 +121,7 @@ static uint64_t sync_start(struct swim *swim, const char *address, bool abroad)
 
     if (!swim_message_begin(swim, &writer, SWIM_SYNC, seq, 0))
         return 0;
-    swim->abroad = abroad;
+    swim->frame.abroad = abroad;
     summarise(swim, salt, hashes);
     mp_put_array(&writer, 2);
     mp_put_uint(&writer, salt);
@@ -193,18 +132,6 @@ static uint64_t sync_start(struct swim *swim, const char *address, bool abroad)
     swim_message_end(swim, &writer, address);
     swim->stats.push_pulls++;
     return seq;
-}
-
-bool swim_hello(struct swim *swim, const char *address, uint64_t seq)
-{
-    struct mp_writer writer;
-    if (!swim_message_begin(swim, &writer, SWIM_HELLO, seq, 0))
-        return false;
-    mp_put_array(&writer, 1);
-    swim_record_put(&writer, &swim->slots[SWIM_SELF].member.record);
-    mp_put_array(&writer, 0);
-    swim_message_end(swim, &writer, address);
-    return true;
 }
 
 /* Greets a seed. Returns the greeting's number, 0 if there is no room. */
@@ -223,12 +150,12 @@ static uint64_t hello_start(struct swim *swim, struct swim_seed *seed)
 static void seeds_try(struct swim *swim, uint32_t tries_max)
 {
     uint32_t tries = 0;
-    for (uint32_t i = 0; i < swim->seeds_len && tries < tries_max; i++) {
-        struct swim_seed *seed = &swim->seeds[swim->seeds_at++ % swim->seeds_len];
-        if (seed_settled(swim, seed))
+    for (uint32_t i = 0; i < swim->seeds.len && tries < tries_max; i++) {
+        struct swim_seed *seed = &swim->seeds.all[swim->seeds.at++ % swim->seeds.len];
+        if (swim_seed_settled(swim, seed))
             continue;
         if (swim->joined && seed->seq != 0)
-            (void)hello_start(swim, seed); /* Y4 */
+            (void)hello_start(swim, seed); /* SYNC-4 */
         const uint64_t seq =
             swim->joined ? sync_start(swim, seed->address, false) : hello_start(swim, seed);
         if (seq == 0)
@@ -240,20 +167,20 @@ static void seeds_try(struct swim *swim, uint32_t tries_max)
 
 static void join_step(struct swim *swim)
 {
-    if (swim->now_ns < swim->join_ns || (swim->joined && swim_others(swim) > 0))
+    if (swim->now_ns < swim->seeds.join_ns || (swim->joined && swim_others(swim) > 0))
         return;
     seeds_try(swim, SWIM_SEEDS_PER_ROUND_MAX);
-    swim->join_ns = sat_add(swim->now_ns, swim->options.join_retry_ns);
+    swim->seeds.join_ns = sat_add(swim->now_ns, swim->options.join_retry_ns);
 }
 
 static void push_pull_step(struct swim *swim)
 {
     uint32_t at;
-    if (swim->now_ns < swim->push_pull_ns)
+    if (swim->now_ns < swim->sync.push_pull_ns)
         return;
     if (swim_pick(swim, SWIM_HOME, 1, SWIM_SLOT_NONE, &at) == 1)
         (void)sync_start(swim, swim->slots[at].member.record.gossip, false);
-    swim->push_pull_ns = sat_add(swim->now_ns, swim->options.push_pull_ns);
+    swim->sync.push_pull_ns = sat_add(swim->now_ns, swim->options.push_pull_ns);
 }
 
 /* A random dead member of a region, or none. */
@@ -274,9 +201,9 @@ static uint32_t pick_dead(struct swim *swim, uint32_t region)
 /* One dead member or one seed a turn; which of the two kinds is a matter of chance. */
 static void rejoin_step(struct swim *swim)
 {
-    if (swim->now_ns < swim->rejoin_ns)
+    if (swim->now_ns < swim->sync.rejoin_ns)
         return;
-    swim->rejoin_ns = sat_add(swim->now_ns, swim->options.rejoin_ns);
+    swim->sync.rejoin_ns = sat_add(swim->now_ns, swim->options.rejoin_ns);
     const uint32_t chosen = pick_dead(swim, SWIM_HOME);
     if (chosen == SWIM_SLOT_NONE || random_below(&swim->random, 2) == 0)
         seeds_try(swim, 1);
@@ -288,11 +215,12 @@ static void rejoin_step(struct swim *swim)
 static uint32_t contact_next(struct swim *swim)
 {
     for (int tries = 0; tries < SWIM_REGIONS_MAX; tries++) {
-        swim->contact_at = (swim->contact_at + 1) % SWIM_REGIONS_MAX;
-        const struct swim_region *region = &swim->regions[swim->contact_at];
-        if (swim->contact_at != SWIM_HOME &&
+        swim->sync.contact_at = (swim->sync.contact_at + 1) % SWIM_REGIONS_MAX;
+        const struct swim_region *region = &swim->regions[swim->sync.contact_at];
+        ASSERT(swim->sync.contact_at < SWIM_REGIONS_MAX);
+        if (swim->sync.contact_at != SWIM_HOME &&
             swim_region_living(region) + region->members[SWIM_DEAD] > 0)
-            return swim->contact_at;
+            return swim->sync.contact_at;
     }
     return SWIM_REGION_NONE;
 }
@@ -304,29 +232,30 @@ static void contact_step(struct swim *swim)
 {
     int64_t nodes = (int64_t)swim_others(swim) + 1;
     uint32_t at = SWIM_SLOT_NONE;
-    if (swim->regions_abroad == 0 || swim->now_ns < swim->contact_ns)
+    if (swim->regions_abroad == 0 || swim->now_ns < swim->sync.contact_ns)
         return;
     nodes = nodes < CONTACT_NODES_MAX ? nodes : CONTACT_NODES_MAX;
     const int64_t pause_ns = nodes * swim->options.contact_ns;
-    swim->contact_ns =
+    swim->sync.contact_ns =
         sat_add(swim->now_ns, random_between(&swim->random, pause_ns / 2, pause_ns / 2 + pause_ns));
     const uint32_t region = contact_next(swim);
     if (region == SWIM_REGION_NONE)
         return;
     if (swim_pick(swim, region, 1, SWIM_SLOT_NONE, &at) == 0)
         at = pick_dead(swim, region);
-    swim->contact.seq = sync_start(swim, swim->slots[at].member.record.gossip, true);
-    swim->contact.sent_ns = swim->now_ns;
+    ASSERT(at != SWIM_SLOT_NONE && swim_slot_abroad(swim, at));
+    swim->sync.contact.seq = sync_start(swim, swim->slots[at].member.record.gossip, true);
+    swim->sync.contact.sent_ns = swim->now_ns;
 }
 
 static void contact_answered(struct swim *swim, const struct swim_message *message)
 {
     const uint32_t at = swim_lookup(swim, message->sender);
-    if (swim->contact.seq == 0 || message->seq != swim->contact.seq)
+    if (swim->sync.contact.seq == 0 || message->seq != swim->sync.contact.seq)
         return;
-    swim->contact.seq = 0;
+    swim->sync.contact.seq = 0;
     if (swim_slot_abroad(swim, at))
-        swim_measure(swim, at, swim->contact.sent_ns, message);
+        swim_measure(swim, at, swim->sync.contact.sent_ns, message);
 }
 
 void swim_sync_tick(struct swim *swim)
@@ -347,14 +276,14 @@ int64_t swim_sync_deadline(const struct swim *swim)
     if (swim->slots[SWIM_SELF].member.state == SWIM_LEFT)
         return deadline_ns;
     if (!swim->joined || swim_others(swim) == 0)
-        deadline_ns = swim->join_ns;
+        deadline_ns = swim->seeds.join_ns;
     if (!swim->joined)
         return deadline_ns;
-    if (swim->push_pull_ns < deadline_ns)
-        deadline_ns = swim->push_pull_ns;
-    if (swim->regions_abroad > 0 && swim->contact_ns < deadline_ns)
-        deadline_ns = swim->contact_ns;
-    return swim->rejoin_ns < deadline_ns ? swim->rejoin_ns : deadline_ns;
+    if (swim->sync.push_pull_ns < deadline_ns)
+        deadline_ns = swim->sync.push_pull_ns;
+    if (swim->regions_abroad > 0 && swim->sync.contact_ns < deadline_ns)
+        deadline_ns = swim->sync.contact_ns;
+    return swim->sync.rejoin_ns < deadline_ns ? swim->sync.rejoin_ns : deadline_ns;
 }
 
 /* ---- jobs: pages owed ---- */
@@ -366,6 +295,7 @@ static bool slots_has(const uint64_t *slots, uint32_t at)
 
 static void slots_set(uint64_t *slots, uint32_t at, bool value)
 {
+    ASSERT(at < SWIM_MEMBERS_MAX);
     const uint64_t bit = UINT64_C(1) << (at % 64);
     slots[at / 64] = value ? slots[at / 64] | bit : slots[at / 64] & ~bit;
 }
@@ -375,7 +305,7 @@ static struct swim_job *job_get(struct swim *swim, const struct swim_message *me
 {
     struct swim_job *spare = NULL;
     for (int i = 0; i < SWIM_JOBS_MAX; i++) {
-        struct swim_job *job = &swim->jobs[i];
+        struct swim_job *job = &swim->sync.jobs[i];
         if (!job->used)
             spare = job;
         else if (job->digest == digest && job->target == message->sender &&
@@ -410,6 +340,7 @@ static uint32_t page_choose(const struct swim *swim, uint64_t mask, uint64_t *pa
         entries += sizes[bucket];
         *page |= UINT64_C(1) << bucket;
     }
+    ASSERT(entries <= SWIM_ENTRIES_MAX && (*page & ~mask) == 0); /* SYNC-2 */
     return entries;
 }
 
@@ -432,6 +363,7 @@ static void page_fill(const struct swim *swim, uint64_t page, struct bytes_write
 /* One page; a job without differences still sends an empty one, which says "equal". */
 static void job_send_digest(struct swim *swim, struct swim_job *job)
 {
+    ASSERT(job->used && job->digest);
     struct mp_writer writer;
     struct bytes_writer bytes;
     uint64_t page;
@@ -458,6 +390,7 @@ static void job_send_digest(struct swim *swim, struct swim_job *job)
 
 static void job_send_records(struct swim *swim, struct swim_job *job)
 {
+    ASSERT(job->used && !job->digest);
     struct mp_writer writer;
     struct mp_writer items;
     uint32_t count = 0;
@@ -485,7 +418,7 @@ static void job_send_records(struct swim *swim, struct swim_job *job)
 void swim_jobs_run(struct swim *swim)
 {
     for (int i = 0; i < SWIM_JOBS_MAX; i++) {
-        struct swim_job *job = &swim->jobs[i];
+        struct swim_job *job = &swim->sync.jobs[i];
         while (job->used && swim_room(swim)) {
             if (job->digest)
                 job_send_digest(swim, job);
@@ -498,23 +431,13 @@ void swim_jobs_run(struct swim *swim)
 bool swim_jobs_waiting(const struct swim *swim)
 {
     for (int i = 0; i < SWIM_JOBS_MAX; i++) {
-        if (swim->jobs[i].used)
+        if (swim->sync.jobs[i].used)
             return true;
     }
     return false;
 }
 
 /* ---- receiving ---- */
-
-uint32_t swim_accused_sender(const struct swim *swim, const struct swim_message *message)
-{
-    const uint32_t at = swim_lookup(swim, message->sender);
-    if (at == SWIM_SLOT_NONE || at == SWIM_SELF)
-        return SWIM_SLOT_NONE;
-    const struct swim_member *member = &swim->slots[at].member;
-    const bool accused = member->state != SWIM_ALIVE; /* also of having left: it speaks */
-    return accused && member->incarnation >= message->incarnation ? at : SWIM_SLOT_NONE;
-}
 
 static void receive_sync(struct swim *swim, const struct swim_message *message)
 {
@@ -562,7 +485,7 @@ static void want_send(struct swim *swim, const struct swim_message *message, con
     swim_message_end(swim, &writer, message->address);
 }
 
-/* Marks in `push` what the other side lacks of the buckets it covered (Y2). */
+/* Marks in `push` what the other side lacks of the buckets it covered (SYNC-2). */
 static void push_unlisted(const struct swim *swim, uint64_t mask, const uint64_t *listed,
                           uint64_t *push)
 {
@@ -596,6 +519,7 @@ static void receive_digest(struct swim *swim, const struct swim_message *message
             slots_set(listed, at, true);
             slots_set(push, at, stamp_newer(&ours, &theirs));
         }
+        ASSERT(wants_count < WANTS_MAX); /* a message has no more entries */
         if (want)
             wants[wants_count++] = theirs.id;
     }
@@ -623,24 +547,6 @@ static void receive_want(struct swim *swim, const struct swim_message *message)
     }
 }
 
-/* The seed that this answers for, and when it was asked; NULL: nobody asked for it (Y5). */
-static const struct swim_seed *seed_answered(struct swim *swim, const struct swim_message *message,
-                                             int64_t *asked_ns)
-{
-    if (message->kind != SWIM_WELCOME || message->seq == 0)
-        return NULL;
-    for (uint32_t i = 0; i < swim->seeds_len; i++)
-        for (uint32_t k = 0; k < SWIM_GREETINGS_MAX; k++) {
-            struct swim_greeting *greeting = &swim->seeds[i].greetings[k];
-            if (greeting->seq != message->seq)
-                continue;
-            greeting->seq = 0;
-            *asked_ns = greeting->sent_ns;
-            return &swim->seeds[i];
-        }
-    return NULL;
-}
-
 static bool of_another_cluster(const struct swim *swim, const struct swim_message *message)
 {
     static const uint8_t none[SWIM_CLUSTER_ID_LEN];
@@ -650,11 +556,12 @@ static bool of_another_cluster(const struct swim *swim, const struct swim_messag
 
 static void meet(struct swim *swim, const struct swim_message *message)
 {
+    ASSERT(swim->out != NULL && swim->out->met_count <= SWIM_MET_MAX);
     struct swim_effects *out = swim->out;
     int64_t asked_ns = 0;
     if (message->record.id != message->sender)
         return;
-    const struct swim_seed *seed = seed_answered(swim, message, &asked_ns);
+    const struct swim_seed *seed = swim_seed_welcomed(swim, message, &asked_ns);
     if (seed == NULL && (swim->joined || message->kind == SWIM_WELCOME))
         return;
     if (swim->joined && !of_another_cluster(swim, message))
@@ -694,14 +601,14 @@ static void receive_hello(struct swim *swim, const struct swim_message *message)
     swim_message_end(swim, &writer, message->address);
 }
 
-/* Y3 */
+/* SYNC-3 */
 static void greet_stranger(struct swim *swim, const struct swim_message *message)
 {
-    if (message->kind > SWIM_GOSSIP || swim->now_ns < swim->stranger_ns ||
+    if (message->kind > SWIM_GOSSIP || swim->now_ns < swim->sync.greet_ns ||
         swim_lookup(swim, message->sender) != SWIM_SLOT_NONE ||
         sync_start(swim, message->address, false) == 0)
         return;
-    swim->stranger_ns = sat_add(swim->now_ns, swim->options.gossip_interval_ns);
+    swim->sync.greet_ns = sat_add(swim->now_ns, swim->options.gossip_interval_ns);
 }
 
 void swim_sync_receive(struct swim *swim, const struct swim_message *message)

@@ -32,13 +32,24 @@
  * by one with each start and each refutation, so somebody has gone wrong, and it is asked itself
  * (swim_doubt.c). Nor does anybody leave by a rumour whom the ring still has: that is a suspicion.
  *
- * Invariants I1 to I5 are in swim_internal.h. It must not send anything itself.
+ * Invariants GOSSIP-1 to GOSSIP-5 are in swim_internal.h. It must not send anything itself.
  */
+#include "gossip/swim_table.h"
+
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/sat.h"
+#include "gossip/swim_health.h"
+#include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_message.h"
+#include "gossip/swim_record.h"
+#include "gossip/swim_region.h"
+#include "gossip/swim_rumour.h"
+#include "gossip/swim_seed.h"
+#include "gossip/swim_stranger.h"
 
 enum {
     STATE_EVENTS = 1 << SWIM_EVENT_ALIVE | 1 << SWIM_EVENT_SUSPECT | 1 << SWIM_EVENT_DEAD |
@@ -49,45 +60,6 @@ enum {
 };
 
 static_assert(SWIM_EVENT_FORGOTTEN < 8, "event kinds fit the bits of swim_slot.events");
-
-/* ---- the index: id -> slot ---- */
-
-static void index_put(struct swim *swim, uint64_t id, uint32_t slot)
-{
-    const uint32_t mask = swim->index_len - 1;
-    uint32_t at = (uint32_t)hash_mix64(id) & mask;
-    while (swim->index[at] != 0)
-        at = (at + 1) & mask;
-    swim->index[at] = slot + 1;
-}
-
-/* Removal is rare (an expired tombstone), so it may rebuild everything. */
-static void index_rebuild(struct swim *swim)
-{
-    memset(swim->index, 0, swim->index_len * sizeof *swim->index);
-    for (uint32_t slot = 0; slot < swim->slots_len; slot++) {
-        if (swim->slots[slot].used)
-            index_put(swim, swim->slots[slot].member.record.id, slot);
-    }
-}
-
-void swim_index_self(struct swim *swim)
-{
-    index_put(swim, swim->slots[SWIM_SELF].member.record.id, SWIM_SELF);
-}
-
-uint32_t swim_lookup(const struct swim *swim, uint64_t id)
-{
-    const uint32_t mask = swim->index_len - 1;
-    uint32_t at = (uint32_t)hash_mix64(id) & mask;
-    while (swim->index[at] != 0) {
-        const uint32_t slot = swim->index[at] - 1;
-        if (swim->slots[slot].member.record.id == id)
-            return slot;
-        at = (at + 1) & mask;
-    }
-    return SWIM_SLOT_NONE;
-}
 
 /* ---- events ---- */
 
@@ -126,6 +98,7 @@ static void slot_events_flush(struct swim *swim, struct swim_slot *slot)
         event_tell(swim, (enum swim_event_kind)kind, slot->member.record.id);
         slot->events &= (uint8_t) ~(1 << kind);
     }
+    ASSERT(swim->events_waiting > 0); /* GOSSIP-7 */
     if (slot->events == 0)
         swim->events_waiting--;
 }
@@ -145,6 +118,7 @@ void swim_events_flush(struct swim *swim)
  * integers, so that every machine and the simulator agree. */
 static uint32_t log2_fixed(uint32_t x)
 {
+    ASSERT(x > 0);
     const uint32_t whole = 31 - (uint32_t)__builtin_clz(x);
     uint64_t mantissa = (uint64_t)x << (31 - whole);
     uint32_t fraction = 0;
@@ -159,13 +133,15 @@ static uint32_t log2_fixed(uint32_t x)
     return whole << LOG2_BITS | fraction;
 }
 
-/* Those who could confirm a suspicion: who was never heard could not (D4 of swim_doubt.c). */
+/* Those who could confirm a suspicion: who was never heard could not (STRANGER-1). */
 static uint32_t witnesses(const struct swim *swim)
 {
+    ASSERT(swim->slots_len >= 1);
     uint32_t unheard = 0;
-    for (uint32_t at = 1; at < swim->slots_len && swim->ring_len > 0; at++)
+    for (uint32_t at = 1; at < swim->slots_len && swim->strangers.ring_len > 0; at++)
         unheard += swim->slots[at].used && swim->slots[at].member.state <= SWIM_SUSPECT &&
                    swim_unheard(swim, at);
+    ASSERT(unheard <= swim_others(swim));
     return swim_others(swim) - unheard;
 }
 
@@ -181,6 +157,7 @@ int64_t swim_suspicion_min_ns(const struct swim *swim)
 
 int64_t swim_suspicion_ns(const struct swim *swim, uint32_t accusers, uint32_t patience)
 {
+    ASSERT(patience >= 1 && accusers <= SWIM_ACCUSERS_MAX);
     const int64_t min_ns = swim_suspicion_min_ns(swim);
     const uint32_t others = witnesses(swim);
     const uint32_t k = swim->options.confirmations;
@@ -194,6 +171,7 @@ int64_t swim_suspicion_ns(const struct swim *swim, uint32_t accusers, uint32_t p
         timeout_ns =
             max_ns - (int64_t)sat_muldiv(span_ns, log2_fixed(confirmed + 1), log2_fixed(k + 1));
     }
+    ASSERT(timeout_ns >= min_ns);
     return timeout_ns * (int64_t)patience;
 }
 
@@ -223,13 +201,14 @@ static void slot_free(struct swim *swim, uint32_t slot)
         }
     }
     memset(gone, 0, sizeof *gone);
-    index_rebuild(swim);
+    swim_index_rebuild(swim);
 }
 
 /* Forgets a member whose events have all been told; the caller saw that there is room. The
  * address of a dead one is kept as a seed, so that even an old split can heal. */
 static void slot_forget(struct swim *swim, uint32_t slot)
 {
+    ASSERT(slot != SWIM_SELF && swim->slots[slot].events == 0); /* GOSSIP-7 */
     const struct swim_member *member = &swim->slots[slot].member;
     event_tell(swim, SWIM_EVENT_FORGOTTEN, member->record.id);
     if (member->state == SWIM_DEAD)
@@ -260,7 +239,7 @@ static uint32_t slot_evict(struct swim *swim, bool for_ring)
 static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
 {
     const bool in_ring = swim_in_ring(swim, item->id);
-    const bool home = strcmp(swim_region_name(&item->record), swim->regions[SWIM_HOME].name) == 0;
+    const bool home = strcmp(swim_region_of(&item->record), swim->regions[SWIM_HOME].name) == 0;
     if (home && !in_ring && item->state < SWIM_DEAD && !swim_stranger_fits(swim)) {
         swim->stats.strangers_refused++;
         return SWIM_SLOT_NONE;
@@ -273,6 +252,7 @@ static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
         return slot;
     }
     struct swim_slot *fresh = &swim->slots[slot];
+    ASSERT(slot != SWIM_SELF && !fresh->used);
     memset(fresh, 0, sizeof *fresh);
     fresh->used = true;
     fresh->in_ring = in_ring;
@@ -282,8 +262,10 @@ static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
     fresh->member.state = item->state == SWIM_SUSPECT ? SWIM_ALIVE : item->state;
     fresh->member.since_ns = swim->now_ns;
     swim_region_enter(swim, slot);
-    index_put(swim, item->id, slot);
+    swim_index_put(swim, item->id, slot);
     const uint32_t place = (uint32_t)random_below(&swim->random, swim->order_len + 1);
+    ASSERT(swim->order_len + 1 < swim->options.members_max + 1 &&
+           place <= swim->order_len); /* GOSSIP-4 */
     swim->order[swim->order_len++] = slot;
     swim->order[swim->order_len - 1] = swim->order[place];
     swim->order[place] = slot;
@@ -294,6 +276,8 @@ static uint32_t slot_insert(struct swim *swim, const struct swim_item *item)
 
 static void set_state(struct swim *swim, uint32_t at, enum swim_state state)
 {
+    ASSERT(swim->regions[swim->slots[at].region].members[swim->slots[at].member.state] >
+           0); /* GOSSIP-5 */
     struct swim_slot *slot = &swim->slots[at];
     swim->regions[slot->region].members[slot->member.state]--;
     swim->regions[slot->region].members[state]++;
@@ -306,6 +290,7 @@ static void set_state(struct swim *swim, uint32_t at, enum swim_state state)
 
 static bool add_accuser(struct swim_slot *slot, uint64_t accuser, uint32_t accusers_max)
 {
+    ASSERT(accusers_max <= SWIM_ACCUSERS_MAX); /* GOSSIP-3 */
     if (slot->accusers_count == accusers_max || accuser == slot->member.record.id)
         return false;
     for (uint32_t i = 0; i < slot->accusers_count; i++) {
@@ -316,9 +301,10 @@ static bool add_accuser(struct swim_slot *slot, uint64_t accuser, uint32_t accus
     return true;
 }
 
-/* I3 */
+/* GOSSIP-3 */
 static void deadline_set(struct swim *swim, struct swim_slot *slot)
 {
+    ASSERT(slot->member.state == SWIM_SUSPECT && slot->accusers_count >= 1); /* GOSSIP-3 */
     const int64_t wait_ns = swim_suspicion_ns(swim, slot->accusers_count, slot->patience);
     slot->deadline_ns =
         slot->region == SWIM_HOME ? sat_add(slot->member.since_ns, wait_ns) : INT64_MAX;
@@ -327,6 +313,7 @@ static void deadline_set(struct swim *swim, struct swim_slot *slot)
 /* Takes the accusers of a claim; only the first k + 1 distinct ones are news worth passing on. */
 static bool confirm(struct swim *swim, uint32_t at, const uint64_t *accusers, uint32_t count)
 {
+    ASSERT(swim->slots[at].member.state == SWIM_SUSPECT); /* GOSSIP-3 */
     struct swim_slot *slot = &swim->slots[at];
     bool news = false;
     for (uint32_t i = 0; i < count; i++)
@@ -341,6 +328,7 @@ static bool confirm(struct swim *swim, uint32_t at, const uint64_t *accusers, ui
 static void start_suspicion(struct swim *swim, uint32_t at, uint64_t incarnation,
                             const uint64_t *accusers, uint32_t count, uint32_t patience)
 {
+    ASSERT(at != SWIM_SELF && patience >= 1); /* GOSSIP-1 */
     struct swim_slot *slot = &swim->slots[at];
     set_state(swim, at, SWIM_SUSPECT);
     slot->member.incarnation = incarnation;
@@ -348,7 +336,7 @@ static void start_suspicion(struct swim *swim, uint32_t at, uint64_t incarnation
     swim->stats.suspicions++;
     if (!confirm(swim, at, accusers, count)) {
         const bool added = add_accuser(slot, swim->slots[SWIM_SELF].member.record.id, 1);
-        ASSERT(added); /* I3: a claim without a usable accuser is held against ourselves */
+        ASSERT(added); /* GOSSIP-3: a claim without a usable accuser is held against ourselves */
         deadline_set(swim, slot);
         swim_rumour_start(swim, at, slot->rumour_record, 0);
     }
@@ -369,11 +357,13 @@ static void apply_suspect(struct swim *swim, uint32_t at, uint64_t incarnation,
 
 static void apply_alive(struct swim *swim, uint32_t at, uint64_t incarnation)
 {
+    ASSERT(at != SWIM_SELF);
     struct swim_member *member = &swim->slots[at].member;
     if (incarnation <= member->incarnation)
         return;
     if (member->state != SWIM_ALIVE)
         set_state(swim, at, SWIM_ALIVE);
+    ASSERT(incarnation > member->incarnation);
     member->incarnation = incarnation;
     member->rtt_ns = 0; /* perhaps another machine, or another clock */
     member->skew_ns = 0;
@@ -385,6 +375,7 @@ static void apply_alive(struct swim *swim, uint32_t at, uint64_t incarnation)
 /* Dead or left, whichever `state` says. */
 static void apply_gone(struct swim *swim, uint32_t at, enum swim_state state, uint64_t incarnation)
 {
+    ASSERT(at != SWIM_SELF && state >= SWIM_DEAD); /* GOSSIP-1 */
     struct swim_member *member = &swim->slots[at].member;
     if (incarnation < member->incarnation)
         return;
@@ -416,6 +407,7 @@ static void refute(struct swim *swim, uint64_t incarnation)
     self->record.incarnation = self->incarnation;
     self->record.version = 1;
     swim->out->persist_incarnation = self->incarnation;
+    ASSERT(self->incarnation <= SWIM_INCARNATION_MAX); /* RECORD-1 */
     swim->stats.refutations++;
     swim_rumour_start(swim, SWIM_SELF, true, 0);
 }
@@ -528,7 +520,8 @@ static void apply_other(struct swim *swim, uint32_t at, const struct swim_item *
         apply_state(swim, at, item, from_sync, sender);
 }
 
-void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync, uint64_t sender)
+const char *swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync,
+                       uint64_t sender)
 {
     const uint32_t at = swim_lookup(swim, item->id);
     if (at == SWIM_SELF) {
@@ -538,7 +531,7 @@ void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync,
     } else if (at != SWIM_SLOT_NONE &&
                swim_too_far(swim->slots[at].member.incarnation, item->incarnation)) {
         swim->stats.doubts++;
-        swim_doubt(swim, item->id, doubt_address(swim, at, item));
+        return doubt_address(swim, at, item);
     } else if (item->state == SWIM_LEFT && swim_in_ring(swim, item->id)) {
         struct swim_item suspicion = *item; /* who leaves is out of the ring before it says so */
         suspicion.state = SWIM_SUSPECT;
@@ -548,6 +541,7 @@ void swim_apply(struct swim *swim, const struct swim_item *item, bool from_sync,
     } else {
         apply_other(swim, at, item, from_sync, sender);
     }
+    return NULL;
 }
 
 void swim_owner_said(struct swim *swim, uint32_t at, const struct swim_record *record)
@@ -572,6 +566,7 @@ void swim_owner_said(struct swim *swim, uint32_t at, const struct swim_record *r
 
 void swim_accuse(struct swim *swim, uint32_t at)
 {
+    ASSERT(at != SWIM_SELF && swim->slots[at].region == SWIM_HOME); /* PROBE-4 */
     const struct swim_member *member = &swim->slots[at].member;
     const uint64_t self = swim->slots[SWIM_SELF].member.record.id;
     const bool stalled = swim->now_ns < swim->stalled_until_ns;
@@ -581,11 +576,21 @@ void swim_accuse(struct swim *swim, uint32_t at)
         (void)confirm(swim, at, &self, 1);
 }
 
-void swim_dismiss(struct swim *swim, uint64_t id)
+void swim_table_dismiss(struct swim *swim, uint64_t id)
 {
     const uint32_t at = swim_lookup(swim, id);
     if (swim_slot_abroad(swim, at))
         apply_gone(swim, at, SWIM_LEFT, swim->slots[at].member.incarnation);
+}
+
+uint32_t swim_accused_sender(const struct swim *swim, const struct swim_message *message)
+{
+    const uint32_t at = swim_lookup(swim, message->sender);
+    if (at == SWIM_SLOT_NONE || at == SWIM_SELF)
+        return SWIM_SLOT_NONE;
+    const struct swim_member *member = &swim->slots[at].member;
+    const bool accused = member->state != SWIM_ALIVE; /* also of having left: it speaks */
+    return accused && member->incarnation >= message->incarnation ? at : SWIM_SLOT_NONE;
 }
 
 /* ---- time ---- */
@@ -630,20 +635,6 @@ int64_t swim_table_deadline(const struct swim *swim)
 
 /* ---- choosing members ---- */
 
-uint32_t swim_others(const struct swim *swim)
-{
-    const uint32_t living = swim_region_living(&swim->regions[SWIM_HOME]);
-    return swim->slots[SWIM_SELF].member.state == SWIM_ALIVE ? living - 1 : living;
-}
-
-uint32_t swim_others_anywhere(const struct swim *swim)
-{
-    uint32_t others = swim_others(swim);
-    for (uint32_t at = SWIM_HOME + 1; at < SWIM_REGIONS_MAX; at++)
-        others += swim_region_living(&swim->regions[at]);
-    return others;
-}
-
 /* Reservoir sampling: one pass, every member equally likely. */
 uint32_t swim_pick(struct swim *swim, uint32_t region, uint32_t wanted, uint32_t except,
                    uint32_t *picked)
@@ -664,5 +655,6 @@ uint32_t swim_pick(struct swim *swim, uint32_t region, uint32_t wanted, uint32_t
         }
         seen++;
     }
+    ASSERT(seen <= swim->order_len);
     return seen < wanted ? seen : wanted;
 }

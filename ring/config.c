@@ -5,10 +5,10 @@
  *   from = to <---------------------- from != to
  *                   settle
  *
- * I1  A change reads the old configuration and writes a new one; the old one stays as it was,
- *     because the register compares it with what it holds.
- * I2  Both sides are ascending by id, so equal configurations are equal field by field.
- * I3  A member on both sides of a join or leave is the same on both, its seats included.
+ * RINGCONFIG-1  A change reads the old configuration and writes a new one; the old one stays as it
+ *               was, because the register compares it with what it holds.
+ * RINGCONFIG-2  Both sides are ascending by id, so equal configurations are equal field by field.
+ * RINGCONFIG-3  A member on both sides of a join or leave is the same on both, its seats included.
  *
  * It must not decide when to change anything: that is node/cluster's business.
  */
@@ -39,6 +39,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(char *sentence, const ch
 static int check_seats(const struct ring_member *member, const char *side, uint32_t index,
                        char *sentence)
 {
+    ASSERT(ring_seats_of_weight(member->weight) <= RING_SEATS_EACH_MAX);
     if (member->seats_count == 0) {
         return 0;
     }
@@ -205,6 +206,7 @@ bool ring_config_equal(const struct ring_config *a, const struct ring_config *b)
 
 void ring_config_copy(struct ring_config *out, const struct ring_config *in)
 {
+    ASSERT(in->from_count <= RING_MEMBERS_MAX && in->to_count <= RING_MEMBERS_MAX);
     memcpy(out, in, offsetof(struct ring_config, from));
     memcpy(out->from, in->from, in->from_count * sizeof in->from[0]);
     memcpy(out->to, in->to, in->to_count * sizeof in->to[0]);
@@ -223,6 +225,7 @@ static uint32_t lower_bound(const struct ring_member *members, uint32_t count, u
             high = middle;
         }
     }
+    ASSERT(low <= count);
     return low;
 }
 
@@ -315,6 +318,7 @@ int ring_config_add(struct ring_config *out, const struct ring_config *in,
         ring_member_seat(&seated, out->to, out->to_count) < 0) {
         return TG_EFULL;
     }
+    ASSERT(out->to_count < RING_MEMBERS_MAX && seated.seats_count > 0);
     const uint32_t at = lower_bound(out->to, out->to_count, member->id);
     memmove(&out->to[at + 1], &out->to[at], (out->to_count - at) * sizeof out->to[0]);
     out->to[at] = seated;
@@ -342,6 +346,7 @@ int ring_config_remove(struct ring_config *out, const struct ring_config *in, ui
     if (kept == 0 || out->to_count == 1) {
         return TG_EINVALID;
     }
+    ASSERT(kept <= out->voters_count && at < out->to_count);
     out->voters_count = kept;
     out->to_count--;
     memmove(&out->to[at], &out->to[at + 1], (out->to_count - at) * sizeof out->to[0]);
@@ -377,6 +382,7 @@ bool ring_config_epoch_forced(uint64_t epoch)
 
 int ring_config_settle(struct ring_config *out, const struct ring_config *in)
 {
+    ASSERT(in->to_count >= 1);
     ASSERT(out != in);
     if (ring_config_is_stable(in)) {
         return TG_ECONFLICT;
@@ -435,6 +441,7 @@ static uint32_t differences(const struct ring_member *a, uint32_t a_count,
             j++;
         }
     }
+    ASSERT(count <= a_count + b_count && i == a_count);
     return count;
 }
 

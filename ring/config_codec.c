@@ -4,13 +4,14 @@
  *                                             from         to (nil: the same, stable)
  *   member = [id, weight, [seat...], name, zone_name]
  *
- * I1  Equal configurations have equal bytes: sides and voters are sorted, numbers minimal, a
- *     zone's number is not sent, and `to` is nil exactly when stable.
- * I2  What decoding accepts keeps every rule of ring_config_validate, and encodes again.
- * I3  No count from the bytes is used before it was compared with its bound.
+ * RINGCONFIG-4  Equal configurations have equal bytes: sides and voters are sorted, numbers
+ *               minimal, a zone's number is not sent, and `to` is nil exactly when stable.
+ * RINGCONFIG-5  What decoding accepts keeps every rule of ring_config_validate, and encodes again.
+ * RINGCONFIG-6  No count from the bytes is used before it was compared with its bound.
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "ring/config.h"
 
 enum { FIELDS = 7, MEMBER_FIELDS = 5 };
@@ -30,6 +31,7 @@ static void put_member(struct mp_writer *writer, const struct ring_member *membe
 
 static void put_side(struct mp_writer *writer, const struct ring_member *members, uint32_t count)
 {
+    ASSERT(count <= RING_MEMBERS_MAX);
     mp_put_array(writer, count);
     for (uint32_t i = 0; i < count; i++) {
         put_member(writer, &members[i]);
@@ -41,6 +43,7 @@ int ring_config_encode(const struct ring_config *config, void *data, size_t capa
     struct mp_writer writer;
 
     mp_writer_init(&writer, data, capacity);
+    ASSERT(config->voters_count >= 1 && config->voters_count <= RING_VOTERS_MAX);
     mp_put_array(&writer, FIELDS);
     mp_put_uint(&writer, RING_CONFIG_VERSION);
     mp_put_uint(&writer, config->epoch);
@@ -133,7 +136,7 @@ static void get_fields(struct mp_cursor *cursor, struct ring_config *config)
         memcpy(config->to, config->from, config->from_count * sizeof config->from[0]);
     } else {
         config->to_count = get_side(cursor, config->to);
-        /* A stable configuration spelt out in full would be a second spelling (I1). */
+        /* A stable configuration spelt out in full would be a second spelling (RINGCONFIG-4). */
         cursor->failed = cursor->failed || ring_config_is_stable(config);
     }
 }

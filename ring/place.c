@@ -12,11 +12,11 @@
  * member would both rather have each other. That makes it independent of the order of the input,
  * and a change of the member set disturbs only the chains that start at it.
  *
- * I1  A vnode's members are distinct.
- * I2  While a vnode's list covers fewer zones than exist, its next member is of a new zone.
- *     Zones come before caps: a small zone among big ones is asked for more than its share.
- * I3  Otherwise no member is given more than its cap.
- * I4  Keys popped never decrease, so an accepted offer is never withdrawn.
+ * PLACE-1  A vnode's members are distinct.
+ * PLACE-2  While a vnode's list covers fewer zones than exist, its next member is of a new zone.
+ *          Zones come before caps: a small zone among big ones is asked for more than its share.
+ * PLACE-3  Otherwise no member is given more than its cap.
+ * PLACE-4  Keys popped never decrease, so an accepted offer is never withdrawn.
  */
 #include "ring/place.h"
 
@@ -96,6 +96,7 @@ static void cache_fill(struct ring_place *place, uint32_t vnode)
  * computed anew: rare, since it takes a vnode that so many members refuse. */
 static uint64_t candidate(struct ring_place *place, uint32_t vnode, uint32_t number)
 {
+    ASSERT(number < place->members_count);
     if (number < place->cached) {
         return place->cache[(size_t)vnode * place->cached + number];
     }
@@ -124,6 +125,7 @@ static bool heap_before(const struct ring_place *place, uint64_t key, uint32_t v
 
 static void heap_push(struct ring_place *place, uint64_t key, uint32_t vnode, uint32_t next)
 {
+    ASSERT(place->heap_count < place->vnodes); /* one offer a vnode */
     uint32_t at = place->heap_count++;
 
     while (at > 0 && heap_before(place, key, vnode, (at - 1) / 2)) {
@@ -137,6 +139,7 @@ static void heap_push(struct ring_place *place, uint64_t key, uint32_t vnode, ui
 
 static void heap_drop_first(struct ring_place *place)
 {
+    ASSERT(place->heap_count > 0);
     const uint32_t count = --place->heap_count;
     const uint64_t key = place->heap_keys[count];
     const uint32_t vnode = place->heap_vnodes[count];
@@ -160,10 +163,11 @@ static void heap_drop_first(struct ring_place *place)
 
 /* ---- acceptance ---- */
 
-/* True if I1 and I2 let `rank` stand at `position` of `vnode`. */
+/* True if PLACE-1 and PLACE-2 let `rank` stand at `position` of `vnode`. */
 static bool is_allowed(const struct ring_place *place, uint32_t vnode, uint32_t position,
                        uint32_t rank)
 {
+    ASSERT(position < place->replicas);
     const uint16_t *list = place->positions + (size_t)vnode * place->replicas;
     const bool zone_must_be_new = position < place->zones_count;
 
@@ -180,6 +184,7 @@ static bool is_allowed(const struct ring_place *place, uint32_t vnode, uint32_t 
 
 static void accept_offer(struct ring_place *place, uint32_t vnode, uint32_t position, uint32_t rank)
 {
+    ASSERT(position < place->replicas && rank < place->members_count);
     place->positions[(size_t)vnode * place->replicas + position] = (uint16_t)rank;
     place->loads[rank]++;
 }
@@ -213,6 +218,7 @@ static void accept_least_loaded(struct ring_place *place, uint32_t vnode, uint32
 uint32_t ring_place_cap(uint32_t members_count, uint64_t weight_sum, uint32_t weight,
                         uint32_t vnodes, uint32_t position)
 {
+    ASSERT(weight >= 1 && weight <= weight_sum);
     uint64_t permille = CAP_FEW_PERMILLE;
 
     if (members_count >= NODES_MANY || position > 0) {
@@ -224,6 +230,7 @@ uint32_t ring_place_cap(uint32_t members_count, uint64_t weight_sum, uint32_t we
     const uint64_t share = (uint64_t)vnodes * (position + 1) * weight;
     const uint64_t bounded = share * permille / (1000 * weight_sum);
     const uint64_t ceil = (share + weight_sum - 1) / weight_sum;
+    ASSERT(ceil <= UINT32_MAX && bounded <= UINT32_MAX);
     return (uint32_t)(bounded > ceil ? bounded : ceil);
 }
 
@@ -290,6 +297,7 @@ static void settle_first(struct ring_place *place, uint32_t position)
 
 void ring_place_position(struct ring_place *place, uint32_t position)
 {
+    ASSERT(position < place->replicas);
     set_caps(place, position);
     if (position == 0) {
         memset(place->loads, 0, place->members_count * sizeof *place->loads);
@@ -328,6 +336,7 @@ int ring_place_init(struct ring_place *place, const struct allocator *allocator,
                     const struct ring_ranked *members, uint32_t members_count, uint32_t vnodes,
                     uint32_t replicas, uint16_t *positions)
 {
+    ASSERT(members_count >= 1 && replicas >= 1 && replicas <= members_count);
     const uint32_t cached = members_count < CACHED_MAX ? members_count : CACHED_MAX;
 
     memset(place, 0, sizeof *place);

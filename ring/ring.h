@@ -9,7 +9,7 @@
  * Positions: position 0 of a vnode's list is its owner, the others are its replicas in order of
  * preference. "replicas" R counts all positions, the owner included (R = 3: owner + 2).
  *
- * Threads: a table and a plan are read-only after init, so any thread may read them.
+ * Threads: a table is read-only after init, so any thread may read them.
  */
 #ifndef RING_RING_H
 #define RING_RING_H
@@ -33,8 +33,7 @@ enum {
     RING_VNODES_MIN = 16,
     RING_VNODES_MAX = 32768, /* two planes of vnodes (node/cluster) share 16 bits */
     RING_VNODES_DEFAULT = 4096,
-    RING_REPLICAS_MAX = 7,
-    RING_REPLICAS_DEFAULT = 3
+    RING_REPLICAS_MAX = 7
 };
 
 /* One node as the ring sees it. `zone` is always ring_zone_hash(zone_name).
@@ -115,6 +114,9 @@ MUST_USE int ring_table_init(struct ring_table *table, const struct allocator *a
 MUST_USE int ring_table_copy(struct ring_table *table, const struct allocator *allocator,
                              const struct ring_table *from);
 
+/* Asserts that the table is whole; for tests and the simulator, O(vnodes). */
+void ring_table_check_invariants(const struct ring_table *table);
+
 /* Gives the memory back and empties the table; an already empty (zeroed) one is allowed. */
 void ring_table_fini(struct ring_table *table);
 
@@ -137,36 +139,5 @@ uint32_t ring_owned_count(const struct ring_table *table, uint32_t index);
  * over all members (loads and zones play no part, so out[0] need not be the owner). Returns how
  * many were written, min(max, members). Linear-logarithmic in the members; allocates nothing. */
 uint32_t ring_order(const struct ring_table *table, uint32_t vnode, uint16_t *out, uint32_t max);
-
-/* What changes for one vnode between two tables. Members are named by id, since the indices
- * of the two tables differ. */
-struct ring_move {
-    uint32_t vnode;
-    uint64_t from_owner;
-    uint64_t to_owner;
-    bool owner_changes;
-    uint32_t gain_count; /* members that must receive the vnode: in the new list, not in the old */
-    uint32_t drop_count; /* members that may drop it afterwards: in the old list, not in the new */
-    uint64_t gain[RING_REPLICAS_MAX];
-    uint64_t drop[RING_REPLICAS_MAX];
-};
-
-/* An iterator over the vnodes whose list changes; borrows both tables, owns nothing. */
-struct ring_plan {
-    const struct ring_table *from;
-    const struct ring_table *to;
-    uint32_t next_vnode;
-};
-
-/* Starts a plan. Both tables must have the same number of vnodes (asserted). */
-void ring_plan_init(struct ring_plan *plan, const struct ring_table *from,
-                    const struct ring_table *to);
-/* Fills *move with the next vnode whose owner or set of replicas changes, in vnode order; false
- * when there is none left. A mere change of order behind the same owner is no move. */
-bool ring_plan_next(struct ring_plan *plan, struct ring_move *move);
-/* What changes for one vnode, whether anything does or not. */
-void ring_plan_at(const struct ring_plan *plan, uint32_t vnode, struct ring_move *move);
-/* Number of vnodes whose owner changes. Linear in vnodes. */
-uint32_t ring_plan_owner_changes(const struct ring_plan *plan);
 
 #endif

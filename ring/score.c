@@ -8,12 +8,13 @@
  * wins. libm is not used: its last bits differ between machines, and two nodes that
  * disagree about one bit would disagree about an owner.
  *
- * I1  The result falls, or stays, as `hash` grows (tested on neighbours around powers of two).
+ * SCORE-4  The result falls, or stays, as `hash` grows (tested on neighbours around powers of two).
  */
 #include "ring/score.h"
 
 #include <assert.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "ring/ring.h"
 
@@ -59,11 +60,13 @@ uint64_t ring_score_neglog2(uint64_t hash)
         (uint64_t)((unsigned __int128)mul_z(sum, z) * two_over_ln2 >> (61 + 62 - 42));
     const uint64_t exponent = (uint64_t)(63 - zeros) << FRACTION_BITS;
     const uint64_t whole = 64ULL << FRACTION_BITS;
+    ASSERT(exponent + log2_m <= whole);
     return whole - exponent - log2_m;
 }
 
 uint64_t ring_score_key(uint32_t vnode, uint64_t id, uint32_t weight, uint32_t rank)
 {
+    ASSERT(weight >= RING_WEIGHT_MIN && rank < 1U << RING_RANK_BITS);
     /* The id is mixed on its own first, so that ids that differ by a multiple of the vnode step
      * do not share their scores shifted by a few vnodes. */
     const uint64_t step = 0x9e3779b97f4a7c15ULL;

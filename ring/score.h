@@ -5,10 +5,10 @@
  * is an exponential variable of rate w, and the smallest of several such is member i's with
  * probability w_i / sum(w).
  *
- * I1  Whole numbers only: every machine and compiler gets the same bits.
- * I2  Two members never tie: the lower bits of a key are the member's rank by id.
- * I3  The key of (vnode, id, weight) depends on nothing else, so the order of two members
- *     never changes when a third one comes or goes.
+ * SCORE-1  Whole numbers only: every machine and compiler gets the same bits.
+ * SCORE-2  Two members never tie: the lower bits of a key are the member's rank by id.
+ * SCORE-3  The key of (vnode, id, weight) depends on nothing else, so the order of two members
+ *          never changes when a third one comes or goes.
  */
 #ifndef RING_SCORE_H
 #define RING_SCORE_H

@@ -24,10 +24,11 @@
  * It is still a pure function of the member set; the seats are part of a member's record. All
  * seats are worth the same, whoever sits there, so that no change of weight re-deals.
  *
- * I1  Every load is floor(V / n) or ceil(V / n).
- * I2  The deal for n seats is the deal for n - 1 seats followed by one step, so only seat n gains.
- * I3  Each step walks the vnodes in an order of its own (a keyed bijection), so that the
- *     vnodes of one seat are scattered over the circle and over all later seats.
+ * SEATS-1  Every load is floor(V / n) or ceil(V / n).
+ * SEATS-2  The deal for n seats is the deal for n - 1 seats followed by one step, so only seat n
+ *          gains.
+ * SEATS-3  Each step walks the vnodes in an order of its own (a keyed bijection), so that the
+ *          vnodes of one seat are scattered over the circle and over all later seats.
  */
 #include "ring/seats.h"
 
@@ -37,6 +38,7 @@
 /* A bijection of 0..vnodes-1 keyed by the seat: odd multiplications and shifted XORs. */
 static uint32_t walk_at(uint32_t index, uint64_t key, uint32_t vnodes)
 {
+    ASSERT(index < vnodes && (vnodes & (vnodes - 1)) == 0);
     const uint32_t mask = vnodes - 1;
     const int half = (__builtin_ctz(vnodes) + 1) / 2;
     uint32_t x = (index + (uint32_t)key) & mask;
@@ -67,6 +69,7 @@ static uint32_t take(uint16_t *owners, uint32_t *loads, uint32_t seat, uint32_t 
             taken++;
         }
     }
+    ASSERT(taken <= wanted && loads[seat] <= vnodes);
     return taken;
 }
 
@@ -85,7 +88,7 @@ void ring_seats_deal(uint16_t *owners, uint32_t *loads, uint32_t seats_count, ui
         const uint32_t floor = vnodes / seat;
         const uint32_t ceil = floor + (vnodes % seat == 0 ? 0 : 1);
         /* First relieve those above the share rounded up, then fill this seat up to the share
-         * rounded down from those above that (I1). */
+         * rounded down from those above that (SEATS-1). */
         const uint32_t forced = take(owners, loads, seat, vnodes, ceil, ceil);
         if (forced < floor) {
             (void)take(owners, loads, seat, vnodes, floor - forced, floor);

@@ -6,10 +6,11 @@
  *                       position 0:     that member      place.c, bounded rendezvous
  *                       position 1..R-1:     place.c, in zones not yet covered
  *
- * I1  The table is a function of the *set* of members: the input is sorted by id first.
- * I2  A member keeps the vnodes dealt to its seats, but for what exceeds its cap, so that
- *     vacancies elsewhere never move them.
- * I3  Lists hold min(replicas, members) distinct members.
+ * RING-1  The table is a function of the *set* of members: the input is sorted by id first.
+ * RING-2  A member keeps the vnodes dealt to its seats, but for what exceeds its cap, so that
+ *         vacancies elsewhere never move them.
+ * RING-3  Lists hold min(replicas, members) distinct members.
+ * RING-4  A table is empty, or its counts and weights are within their bounds.
  *
  * It must not: read a clock, draw random numbers, or use floating point.
  */
@@ -75,6 +76,7 @@ int ring_member_init(struct ring_member *member, uint64_t id, const char *name,
 static bool seat_taken(const struct ring_member *members, uint32_t count, uint64_t but_id,
                        uint32_t seat)
 {
+    ASSERT(seat >= 1 && seat <= RING_SEATS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < members[i].seats_count; k++) {
             if (members[i].id != but_id && members[i].seats[k] == seat) {
@@ -88,6 +90,7 @@ static bool seat_taken(const struct ring_member *members, uint32_t count, uint64
 /* Inserts a seat in ascending order; false if the member has it already. */
 static bool seat_insert(struct ring_member *member, uint16_t seat)
 {
+    ASSERT(member->seats_count < RING_SEATS_EACH_MAX);
     uint32_t at = member->seats_count;
 
     while (at > 0 && member->seats[at - 1] > seat) {
@@ -106,6 +109,7 @@ static bool seat_insert(struct ring_member *member, uint16_t seat)
 int ring_member_seat(struct ring_member *member, const struct ring_member *members, uint32_t count)
 {
     const uint32_t wanted = ring_seats_of_weight(member->weight);
+    ASSERT(wanted >= 1 && wanted <= RING_SEATS_EACH_MAX);
 
     if (member->seats_count > wanted) {
         member->seats_count = (uint16_t)wanted;
@@ -125,6 +129,7 @@ int ring_member_seat(struct ring_member *member, const struct ring_member *membe
 static void rank_members(struct ring_ranked *ranked, const struct ring_member *members,
                          uint32_t count)
 {
+    ASSERT(count >= 1 && count <= RING_MEMBERS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = i;
         for (; at > 0 && ranked[at - 1].id > members[i].id; at--) {
@@ -139,6 +144,7 @@ static void rank_members(struct ring_ranked *ranked, const struct ring_member *m
 
 static int seat_at(struct draft *draft, uint32_t seat, uint32_t rank)
 {
+    ASSERT(rank < RING_MEMBERS_MAX);
     if (seat == 0 || seat > RING_SEATS_MAX || draft->seat_ranks[seat] != RING_UNPLACED) {
         return TG_EINVALID;
     }
@@ -210,6 +216,7 @@ static int fill_positions(struct ring_table *table, struct draft *draft)
     struct ring_place place;
     const size_t entries = (size_t)table->vnodes * table->replicas;
 
+    ASSERT(table->replicas <= table->members_count); /* RING-3 */
     ring_seats_deal(draft->seat_owners, draft->seat_loads, draft->seats_count, table->vnodes);
     for (size_t entry = 0; entry < entries; entry++) {
         table->positions[entry] = RING_UNPLACED;
@@ -230,6 +237,7 @@ static int fill_positions(struct ring_table *table, struct draft *draft)
     }
     ring_place_fini(&place);
     for (size_t entry = 0; entry < entries; entry++) {
+        ASSERT(table->positions[entry] < table->members_count);
         table->positions[entry] = draft->members[table->positions[entry]].index;
     }
     return 0;
@@ -319,6 +327,7 @@ int ring_table_init(struct ring_table *table, const struct allocator *allocator,
 int ring_table_copy(struct ring_table *table, const struct allocator *allocator,
                     const struct ring_table *from)
 {
+    ASSERT(table != from && from->members_count > 0);
     const size_t count = from->members_count;
     const size_t entries = (size_t)from->vnodes * from->replicas;
 
@@ -423,4 +432,41 @@ uint32_t ring_order(const struct ring_table *table, uint32_t vnode, uint16_t *ou
         out[i] = table->by_id[ring_score_rank(keys[i])];
     }
     return written;
+}
+
+/* ---- invariants ---- */
+
+static void check_list(const struct ring_table *table, uint32_t vnode)
+{
+    uint32_t count;
+    const uint16_t *list = ring_replicas(table, vnode, &count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        INVARIANT("RING-3", list[i] < table->members_count);
+        for (uint32_t k = 0; k < i; k++) {
+            INVARIANT("RING-3", list[k] != list[i]);
+        }
+    }
+}
+
+void ring_table_check_invariants(const struct ring_table *table)
+{
+    INVARIANT("RING-4", table->members_count <= RING_MEMBERS_MAX);
+    if (table->members_count == 0) {
+        INVARIANT("RING-4", table->positions == NULL && table->ids == NULL);
+        return;
+    }
+    INVARIANT("RING-4", ring_vnodes_valid(table->vnodes) && table->replicas >= 1 &&
+                            table->replicas <= RING_REPLICAS_MAX);
+    INVARIANT("RING-3", table->replicas <= table->members_count);
+    for (uint32_t rank = 0; rank < table->members_count; rank++) {
+        INVARIANT("RING-1", table->by_id[rank] < table->members_count);
+        INVARIANT("RING-1",
+                  rank == 0 || table->ids[table->by_id[rank - 1]] < table->ids[table->by_id[rank]]);
+        INVARIANT("RING-4", table->weights[rank] >= RING_WEIGHT_MIN &&
+                                table->weights[rank] <= RING_WEIGHT_MAX);
+    }
+    for (uint32_t vnode = 0; vnode < table->vnodes; vnode++) {
+        check_list(table, vnode);
+    }
 }

@@ -11,9 +11,10 @@
  * they are if all of them can be read, and go together if one cannot: the next start is then that
  * of a new node.
  *
- * I1  No bytes are lost: whatever is wrong with the files, they stay for whoever wants to look.
- * I2  The state is copied before the meta values, so that in a backup promises are never older than
- *     the state that rests on them.
+ * ASIDE-1  No bytes are lost: whatever is wrong with the files, they stay for whoever wants to
+ *          look.
+ * ASIDE-2  The state is copied before the meta values, so that in a backup promises are never older
+ *          than the state that rests on them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -255,7 +256,7 @@ int store_set_aside(const char *dir, bool must_keep, bool *meta_kept, char *move
 int store_backup(struct store *store, const char *dir)
 {
     char error[STORE_ERROR_LEN];
-    int result = backup_part(store, &store->state, dir, "state"); /* I2 */
+    int result = backup_part(store, &store->state, dir, "state"); /* ASIDE-2 */
     if (result == 0) {
         result = backup_part(store, &store->meta, dir, "meta");
     }

@@ -4,9 +4,9 @@
  * Rewriting a chunk is one pass over two sorted sequences, so the cost a slot is a
  * copy of forty bytes instead of a descent into a B-tree.
  *
- * I1  Ids within a body ascend strictly.
- * I2  A merged body holds no record that had expired at the merge's now_ms.
- * I3  chunk_open accepts only what chunk_seal wrote for the same vnode.
+ * CHUNK-1  Ids within a body ascend strictly.
+ * CHUNK-2  A merged body holds no record that had expired at the merge's now_ms.
+ * CHUNK-3  chunk_open accepts only what chunk_seal wrote for the same vnode.
  *
  * Must not touch LMDB, the clock or memory beyond its arguments.
  */
@@ -160,6 +160,7 @@ static inline bool ref_less(const struct store_record *records, const struct chu
 static void sift_down(const struct store_record *records, struct chunk_ref *refs, size_t root,
                       size_t count)
 {
+    ASSERT(root < count);
     for (size_t child = 2 * root + 1; child < count; child = 2 * root + 1) {
         if (child + 1 < count && ref_less(records, &refs[child], &refs[child + 1])) {
             child++;
@@ -217,6 +218,7 @@ static void sort_distribute(const struct store_record *records, size_t count,
     while (bits < CHUNK_BUCKET_BITS_MAX && (size_t)1 << bits < count) {
         bits++;
     }
+    ASSERT(bits >= 1 && bits <= CHUNK_BUCKET_BITS_MAX);
     const unsigned shift = 64 - bits;
     memset(starts, 0, (((size_t)1 << bits) + 1) * sizeof(starts[0]));
     for (size_t i = 0; i < count; i++) {
@@ -248,6 +250,7 @@ size_t chunk_sort(const struct store_record *records, size_t count, struct chunk
             refs[kept++] = refs[i];
         }
     }
+    ASSERT(kept >= 1 && kept <= count);
     return kept;
 }
 
@@ -278,6 +281,7 @@ struct merge {
 
 static void merge_flush(struct merge *merge, size_t until)
 {
+    ASSERT(until >= merge->run && until <= merge->body_len);
     if (until > merge->run) {
         memcpy(merge->out + merge->out_len, merge->body + merge->run, until - merge->run);
         merge->out_len += until - merge->run;
@@ -316,7 +320,7 @@ size_t chunk_merge(const uint8_t *body, size_t body_len, const struct store_reco
             prefetch(records[refs[i + CHUNK_AHEAD].index].state);
         merge_pass(&merge, &record->id, now_ms, tally);
         if (record->expires_ms <= now_ms) {
-            tally->expired++; /* I2 */
+            tally->expired++; /* CHUNK-2 */
             continue;
         }
         merge_flush(&merge, merge.at);
@@ -326,11 +330,13 @@ size_t chunk_merge(const uint8_t *body, size_t body_len, const struct store_reco
     }
     merge_pass(&merge, NULL, now_ms, tally);
     merge_flush(&merge, merge.at);
+    ASSERT(merge.at == body_len); /* every old record was passed */
     return merge.out_len;
 }
 
 size_t chunk_cut(const uint8_t *body, size_t body_len, uint32_t *count)
 {
+    ASSERT(body_len > 0);
     const size_t pieces =
         body_len <= CHUNK_BODY_MAX ? 1 : (body_len + CHUNK_BODY_FILL - 1) / CHUNK_BODY_FILL;
     const size_t share = body_len / pieces;
@@ -344,6 +350,7 @@ size_t chunk_cut(const uint8_t *body, size_t body_len, uint32_t *count)
         }
         ++*count;
     }
+    ASSERT(at <= body_len && (*count > 0) == (at > 0));
     return at;
 }
 

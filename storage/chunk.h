@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "storage/store.h"
+#include "storage/store_values.h"
 
 enum {
     CHUNK_HEAD_LEN = 16,

@@ -3,7 +3,7 @@
  * The lock is a flock on an open file: the kernel releases it with the process, however that ends,
  * so that no stale lock file keeps a restarted node out. The file holds the process id, for people.
  *
- * I1  A directory exists durably when dir_make returns: its parent has been synced.
+ * DIR-1  A directory exists durably when dir_make returns: its parent has been synced.
  */
 #include "storage/dir.h"
 
@@ -85,7 +85,7 @@ static int dir_make_one(const char *path, char error[STORE_ERROR_LEN])
                    : dir_fail(path, "expected a directory", error);
     }
     dir_parent(parent, path);
-    return dir_sync(parent, error); /* I1 */
+    return dir_sync(parent, error); /* DIR-1 */
 }
 
 int dir_make(const char *path, char error[STORE_ERROR_LEN])

@@ -7,7 +7,7 @@
 
 #include <limits.h>
 
-#include "storage/store.h"
+#include "storage/store_values.h"
 
 /* Copies `dir` without slashes at its end. TG_EINVALID if it is empty or too long. */
 int dir_copy(char out[PATH_MAX], const char *dir, char error[STORE_ERROR_LEN]) MUST_USE;

@@ -5,11 +5,11 @@
  * and not a signal; every commit is synced (never NOSYNC), so what env_write acknowledged is there
  * after a crash.
  *
- * I1  Every transaction lives inside env_read, env_write, env_usage or env_copy, under the map lock
- *     held shared.
- * I2  The map changes, and the environment is reopened, only under the map lock held alone.
- * I3  After any failure env->mdb is a usable environment (or NULL if even reopening failed; then
- *     each later call tries again).
+ * ENV-1  Every transaction lives inside env_read, env_write, env_usage or env_copy, under the map
+ *        lock held shared.
+ * ENV-2  The map changes, and the environment is reopened, only under the map lock held alone.
+ * ENV-3  After any failure env->mdb is a usable environment (or NULL if even reopening failed; then
+ *        each later call tries again).
  *
  * Must not know what the bytes mean.
  */
@@ -98,6 +98,7 @@ static int reserve_locks(const char *folder)
 /* Opens LMDB at env->path with a map of env->map_bytes. Raw result. */
 static int env_attach(struct env *env)
 {
+    ASSERT(env->mdb == NULL && env->map_bytes > 0);
     MDB_txn *txn = NULL;
     MDB_envinfo info;
     int result = mdb_env_create(&env->mdb);
@@ -136,6 +137,7 @@ static int env_attach(struct env *env)
 int env_open(struct env *env, const char *path, uint64_t map_bytes, uint64_t map_bytes_max,
              char error[STORE_ERROR_LEN])
 {
+    ASSERT(map_bytes > 0);
     pthread_rwlockattr_t attributes;
     memset(env, 0, sizeof(*env));
     if (strlen(path) >= sizeof(env->path)) {

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "base/failpoint.h"
-#include "storage/store.h"
+#include "storage/store_values.h"
 
 struct env {
     MDB_env *mdb;

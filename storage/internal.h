@@ -1,9 +1,10 @@
 /* internal.h - the store's inside, shared by the files of this folder only.
  *
- *     store.c  open, close, statistics           meta.c   identity, incarnation, values
+ *     open.c   open, close, statistics           meta.c   identity, incarnation, values
  *     write.c  batches -> chunks                 read.c   slots, headers, scans
  *     purge.c  expired records, joining chunks   keys.c   (vnode, id) -> chunk
  *     aside.c  set aside, backup                 dir.h    paths, lock
+ *     fail.c   what a failure says
  *     journal.c  what is durable at once: promises, headers, slots (in meta/)
  *
  * Keys of state/, byte order = vnode, then header before chunks, then id:
@@ -14,6 +15,10 @@
  * A chunk holds the ids from its key's id up to the next chunk's key of the vnode; ids below a
  * vnode's first chunk belong to a chunk of id 0, made when it is needed. So removing an empty chunk
  * widens its neighbour, and no index has to be kept in step.
+ *
+ * STORE-6  Scratch memory is there exactly if it has a capacity.
+ * STORE-7  An environment that is open has a map.
+ * STORE-8  Chunks count at least their heads, and records are written in chunks.
  */
 #ifndef STORAGE_INTERNAL_H
 #define STORAGE_INTERNAL_H
@@ -99,6 +104,9 @@ int store_begin_state(const char *dir, char error[STORE_ERROR_LEN]) MUST_USE;
 
 /* Room for `bytes` bytes; 0 or TG_ENOMEM. What was in it is gone. */
 int scratch_reserve(struct store *store, struct scratch *scratch, size_t bytes) MUST_USE;
+
+/* Asserts what the members say of each other; for tests, while no other call runs. */
+void store_check_invariants(const struct store *store);
 
 /* meta.c: looks at format and identity when the store opens. */
 int meta_check(struct store *store, bool state_empty, char error[STORE_ERROR_LEN]) MUST_USE;

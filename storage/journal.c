@@ -17,17 +17,19 @@
  *              HEADER:  u64 epoch, number, writer, seq     (id 0)
  *              SLOT:    u64 expires_ms, state
  *
- * I1  A batch is one transaction: all of it or nothing is on disk.
- * I2  A promise only rises, and outlives its vnode: an acceptor that leaves and comes back has
- *     ruled out the same terms. What it accepted of a term is a promise of that term as well.
- * I3  `check` covers key and value, so neither a flipped bit nor the record of another vnode is
- *     taken for data.
- * I4  No transaction is open between calls.
+ * STOREJOURNAL-1  A batch is one transaction: all of it or nothing is on disk.
+ * STOREJOURNAL-2  A promise only rises, and outlives its vnode: an acceptor that leaves and comes
+ *                 back has ruled out the same terms. What it accepted of a term is a promise of
+ *                 that term as well.
+ * STOREJOURNAL-3  `check` covers key and value, so neither a flipped bit nor the record of another
+ *                 vnode is taken for data.
+ * STOREJOURNAL-4  No transaction is open between calls.
  *
  * Must not interpret a state. An older release leaves keys that begin with 2 alone.
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "storage/internal.h"
 
@@ -48,6 +50,7 @@ static const char *const kind_names[] = {"promise", "header", "slot"};
 
 static struct journal_key key_make(uint32_t vnode, enum store_journal_kind kind, struct hash128 id)
 {
+    ASSERT(kind <= STORE_JOURNAL_SLOT);
     const struct state_key inner = state_key_make(vnode, (uint8_t)kind, id);
     struct journal_key key = {.bytes = {JOURNAL_SPACE}};
     memcpy(key.bytes + 1, inner.bytes, STATE_KEY_LEN);
@@ -98,6 +101,7 @@ static bool body_fits(enum store_journal_kind kind, size_t len)
 
 static void body_read(const uint8_t *body, size_t len, struct store_journal_record *out)
 {
+    ASSERT(body_fits(out->kind, len));
     if (out->kind == STORE_JOURNAL_SLOT) {
         out->slot.expires_ms = bytes_u64_at(body, 0);
         out->slot.state = body + JOURNAL_EXPIRES_LEN;
@@ -111,7 +115,7 @@ static void body_read(const uint8_t *body, size_t len, struct store_journal_reco
 }
 
 /* The record under `at`; its state lies in the database. MDB_NOTFOUND behind the journal,
- * TG_ECORRUPT or TG_EVERSION with a text that names the vnode (I3). */
+ * TG_ECORRUPT or TG_EVERSION with a text that names the vnode (STOREJOURNAL-3). */
 static int record_open(struct store *store, const MDB_val *at, const MDB_val *value,
                        struct store_journal_record *out)
 {
@@ -183,6 +187,7 @@ static int record_put(MDB_txn *txn, MDB_dbi dbi, struct journal_key *key,
     bytes_writer_init(&writer, bytes + JOURNAL_CHECK_LEN, value.mv_size - JOURNAL_CHECK_LEN);
     bytes_put_u8(&writer, JOURNAL_VERSION);
     body_put(&writer, record);
+    ASSERT(!writer.failed && writer.len == value.mv_size - JOURNAL_CHECK_LEN);
     const uint64_t checksum = journal_checksum(key->bytes, bytes + JOURNAL_CHECK_LEN, writer.len);
     bytes_writer_init(&writer, bytes, JOURNAL_CHECK_LEN);
     bytes_put_u64(&writer, checksum);
@@ -197,7 +202,7 @@ static bool term_below(const struct store_vnode_header *a, const struct store_vn
     return a->number != b->number ? a->number < b->number : a->writer < b->writer;
 }
 
-/* Whether the promise is above the stored one (I2). */
+/* Whether the promise is above the stored one (STOREJOURNAL-2). */
 static int promise_rises(struct store *store, MDB_txn *txn, struct journal_key *key,
                          const struct store_journal_record *record, bool *rises)
 {
@@ -296,7 +301,7 @@ int store_journal_write(struct store *store, const struct store_journal_record *
         return result;
     }
     reach(store, records, count, FAILPOINT_JOURNAL_BEFORE_COMMIT, FAILPOINT_PROMISE_BEFORE_COMMIT);
-    result = env_write(&store->meta, write_work, &write, NULL); /* I1 */
+    result = env_write(&store->meta, write_work, &write, NULL); /* STOREJOURNAL-1 */
     reach(store, records, count, FAILPOINT_JOURNAL_AFTER_COMMIT, FAILPOINT_PROMISE_AFTER_COMMIT);
     return store_result(store, result, "write of the journal");
 }
@@ -308,7 +313,7 @@ struct journal_drop {
     uint32_t vnode;
 };
 
-/* The term of the header becomes a promise, for the header goes (I2). */
+/* The term of the header becomes a promise, for the header goes (STOREJOURNAL-2). */
 static int keep_promise(struct store *store, MDB_txn *txn, uint32_t vnode)
 {
     struct journal_key key = key_make(vnode, STORE_JOURNAL_HEADER, no_id);
@@ -328,7 +333,8 @@ static int drop_work(void *context, MDB_txn *txn)
 {
     const struct journal_drop *const drop = context;
     struct store *const store = drop->store;
-    struct journal_key from = key_make(drop->vnode, STORE_JOURNAL_HEADER, no_id); /* I2 */
+    struct journal_key from =
+        key_make(drop->vnode, STORE_JOURNAL_HEADER, no_id); /* STOREJOURNAL-2 */
     struct store_journal_record record;
     MDB_cursor *cursor = NULL;
     MDB_val at = key_value(&from);
@@ -473,7 +479,7 @@ static int slot_read(struct slot_reads *reads, MDB_txn *txn, struct store_slot_r
     read->result = result == 0 ? record_open(reads->store, &at, &value, &record) : TG_ENOTFOUND;
     if (read->result == 0) {
         read->record = record.slot;
-        slot_keep(reads, read); /* I4 */
+        slot_keep(reads, read); /* STOREJOURNAL-4 */
     }
     return 0;
 }

@@ -4,11 +4,12 @@
  * See internal.h for the keys. A chunk is found by going to the first key at or after (vnode, id)
  * and, unless that is the id itself, one step back.
  *
- * I1  Every function here works within the caller's transaction and keeps nothing.
- * I2  A chunk's or header's bytes are looked at only after their checksum held.
+ * KEYS-1  Every function here works within the caller's transaction and keeps nothing.
+ * KEYS-2  A chunk's or header's bytes are looked at only after their checksum held.
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "storage/internal.h"
 
@@ -93,6 +94,7 @@ static int place_bound(struct state_place *out, int result, const struct state_k
                        uint32_t vnode)
 {
     out->bounded = result == 0 && key_is_chunk_of(key, vnode);
+    ASSERT(result != 0 || key->bytes[4] <= STATE_CHUNK);
     if (out->bounded) {
         out->upper = state_key_id(key);
     }
@@ -170,6 +172,7 @@ int state_put_header(MDB_txn *txn, MDB_dbi dbi, uint32_t vnode,
     const uint64_t checksum = chunk_checksum(HEADER_SEED ^ vnode, bytes + 8, HEADER_LEN - 8);
     bytes_writer_init(&writer, bytes, 8);
     bytes_put_u64(&writer, checksum);
+    ASSERT(!writer.failed && writer.len == 8);
     return mdb_put(txn, dbi, &at, &value, 0);
 }
 
@@ -187,6 +190,7 @@ int state_put_body(MDB_txn *txn, MDB_dbi dbi, struct state_key key, const uint8_
         uint32_t count = 0;
         size_t begin = 0;
         const size_t len = chunk_cut(body + done, body_len - done, &count);
+        ASSERT(len > 0 && done + len <= body_len);
         if (done > 0 && chunk_next(body + done, len, &begin, &first)) {
             key = state_key_make(vnode, STATE_CHUNK, first.id);
         }

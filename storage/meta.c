@@ -6,9 +6,10 @@
  *     key:   \0format  \0identity  \0incarnation  \1<caller's key>
  *     value: u64 checksum | bytes
  *
- * I1  The format is the first thing written into a new store; without it nothing else is trusted.
- * I2  The identity is written whole in one transaction and never changes.
- * I3  The incarnation only rises, and is on disk before anyone sees it.
+ * META-1  The format is the first thing written into a new store; without it nothing else is
+ *         trusted.
+ * META-2  The identity is written whole in one transaction and never changes.
+ * META-3  The incarnation only rises, and is on disk before anyone sees it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +19,7 @@
 
 enum {
     META_CHECK_LEN = 8,
-    META_OWN = 0,
-    META_CALLER = 1,
+    META_CALLER = 1, /* begins keys of callers; those of the store itself begin with 0 */
     IDENTITY_LEN = STORE_CLUSTER_ID_LEN + 8 + 2 * HASH_KEY_LEN + 2 * 4,
 };
 
@@ -315,7 +315,7 @@ static int identity_work(void *context, MDB_txn *txn)
     }
     if (result == 0 &&
         (value.mv_size != IDENTITY_LEN || memcmp(value.mv_data, wanted, IDENTITY_LEN) != 0)) {
-        return TG_ECONFLICT; /* I2 */
+        return TG_ECONFLICT; /* META-2 */
     }
     return result;
 }
@@ -367,7 +367,7 @@ static int incarnation_work(void *context, MDB_txn *txn)
     }
     call->value = call->at_least == 0 ? stored + 1 : call->at_least;
     if (call->value <= stored) {
-        call->value = stored; /* I3 */
+        call->value = stored; /* META-3 */
         return 0;
     }
     bytes_writer_init(&writer, bytes, sizeof(bytes));
@@ -451,7 +451,7 @@ int meta_check(struct store *store, bool state_empty, char error[STORE_ERROR_LEN
                        store->dir, look.damaged, env_text(result));
         return env_code(result);
     }
-    if (look.empty && state_empty) { /* I1 */
+    if (look.empty && state_empty) { /* META-1 */
         result = env_write(&store->meta, format_work, store, NULL);
         if (result != 0) {
             (void)snprintf(error, STORE_ERROR_LEN, "%.300s/meta: the format cannot be written: %s",

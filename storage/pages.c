@@ -13,9 +13,10 @@
  * 40: u64 root node      0: u16 low, u16 high, u16 flags, u16 key length, key, value (leaf: value
  * length = high:low; branch: child page = flags:high:low)
  *
- * I1  No page is used twice, counting the free list: a bitmap says so, and bounds the walk.
- * I2  Every page used lies inside the file, every node inside its page.
- * I3  Nothing is read but with pread into own memory, so damage is an error and never a signal.
+ * PAGES-1  No page is used twice, counting the free list: a bitmap says so, and bounds the walk.
+ * PAGES-2  Every page used lies inside the file, every node inside its page.
+ * PAGES-3  Nothing is read but with pread into own memory, so damage is an error and never a
+ *          signal.
  *
  * Must not write, must not call LMDB. The layout is that of LMDB 0.9 on 64-bit little-endian
  * machines, as are the machines that Tidegate runs on.
@@ -113,7 +114,7 @@ static int read_at(const struct walk *walk, void *out, size_t len, uint64_t offs
     return 0;
 }
 
-/* Claims `count` pages from `first`: in range and not claimed before (I1). */
+/* Claims `count` pages from `first`: in range and not claimed before (PAGES-1). */
 static int claim(struct walk *walk, uint64_t first, uint64_t count)
 {
     if (first < META_COUNT || first >= walk->pages || count > walk->pages - first) {

@@ -8,7 +8,7 @@
 #ifndef STORAGE_PAGES_H
 #define STORAGE_PAGES_H
 
-#include "storage/store.h"
+#include "storage/store_values.h"
 
 /* 0 if the file at `path` is absent, empty, or a database all of whose pages are in place;
  * TG_ECORRUPT, TG_EVERSION (another LMDB format), TG_EIO, TG_ENOMEM with a text that names path and

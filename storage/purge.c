@@ -7,13 +7,14 @@
  *     round:  at = first key --step--> ... --step--> end: at = first key, round complete
  *                               `-- leaving a vnode puts it on the finished list
  *
- * I1  A step looks at one run of chunks of one vnode; it writes only if something changed.
- * I2  The cursor moves only when the transaction has committed.
- * I3  Finished vnodes are reported after the commit, from a transaction of their own; no write can
- *     come between, because both belong to the writer thread.
+ * PURGE-1  A step looks at one run of chunks of one vnode; it writes only if something changed.
+ * PURGE-2  The cursor moves only when the transaction has committed.
+ * PURGE-3  Finished vnodes are reported after the commit, from a transaction of their own; no write
+ *          can come between, because both belong to the writer thread.
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "storage/internal.h"
 
 enum {
@@ -40,6 +41,7 @@ static const struct state_key purge_first; /* all zero: vnode 0, header */
 
 static void purge_leave(struct purge *purge)
 {
+    ASSERT(purge->finished_count < PURGE_FINISHED_MAX);
     if (purge->inside) {
         purge->finished[purge->finished_count++] = purge->current;
         purge->inside = false;
@@ -56,10 +58,12 @@ struct run {
 static void run_add(struct purge *purge, struct run *run, const struct state_key *key,
                     const uint8_t *body, size_t body_len)
 {
+    ASSERT(run->count < PURGE_JOIN_MAX);
     struct store *const store = purge->store;
     run->keys[run->count++] = *key;
     run->len += chunk_merge(body, body_len, NULL, NULL, 0, purge->now_ms,
                             store->merged.data + run->len, &purge->tally.records);
+    ASSERT(run->len <= store->merged.capacity);
     purge->chunks++;
 }
 
@@ -94,13 +98,14 @@ static int run_gather(struct purge *purge, MDB_cursor *cursor, struct state_key 
     return result;
 }
 
-/* Writes the run back if it changed (I1). */
+/* Writes the run back if it changed (PURGE-1). */
 static int run_put(struct purge *purge, MDB_txn *txn, const struct run *run, uint64_t expired)
 {
     const MDB_dbi dbi = purge->store->state.dbi;
     if (expired == 0 && run->count == 1) {
         return 0;
     }
+    ASSERT(run->count >= 1 && run->count <= PURGE_JOIN_MAX);
     int result = 0;
     for (size_t i = 1; i < run->count && result == 0; i++) {
         struct state_key key = run->keys[i];
@@ -199,7 +204,7 @@ static int purge_run(struct purge *purge, struct state_key *place)
     purge->begin = *place;
     const int result = env_write(&purge->store->state, purge_work, purge, NULL);
     if (result == 0) {
-        *place = purge->at; /* I2 */
+        *place = purge->at; /* PURGE-2 */
         purge->store->touch_due = purge->tally.records.expired > 0;
         state_count(purge->store, &purge->tally);
     }
@@ -239,6 +244,7 @@ static int left_records(void *context, uint32_t vnode, const struct store_vnode_
             left->count = 0;
         }
         left->ids[left->count++] = records[i].id;
+        ASSERT(left->count <= STORE_IDS_MAX);
     }
     if (last) {
         left->report(left->context, vnode, left->ids, left->count, true);
@@ -251,6 +257,7 @@ static int left_records(void *context, uint32_t vnode, const struct store_vnode_
 /* Tells what is left of each finished vnode; of one that is gone altogether, that nothing is. */
 static int purge_report(struct purge *purge, struct left *left)
 {
+    ASSERT(purge->finished_count <= PURGE_FINISHED_MAX);
     int result = 0;
     for (size_t i = 0; i < purge->finished_count && result == 0; i++) {
         left->told = false;

@@ -1,12 +1,13 @@
 /* read.c - reads slots, headers and whole vnodes, in short transactions.
  *
- * I1  Nothing of a transaction leaves it: states are copied, callbacks run inside.
- * I2  Reading needs no memory of the store, so any number of threads may read.
- * I3  A scan holds a transaction for one vnode at a time, so that pages freed meanwhile are reused
- *     soon.
+ * READ-1  Nothing of a transaction leaves it: states are copied, callbacks run inside.
+ * READ-2  Reading needs no memory of the store, so any number of threads may read.
+ * READ-3  A scan holds a transaction for one vnode at a time, so that pages freed meanwhile are
+ *         reused soon.
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "storage/internal.h"
 
 void slot_keep(struct slot_reads *reads, struct store_slot_read *read)
@@ -20,7 +21,8 @@ void slot_keep(struct slot_reads *reads, struct store_slot_read *read)
     if (record->len > 0) {
         memcpy(reads->buffer + reads->used, record->state, record->len);
     }
-    record->state = reads->buffer + reads->used; /* I1 */
+    ASSERT(reads->used + record->len <= reads->capacity); /* READ-1 */
+    record->state = reads->buffer + reads->used;          /* READ-1 */
     reads->used += record->len;
 }
 
@@ -141,6 +143,7 @@ static int scan_chunk(struct scan *scan, const struct state_key *key, const MDB_
             break; /* chunk_open saw to it that there is no further one */
         }
     }
+    ASSERT(count >= 1 && count <= CHUNK_RECORDS_MAX);
     scan->stopped = scan->records(scan->context, scan->vnode, header, records, count, false);
     return 0;
 }
@@ -157,6 +160,7 @@ static int scan_vnode(struct scan *scan, MDB_cursor *cursor)
     if (result != 0 || (scan->exact && state_key_vnode(&key) != scan->vnode)) {
         return result != 0 ? result : MDB_NOTFOUND;
     }
+    ASSERT(state_key_vnode(&key) >= scan->vnode);
     scan->vnode = state_key_vnode(&key);
     if (key.bytes[4] == STATE_HEADER) {
         result = state_open_header(scan->store, scan->vnode, &value, &stored);
@@ -205,7 +209,7 @@ int store_scan(struct store *store, uint32_t vnode,
                         .context = context};
     int result = 0;
     do {
-        result = env_read(&store->state, scan_work, &scan); /* I3 */
+        result = env_read(&store->state, scan_work, &scan); /* READ-3 */
         scan.vnode++;
     } while (result == 0 && scan.stopped == 0 && !scan.exact);
     if (result == 0 || result == MDB_NOTFOUND) {
@@ -219,6 +223,7 @@ int store_scan(struct store *store, uint32_t vnode,
 void listing_advance(struct store_listing *listing, const struct hash128 *ids, size_t count,
                      size_t capacity)
 {
+    ASSERT(capacity >= 1 && count <= capacity);
     listing->complete = count < capacity;
     if (!listing->complete) {
         const struct hash128 last = ids[count - 1];
@@ -252,6 +257,7 @@ static int list_chunk(struct list *list, const struct state_key *key, const MDB_
         if (chunk_id_less(record.id, list->listing->next) || record.expires_ms <= list->now_ms) {
             continue;
         }
+        ASSERT(list->count < list->capacity);
         list->ids[list->count++] = record.id;
     }
     return 0;

@@ -4,14 +4,14 @@
  *     DIR/meta/data.mdb    durable at once: identity, incarnation, key -> value, and the journal
  *     DIR/state/data.mdb   limiter slots in packed chunks, written back every flush interval
  *
- * I1  A write function that returned 0 is on disk (full sync). One that failed changed nothing;
- *     only after TG_EIO it may be there, whole: the disk did not say.
- * I2  A vnode's header and its records are of the same write: they change in one transaction.
- * I3  After TG_EFULL or TG_EIO the store stays usable; the same call may succeed later.
- * I4  Nothing is served from bytes that fail their checksum: TG_ECORRUPT, and the vnode is named by
- *     store_last_error.
- * I5  No pointer into the database leaves a call, but for the arguments of a callback while it
- *     runs.
+ * STORE-1  A write function that returned 0 is on disk (full sync). One that failed changed
+ *          nothing; only after TG_EIO it may be there, whole: the disk did not say.
+ * STORE-2  A vnode's header and its records are of the same write: they change in one transaction.
+ * STORE-3  After TG_EFULL or TG_EIO the store stays usable; the same call may succeed later.
+ * STORE-4  Nothing is served from bytes that fail their checksum: TG_ECORRUPT, and the vnode is
+ *          named by store_last_error.
+ * STORE-5  No pointer into the database leaves a call, but for the arguments of a callback while it
+ *          runs.
  *
  * Threads. The store starts none and never calls back from another one. State writes (store_write,
  * store_purge, store_maintain) come from one writer thread. Reads (store_read_*, store_scan,
@@ -29,36 +29,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
-#include "base/failpoint.h"
 #include "base/hash.h"
-
-enum {
-    STORE_ERROR_LEN = 512, /* an error text with its NUL */
-    STORE_FORMAT = 1,      /* the on-disk format that this release writes and reads */
-    STORE_CLUSTER_ID_LEN = 16,
-    STORE_META_KEY_MAX = 256,        /* bytes of a meta key, without NUL */
-    STORE_META_VALUE_MAX = 16 << 20, /* bytes of a meta value */
-    STORE_STATE_MAX = 1 << 19,       /* bytes of one record's state (a large log: ~300 KB) */
-    STORE_IDS_MAX = 1024,            /* ids of one call of store_purge's callback */
-};
-
-/* store_scan: every vnode of the store. */
-#define STORE_VNODE_ALL UINT32_MAX
-/* expires_ms of a record that never expires. Times from 2^44 - 1 ms (year 2527) on mean the same.
- */
-#define STORE_EXPIRES_NEVER UINT64_MAX
+#include "storage/store_values.h"
 
 struct store;
-
-struct store_options {
-    const struct allocator *allocator;   /* NULL: the heap */
-    uint64_t state_map_bytes;            /* address space of state/ at open (sparse); 0: 16 GiB */
-    uint64_t state_map_bytes_max;        /* growth ends here with TG_EFULL; 0: no bound */
-    uint64_t meta_map_bytes;             /* the same for meta/; 0: 1 GiB */
-    const struct failpoints *failpoints; /* borrowed; NULL outside fault tests */
-};
 
 /* Opens the store in `dir`, creating directory and environments when there are none.
  * `options` may be NULL for defaults. On failure *out is NULL and `error` names the directory, what
@@ -98,15 +73,6 @@ int store_backup(struct store *store, const char *dir) MUST_USE;
 
 /* ---- meta: small values, durable when the call returns ------------------------------------ */
 
-struct store_identity {
-    uint8_t cluster_id[STORE_CLUSTER_ID_LEN];
-    uint64_t node_id;          /* non-zero */
-    struct hash_key secret;    /* of slot ids; never leaves the nodes */
-    struct hash_key route_key; /* of vnodes; clients learn it */
-    uint32_t vnodes;           /* V: power of two, 1..65536 */
-    uint32_t replicas;         /* R: 1.. */
-};
-
 /* The identity; TG_ENOTFOUND in a new store. */
 int store_identity_get(struct store *store, struct store_identity *out) MUST_USE;
 /* Sets the identity; do it before the first store_write, because a store with state and without
@@ -126,11 +92,6 @@ int store_meta_get(struct store *store, const char *key, void *buffer, size_t ca
 /* Sets one value; data NULL removes the key. TG_EINVALID, TG_ETOOBIG, TG_EFULL, TG_EIO. */
 int store_meta_put(struct store *store, const char *key, const void *data, size_t len) MUST_USE;
 
-struct store_meta_item {
-    const char *key;  /* 1..STORE_META_KEY_MAX bytes */
-    const void *data; /* NULL removes the key */
-    size_t len;
-};
 /* Sets all or none: one transaction, one sync (group commit). */
 int store_meta_put_many(struct store *store, const struct store_meta_item *items,
                         size_t count) MUST_USE;
@@ -141,29 +102,6 @@ int store_meta_scan(struct store *store, const char *prefix,
                     void *context) MUST_USE;
 
 /* ---- state: limiter slots by vnode --------------------------------------------------------- */
-
-struct store_record {
-    struct hash128 id;
-    uint64_t expires_ms;  /* Unix ms; at or before now_ms of a write or purge it is dropped */
-    const uint8_t *state; /* opaque here */
-    uint32_t len;         /* bytes of state, 0..STORE_STATE_MAX */
-};
-
-/* Whose stream the vnode's records are: the term (epoch, number, writer) and the place in it. */
-struct store_vnode_header {
-    uint64_t epoch;
-    uint64_t number;
-    uint64_t writer;
-    uint64_t seq;
-};
-
-struct store_vnode_batch {
-    uint32_t vnode;                          /* < 65536 */
-    bool drop_all;                           /* first forget header and records of the vnode */
-    const struct store_vnode_header *header; /* NULL: leave the header as it is */
-    const struct store_record *records;      /* any order; of one id twice the last counts */
-    size_t count;
-};
 
 /* Writes all batches in ONE transaction: per vnode drop_all, then header, then every record put in
  * its place. A record that has expired by `now_ms` removes what was stored under its id (that is
@@ -178,13 +116,6 @@ int store_write(struct store *store, const struct store_vnode_batch *batches, si
 int store_vnode_header(struct store *store, uint32_t vnode,
                        struct store_vnode_header *out) MUST_USE;
 
-struct store_slot_read {
-    uint32_t vnode; /* in */
-    struct hash128 id;
-    int result; /* out: 0, TG_ENOTFOUND, TG_ETOOBIG (no room left in the buffer), TG_ECORRUPT */
-    struct store_record record; /* valid if result is 0; state points into the buffer */
-};
-
 /* Fetches `count` slots in one read transaction; states are copied one after the other into
  * `buffer`. Sorting by (vnode, id) makes it faster, not different. Expired slots are returned as
  * they are stored. 0 if the transaction ran (look at each result), else TG_EIO, TG_ENOMEM. */
@@ -194,10 +125,6 @@ int store_read_slots(struct store *store, struct store_slot_read *reads, size_t 
 int store_read_slot(struct store *store, uint32_t vnode, struct hash128 id, void *buffer,
                     size_t capacity, struct store_record *out) MUST_USE;
 
-/* Gets the records of one vnode in id order, a chunk a call. `header` is NULL if the vnode has
- * none. `last` marks the final call of the vnode (count may be 0 then). Header and records live
- * during the call only. A non-zero return ends the scan and is returned. It must not call the
- * store. */
 /* Streams `vnode`, or every vnode that has a header or records (STORE_VNODE_ALL), in ascending
  * order, each in one read transaction of its own. TG_ECORRUPT ends it.
  *
@@ -210,25 +137,12 @@ int store_scan(struct store *store, uint32_t vnode,
                               const struct store_record *records, size_t count, bool last),
                void *context) MUST_USE;
 
-/* Where a listing is. Begin with `next` zero. */
-struct store_listing {
-    uint32_t vnode;
-    struct hash128 next; /* the lowest id not listed yet */
-    bool complete;       /* out: nothing is left */
-};
-
 /* Writes the next ids stored of the listing's vnode, in order, into `ids`: `*count` of them, at
  * most `capacity` (>= 1), without those expired by `now_ms`. Each call is a transaction of its own,
  * so that pages freed meanwhile are soon reused: an id that is stored from before the first call
  * until after the last one is listed. On failure nothing is: TG_EIO, TG_ENOMEM, TG_ECORRUPT. */
 int store_list(struct store *store, struct store_listing *listing, uint64_t now_ms,
                struct hash128 *ids, size_t capacity, size_t *count) MUST_USE;
-
-struct store_purge_result {
-    uint32_t chunks;     /* looked at by this call */
-    uint64_t removed;    /* expired records removed */
-    bool round_complete; /* the end was reached: the next call begins at the first vnode */
-};
 
 /* Removes expired records and joins small neighbouring chunks, in at most about `chunks_max` chunks
  * and one transaction, continuing where the last call stopped. For every vnode finished by this
@@ -242,19 +156,6 @@ int store_purge(struct store *store, uint64_t now_ms, uint32_t chunks_max,
 
 /* ---- journal: what consistency `quorum` may not forget, durable when the call returns ---------
  */
-
-enum store_journal_kind {
-    STORE_JOURNAL_PROMISE, /* the highest term this node promised for the vnode */
-    STORE_JOURNAL_HEADER,  /* whose stream its slots are, and how far */
-    STORE_JOURNAL_SLOT,
-};
-
-struct store_journal_record {
-    uint32_t vnode; /* < 65536 */
-    enum store_journal_kind kind;
-    struct store_vnode_header header; /* HEADER; PROMISE without seq */
-    struct store_record slot;         /* SLOT; len 0 removes it */
-};
 
 /* Writes all records or none in one transaction with one sync (group commit). They apply in order:
  * of one slot twice the last counts; a promise below the stored one changes nothing. Any thread but
@@ -284,12 +185,6 @@ int store_journal_list(struct store *store, struct store_listing *listing, uint6
  * the vnode again, it must not accept what it had ruled out. Errors as store_journal_write. */
 int store_journal_drop(struct store *store, uint32_t vnode) MUST_USE;
 
-struct store_journal_expiry {
-    uint32_t looked; /* records looked at by this call */
-    uint32_t removed;
-    bool round_complete; /* the end was reached: the next call begins at the first vnode */
-};
-
 /* Removes slots that expired by `now_ms` among the next `records_max` records, in one transaction,
  * continuing where the last call stopped. Errors as store_journal_write. One thread. */
 int store_journal_expire(struct store *store, uint64_t now_ms, uint32_t records_max,
@@ -299,23 +194,6 @@ int store_journal_expire(struct store *store, uint64_t now_ms, uint32_t records_
 
 /* Clears readers left by dead processes; call it each minute on the writer thread. */
 int store_maintain(struct store *store) MUST_USE;
-
-struct store_stats {
-    uint64_t state_map_bytes;
-    uint64_t state_used_bytes; /* pages ever used x page size: the file's extent */
-    uint64_t state_free_bytes; /* of those, free for reuse */
-    uint64_t meta_map_bytes;
-    uint64_t meta_used_bytes;
-    uint64_t commits;        /* successful state commits since open */
-    uint64_t commit_fails;   /* failed ones */
-    uint64_t chunks_written; /* since open */
-    uint64_t bytes_written;  /* of chunks, since open */
-    uint64_t records_written;
-    uint64_t records_expired; /* dropped by writes and purges */
-    uint64_t growths;         /* times the map was enlarged */
-    int64_t last_commit_ns;   /* monotonic duration of the last state commit, sync included */
-    uint64_t meta_commits;
-};
 
 /* Any thread. */
 void store_stats(struct store *store, struct store_stats *out);

@@ -6,10 +6,10 @@
  *     records   a b     c d e          x
  *     chunks   [0 ......)[c' ...)[f ......)      merge a,b  merge c,d,e  merge x
  *
- * I1  All batches or none: one transaction.
- * I2  A run of the work may be repeated after the map grew, so it reads only its input.
- * I3  The old body is read from LMDB's page while the new one is built in scratch memory; only then
- *     is the database changed, because a change ends the life of the page.
+ * WRITE-1  All batches or none: one transaction.
+ * WRITE-2  A run of the work may be repeated after the map grew, so it reads only its input.
+ * WRITE-3  The old body is read from LMDB's page while the new one is built in scratch memory; only
+ *          then is the database changed, because a change ends the life of the page.
  */
 #include <string.h>
 
@@ -60,6 +60,7 @@ static int write_chunk(struct write *write, MDB_cursor *cursor,
                        const struct store_vnode_batch *batch, const struct chunk_ref *refs,
                        size_t count, size_t *taken)
 {
+    ASSERT(count > 0);
     struct store *const store = write->store;
     const struct store_record *const records = batch->records;
     const uint8_t *body = NULL;
@@ -92,8 +93,9 @@ static int write_chunk(struct write *write, MDB_cursor *cursor,
     }
     const size_t merged_len = chunk_merge(body, body_len, records, refs, n, write->now_ms,
                                           store->merged.data, &write->tally.records);
+    ASSERT(merged_len <= len_max && len_max <= store->merged.capacity);
     return state_put_body(mdb_cursor_txn(cursor), mdb_cursor_dbi(cursor), place.key,
-                          store->merged.data, merged_len, &write->tally); /* I3 */
+                          store->merged.data, merged_len, &write->tally); /* WRITE-3 */
 }
 
 static int write_vnode(struct write *write, MDB_cursor *cursor,
@@ -113,6 +115,7 @@ static int write_vnode(struct write *write, MDB_cursor *cursor,
     }
     struct chunk_ref *const refs = (struct chunk_ref *)(void *)store->refs.data;
     const size_t count = chunk_sort(batch->records, batch->count, refs);
+    ASSERT(count <= batch->count);
     size_t taken = 0;
     for (size_t done = 0; done < count && result == 0; done += taken) {
         result = write_chunk(write, cursor, batch, refs + done, count - done, &taken);
@@ -128,7 +131,7 @@ static int write_work(void *context, MDB_txn *txn)
     if (result != 0) {
         return result;
     }
-    memset(&write->tally, 0, sizeof(write->tally)); /* I2 */
+    memset(&write->tally, 0, sizeof(write->tally)); /* WRITE-2 */
     for (size_t i = 0; i < write->count && result == 0; i++) {
         result = write_vnode(write, cursor, &write->batches[i]);
     }
@@ -151,6 +154,7 @@ int store_write(struct store *store, const struct store_vnode_batch *batches, si
     if (count == 0) {
         return 0;
     }
+    ASSERT(batches != NULL && count > 0);
     const int result = env_write(&store->state, write_work, &write, &relief);
     if (result == 0) {
         state_count(store, &write.tally);

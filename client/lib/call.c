@@ -3,10 +3,12 @@
  *   queued -> LIVE --every request decided or failed--> done --items_out == 0--> dropped
  *                 \--deadline--> the rest fails -------/
  *
- * I1  `undecided` falls by one per request and never twice for one: an item is answered once,
- *     for its message leaves `pending` with the first answer.
- * I2  After `done` neither requests nor decisions are touched: they are the caller's again.
+ * CALL-1  `undecided` falls by one per request and never twice for one: an item is answered once,
+ *         for its message leaves `pending` with the first answer.
+ * CALL-2  After `done` neither requests nor decisions are touched: they are the caller's again.
  */
+#include "client/lib/call.h"
+
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -14,27 +16,37 @@
 
 static bool has_room(const struct tg_client *client, size_t in_flight, size_t count)
 {
-    return count <= client->in_flight_max && in_flight <= client->in_flight_max - count;
+    return count <= client->config.in_flight_max &&
+           in_flight <= client->config.in_flight_max - count;
 }
 
 bool client_call_room(const struct tg_client *client, size_t count)
 {
-    return has_room(client, atomic_load_explicit(&client->in_flight, memory_order_relaxed), count);
+    return has_room(client, atomic_load_explicit(&client->shared.in_flight, memory_order_relaxed),
+                    count);
 }
 
 bool client_call_reserve(struct tg_client *client, size_t count)
 {
-    size_t now = atomic_load(&client->in_flight);
+    size_t now = atomic_load(&client->shared.in_flight);
 
     do {
         if (!has_room(client, now, count))
             return false;
-    } while (!atomic_compare_exchange_weak(&client->in_flight, &now, now + count));
+    } while (!atomic_compare_exchange_weak(&client->shared.in_flight, &now, now + count));
     return true;
+}
+
+void client_call_unreserve(struct tg_client *client, size_t count)
+{
+    const size_t before = atomic_fetch_sub(&client->shared.in_flight, count);
+
+    ASSERT(before >= count); /* CLIENT-5 */
 }
 
 void client_call_drop(struct client_call *call)
 {
+    ASSERT(atomic_load_explicit(&call->owners, memory_order_relaxed) >= 1); /* CLIENT-3 */
     if (atomic_fetch_sub_explicit(&call->owners, 1, memory_order_acq_rel) != 1)
         return;
     (void)sem_destroy(&call->completed);
@@ -51,31 +63,48 @@ void client_call_release(struct client_call *call)
 
 static void tell_caller(struct tg_client *client, struct client_call *call)
 {
-    (void)atomic_fetch_sub(&client->in_flight, call->count != 0 ? call->count : 1);
+    ASSERT(call->ended == NULL && call->done);
+    client_call_unreserve(client, call->count != 0 ? call->count : 1);
     if (call->callback == NULL) {
         (void)sem_post(&call->completed);
         return;
     }
     call->callback(call->argument, call->code, call->decisions, call->count);
-    (void)atomic_fetch_sub(&client->asynchronous, 1);
+    (void)atomic_fetch_sub(&client->shared.asynchronous, 1);
+}
+
+void client_call_enter(struct tg_client *client, struct client_call *call)
+{
+    ASSERT(!call->done && call->deadline_ns > 0);
+    call->prev = NULL;
+    call->next = client->driver.live;
+    if (call->next != NULL)
+        call->next->prev = call;
+    client->driver.live = call;
+    client_wake_by(client, call->deadline_ns);
+}
+
+void client_call_give_back(struct tg_client *client, const struct client_call *call, size_t index)
+{
+    if (call->hold == NULL && client_gives_back(client_call_operation(call, index)))
+        client_denial_forget(&client->shared.denials, client->driver.now_ns);
 }
 
 static void complete(struct tg_client *client, struct client_call *call)
 {
     ASSERT(!call->done);
+    ASSERT(call->undecided == 0); /* CALL-1 */
     call->done = true;
     if (call->prev != NULL)
         call->prev->next = call->next;
     else
-        client->live = call->next;
+        client->driver.live = call->next;
     if (call->next != NULL)
         call->next->prev = call->prev;
-    if (call->hold != NULL) {
-        client->lease_calls--;
-        client_leases_answered(client, call);
-    } else {
+    if (call->ended != NULL)
+        call->ended(client, call);
+    else
         tell_caller(client, call);
-    }
     if (call->items_out == 0)
         client_call_drop(call);
 }
@@ -89,8 +118,9 @@ void client_call_decided(struct tg_client *client, struct client_call *call)
 
 static void fail_one(struct tg_client *client, struct client_call *call, size_t index, int code)
 {
-    client_leases_give_back(client, call, index); /* it may have been carried out */
-    if (client_decision_fail(&call->decisions[index], code, client->on_failure) == 0)
+    ASSERT(index < call->count && !call->done); /* CALL-2 */
+    client_call_give_back(client, call, index); /* it may have been carried out */
+    if (client_decision_fail(&call->decisions[index], code, client->config.on_failure) == 0)
         return;
     if (call->code == 0 || index < call->failed_at) {
         call->code = code;
@@ -100,6 +130,7 @@ static void fail_one(struct tg_client *client, struct client_call *call, size_t 
 
 void client_call_fail(struct tg_client *client, struct client_call *call, uint32_t index, int code)
 {
+    ASSERT(index < call->count && code < 0);
     fail_one(client, call, index, code);
     client_call_decided(client, call);
 }
@@ -108,6 +139,7 @@ void client_call_fail(struct tg_client *client, struct client_call *call, uint32
  * ones can be told. */
 void client_call_end(struct tg_client *client, struct client_call *call, int code)
 {
+    ASSERT(!call->done); /* CLIENT-3 */
     for (size_t i = 0; i < call->count; i++) {
         if ((unsigned)call->decisions[i].outcome >= OUTCOME_COUNT)
             fail_one(client, call, i, code);

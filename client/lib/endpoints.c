@@ -1,6 +1,7 @@
 /* endpoints.c - "tcp://HOST:PORT,..." to a bounded table, each refusal with a sentence.
  *
- * I1  Every entry is "tcp://" + non-empty host + ":" + port 1..65535, and none comes twice.
+ * ENDPOINTS-1  Every entry is "tcp://" + non-empty host + ":" + port 1..65535, and none comes
+ *              twice.
  */
 #include "client/lib/endpoints.h"
 

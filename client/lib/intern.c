@@ -1,7 +1,7 @@
 /* intern.c - a chained hash table of strings that only grows, up to its bounds.
  *
- * I1  Two equal texts give the same pointer; a pointer stays valid until fini.
- * I2  count <= CLIENT_INTERN_MAX and bytes <= CLIENT_INTERN_BYTES_MAX, whatever nodes send.
+ * INTERN-1  Two equal texts give the same pointer; a pointer stays valid until fini.
+ * INTERN-2  count <= CLIENT_INTERN_MAX and bytes <= CLIENT_INTERN_BYTES_MAX, whatever nodes send.
  */
 #include "client/lib/intern.h"
 

@@ -47,6 +47,7 @@ static uint32_t take_block(struct client_items *items)
         number = items->fresh++;
     else
         return BLOCK_NONE;
+    ASSERT(number < items->fresh);
     items->blocks[number].begin = 0;
     items->blocks[number].end = 0;
     return number;
@@ -72,6 +73,7 @@ bool client_items_push(struct client_items *items, struct client_queue *queue,
     }
     last = &items->blocks[queue->last];
     last->items[last->end++] = item;
+    ASSERT(last->end <= CLIENT_BLOCK_ITEMS && last->begin < last->end); /* ITEMS-3 */
     queue->count++;
     items->room--;
     return true;
@@ -85,6 +87,7 @@ bool client_items_pop(struct client_items *items, struct client_queue *queue,
     if (queue->count == 0)
         return false;
     first = &items->blocks[queue->first];
+    ASSERT(first->begin < first->end); /* ITEMS-3 */
     *item = first->items[first->begin++];
     queue->count--;
     items->room++;
@@ -101,6 +104,7 @@ bool client_items_pop(struct client_items *items, struct client_queue *queue,
 void client_items_join(struct client_items *items, struct client_queue *to,
                        struct client_queue *from)
 {
+    ASSERT(to != from);
     if (from->count == 0)
         return;
     if (to->count == 0)
@@ -110,4 +114,23 @@ void client_items_join(struct client_items *items, struct client_queue *to,
     to->last = from->last;
     to->count += from->count;
     *from = (struct client_queue){.count = 0};
+}
+
+void client_items_check_invariants(const struct client_items *items,
+                                   const struct client_queue *queue)
+{
+    uint32_t number = queue->first;
+    uint32_t left = queue->count;
+
+    while (left > 0) {
+        INVARIANT("ITEMS-3", number < items->fresh);
+        const struct client_block *block = &items->blocks[number];
+
+        INVARIANT("ITEMS-3", block->begin < block->end && block->end <= CLIENT_BLOCK_ITEMS);
+        INVARIANT("ITEMS-1", (uint32_t)(block->end - block->begin) <= left);
+        left -= (uint32_t)(block->end - block->begin);
+        INVARIANT("ITEMS-1", left > 0 || number == queue->last);
+        number = block->next;
+    }
+    INVARIANT("ITEMS-2", items->fresh <= items->block_count);
 }

@@ -7,9 +7,9 @@
  * thousand and to several links, so a list of single ones would soon lie in no order, and each step
  * along it would wait for memory: blocks keep what is next side by side.
  *
- * I1  A queue gives items back in the order in which they were added or joined.
- * I2  All queues of a pool together hold so many items as it was made for, and no more.
- * I3  An empty queue holds no block; a queue that is all zero is empty.
+ * ITEMS-1  A queue gives items back in the order in which they were added or joined.
+ * ITEMS-2  All queues of a pool together hold so many items as it was made for, and no more.
+ * ITEMS-3  An empty queue holds no block; a queue that is all zero is empty.
  *
  * Not thread-safe.
  */
@@ -73,6 +73,10 @@ MUST_USE bool client_items_pop(struct client_items *items, struct client_queue *
 /* All of `from` comes behind `to`; `from` is empty then. */
 void client_items_join(struct client_items *items, struct client_queue *to,
                        struct client_queue *from);
+
+/* Asserts that the queue's blocks hold what it counts; for tests. */
+void client_items_check_invariants(const struct client_items *items,
+                                   const struct client_queue *queue);
 
 /* The item that will be popped after `ahead` others, to ask memory for what it is about; NULL if it
  * is not in the first two blocks. */

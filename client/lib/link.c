@@ -6,8 +6,8 @@
  * by its own time-out. Heartbeats of libzmq would do so as well, but a node that reads one may end
  * by it (node/runtime/system/socket.c).
  *
- * I1  A socket that was opened is closed on every path; a link without a socket is not `up`.
- * I2  Only single-part messages of at most WIRE_MESSAGE_MAX bytes come in (MAXMSGSIZE).
+ * LINK-3  A socket that was opened is closed on every path; a link without a socket is not `up`.
+ * LINK-4  Only single-part messages of at most WIRE_MESSAGE_MAX bytes come in (MAXMSGSIZE).
  */
 #include "client/lib/link.h"
 
@@ -15,6 +15,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/assert.h"
 
 enum {
     LINGER_MS = 10, /* for the GOODBYE at close */
@@ -78,6 +80,7 @@ static int open_monitor(struct client_link *link, void *context, uint64_t name)
 int client_link_open(struct client_link *link, void *context, const struct client_keys *keys,
                      uint64_t name)
 {
+    ASSERT(link->socket == NULL && !link->up); /* LINK-3 */
     link->socket = zmq_socket(context, ZMQ_DEALER);
     if (link->socket == NULL) {
         (void)snprintf(link->reason, sizeof link->reason, "no socket: %s", zmq_strerror(errno));
@@ -174,6 +177,7 @@ enum client_link_event client_link_watch(struct client_link *link)
 
 int client_link_send(struct client_link *link, const void *frame, size_t len)
 {
+    ASSERT(!link->up || link->socket != NULL); /* LINK-3 */
     if (!link->up || zmq_send(link->socket, frame, len, ZMQ_DONTWAIT) < 0)
         return TG_EUNREACHABLE;
     return 0;

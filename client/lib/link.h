@@ -9,8 +9,8 @@
  * ZeroMQ reconnects by itself; the monitor tells when, so that messages move to another endpoint
  * at once and not after a time-out.
  *
- * I1  A link belongs to the I/O thread: no other thread may touch it (ZeroMQ's rule).
- * I2  `up` is true only between a finished handshake and the next disconnection.
+ * LINK-1  A link belongs to the I/O thread: no other thread may touch it (ZeroMQ's rule).
+ * LINK-2  `up` is true only between a finished handshake and the next disconnection.
  */
 #ifndef CLIENT_LIB_LINK_H
 #define CLIENT_LIB_LINK_H

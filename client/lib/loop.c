@@ -8,117 +8,70 @@
  * the start until it knows the ring. Then it parks, and a caller drives its own call: it
  * sends and receives itself, which saves the way to the thread and back.
  *
- * I1  Every turn takes the whole queue, so what was asked together travels together.
- * I2  The poll set is rebuilt whenever a link is opened or closed, before the next poll.
- * I3  A caller's turn never runs a callback: see client.h, I4.
- * I4  Whoever stops driving leaves no work without a driver: it looks once more under the lock.
- *     The parked thread wakes in time for the next lease to be looked at.
+ * LOOP-1  Every turn takes the whole queue, so what was asked together travels together.
+ * LOOP-2  The poll set is rebuilt whenever a link is opened or closed, before the next poll.
+ * LOOP-3  A caller's turn never runs a callback: CLIENT-4.
+ * LOOP-4  Whoever stops driving leaves no work without a driver: it looks once more under the lock.
+ *         The parked thread wakes in time for the next lease to be looked at.
  */
-#include <string.h>
+#include "client/lib/loop.h"
+
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
+#include "client/lib/answers.h"
+#include "client/lib/call.h"
+#include "client/lib/check.h"
 #include "client/lib/client.h"
-
-int64_t client_now_ns(void)
-{
-    struct timespec now;
-
-    if (clock_gettime(CLOCK_BOOTTIME, &now) != 0)
-        (void)clock_gettime(CLOCK_MONOTONIC, &now); /* a sandbox without it */
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-uint16_t client_link_number(struct tg_client *client, const char *endpoint)
-{
-    uint16_t number = CLIENT_LINK_NONE;
-
-    for (uint16_t i = 0; i < client->link_count; i++) {
-        if (strcmp(client->links[i].endpoint, endpoint) == 0)
-            return i;
-        if (client->links[i].endpoint[0] == '\0' && number == CLIENT_LINK_NONE)
-            number = i;
-    }
-    if (number == CLIENT_LINK_NONE && client->link_count < CLIENT_LINKS_MAX)
-        number = client->link_count++;
-    if (number == CLIENT_LINK_NONE)
-        return number;
-    client->links[number] = (struct client_link){
-        .checks_max = WIRE_CHECKS_MAX,
-        .message_max = WIRE_MESSAGE_MAX,
-    };
-    const int least_ms =
-        client->try_timeout_ms < client->timeout_ms ? client->try_timeout_ms : client->timeout_ms;
-    client_window_init(&client->links[number].window, client->items_max,
-                       (int64_t)least_ms * 1000000 / CLIENT_WAIT_SHARE);
-    memcpy(client->links[number].endpoint, endpoint, strlen(endpoint) + 1);
-    return number;
-}
-
-void client_link_want(struct tg_client *client, uint16_t link)
-{
-    if (client->links[link].socket != NULL || client->links[link].refused != 0)
-        return;
-    if (client_link_open(&client->links[link], client->context, &client->keys,
-                         ++client->monitor_names) != 0) {
-        client->links[link].refused = TG_EIO;
-        client_detail(client, "%s: %s", client->links[link].endpoint, client->links[link].reason);
-    }
-    client->polls.stale = true;
-}
-
-void client_link_drop(struct tg_client *client, uint16_t number)
-{
-    struct client_link *link = &client->links[number];
-
-    if (link->endpoint[0] == '\0')
-        return;
-    client_link_close(link);
-    client->polls.stale = true;
-    client_messages_move(client, number);
-    link->endpoint[0] = '\0';
-}
+#include "client/lib/clock.h"
+#include "client/lib/detail.h"
+#include "client/lib/leases.h"
+#include "client/lib/links.h"
+#include "client/lib/messages.h"
 
 static void build_polls(struct tg_client *client)
 {
     int at = CLIENT_POLL_FIRST;
 
-    client->polls.items[0] = (zmq_pollitem_t){.fd = client->wake_fd, .events = ZMQ_POLLIN};
-    client->polls.count = 0;
-    for (uint16_t i = 0; i < client->link_count; i++) {
-        if (client->links[i].socket == NULL)
+    client->driver.polls.items[0] =
+        (zmq_pollitem_t){.fd = client->shared.wake_fd, .events = ZMQ_POLLIN};
+    client->driver.polls.count = 0;
+    for (uint16_t i = 0; i < client->driver.link_count; i++) {
+        if (client->driver.links[i].socket == NULL)
             continue;
-        client->polls.items[at++] =
-            (zmq_pollitem_t){.socket = client->links[i].monitor, .events = ZMQ_POLLIN};
-        client->polls.items[at++] =
-            (zmq_pollitem_t){.socket = client->links[i].socket, .events = ZMQ_POLLIN};
-        client->polls.links[client->polls.count++] = i;
+        client->driver.polls.items[at++] =
+            (zmq_pollitem_t){.socket = client->driver.links[i].monitor, .events = ZMQ_POLLIN};
+        client->driver.polls.items[at++] =
+            (zmq_pollitem_t){.socket = client->driver.links[i].socket, .events = ZMQ_POLLIN};
+        client->driver.polls.links[client->driver.polls.count++] = i;
     }
-    client->polls.stale = false;
+    ASSERT(at == CLIENT_POLL_FIRST + 2 * client->driver.polls.count); /* LOOP-2 */
+    client->driver.polls.stale = false;
 }
 
 static long poll_ms(const struct tg_client *client)
 {
     int64_t left_ns;
 
-    if (client->wake_ns == INT64_MAX)
+    if (client->driver.wake_ns == INT64_MAX)
         return -1;
-    left_ns = client->wake_ns - client_now_ns();
+    left_ns = client->driver.wake_ns - client_now_ns();
     return left_ns <= 0 ? 0 : (long)((left_ns + 999999) / 1000000);
 }
 
 static void watch_links(struct tg_client *client)
 {
-    for (uint16_t i = 0; i < client->polls.count; i++) {
-        const uint16_t number = client->polls.links[i];
+    for (uint16_t i = 0; i < client->driver.polls.count; i++) {
+        const uint16_t number = client->driver.polls.links[i];
         enum client_link_event event;
 
-        if ((client->polls.items[CLIENT_POLL_FIRST + 2 * i].revents & ZMQ_POLLIN) == 0)
+        if ((client->driver.polls.items[CLIENT_POLL_FIRST + 2 * i].revents & ZMQ_POLLIN) == 0)
             continue;
-        event = client_link_watch(&client->links[number]);
+        event = client_link_watch(&client->driver.links[number]);
         if (event == CLIENT_LINK_ROSE) {
-            client->links[number].refused = 0; /* it may be another release by now */
-            client->links[number].waits = false;
+            client->driver.links[number].refused = 0; /* it may be another release by now */
+            client->driver.links[number].waits = false;
             client_hello(client, number);
         }
         if (event != CLIENT_LINK_QUIET)
@@ -129,7 +82,7 @@ static void watch_links(struct tg_client *client)
 static void receive(struct tg_client *client, uint16_t number)
 {
     for (int i = 0; i < CLIENT_RECEIVE_MAX; i++) {
-        void *socket = client->links[number].socket;
+        void *socket = client->driver.links[number].socket;
         zmq_msg_t message;
         bool whole;
 
@@ -145,35 +98,36 @@ static void receive(struct tg_client *client, uint16_t number)
             client_answer(client, number, zmq_msg_data(&message), zmq_msg_size(&message));
         else
             client_detail(client, "%s: found a multipart message, expected one frame",
-                          client->links[number].endpoint);
+                          client->driver.links[number].endpoint);
         (void)zmq_msg_close(&message);
     }
 }
 
 static void receive_links(struct tg_client *client)
 {
-    for (uint16_t i = 0; i < client->polls.count; i++) {
-        if ((client->polls.items[CLIENT_POLL_FIRST + 2 * i + 1].revents & ZMQ_POLLIN) != 0)
-            receive(client, client->polls.links[i]);
+    for (uint16_t i = 0; i < client->driver.polls.count; i++) {
+        if ((client->driver.polls.items[CLIENT_POLL_FIRST + 2 * i + 1].revents & ZMQ_POLLIN) != 0)
+            receive(client, client->driver.polls.links[i]);
     }
 }
 
-/* The queued calls, or none if one of them needs the thread and this is a caller (I3). */
+/* The queued calls, or none if one of them needs the thread and this is a caller (LOOP-3). */
 static struct client_call *take_queue(struct tg_client *client, bool *closing)
 {
     struct client_call *queue = NULL;
     uint64_t wakes;
 
-    if ((client->polls.items[0].revents & ZMQ_POLLIN) != 0)
-        (void)!read(client->wake_fd, &wakes, sizeof wakes);
-    (void)pthread_mutex_lock(&client->lock);
-    if (client->driver == CLIENT_DRIVER_THREAD || atomic_load(&client->asynchronous) == 0) {
-        queue = client->queue_first;
-        client->queue_first = NULL;
-        client->queue_last = NULL;
+    if ((client->driver.polls.items[0].revents & ZMQ_POLLIN) != 0)
+        (void)!read(client->shared.wake_fd, &wakes, sizeof wakes);
+    (void)pthread_mutex_lock(&client->shared.lock);
+    if (client->shared.driver == CLIENT_DRIVER_THREAD ||
+        atomic_load(&client->shared.asynchronous) == 0) {
+        queue = client->shared.queue_first;
+        client->shared.queue_first = NULL;
+        client->shared.queue_last = NULL;
     }
-    *closing = client->closing;
-    (void)pthread_mutex_unlock(&client->lock);
+    *closing = client->shared.closing;
+    (void)pthread_mutex_unlock(&client->shared.lock);
     return queue;
 }
 
@@ -183,17 +137,21 @@ static bool turn(struct tg_client *client, long timeout_ms)
     struct client_call *queue;
     bool closing;
 
-    if (client->polls.stale)
+    if (client->driver.polls.stale)
         build_polls(client);
-    if (zmq_poll(client->polls.items, CLIENT_POLL_FIRST + 2 * client->polls.count, timeout_ms) < 0)
-        client->polls.items[0].revents = 0; /* interrupted: nothing is ready, time has passed */
-    client->now_ns = client_now_ns();
+    if (zmq_poll(client->driver.polls.items, CLIENT_POLL_FIRST + 2 * client->driver.polls.count,
+                 timeout_ms) < 0)
+        client->driver.polls.items[0].revents =
+            0; /* interrupted: nothing is ready, time has passed */
+    client->driver.now_ns = client_now_ns();
     watch_links(client);
     receive_links(client);
     queue = take_queue(client, &closing);
     client_leases_tick(client);
     client_dispatch(client, queue);
     client_messages_tick(client);
+    if (atomic_load_explicit(&client->shared.checked, memory_order_relaxed))
+        client_check_invariants(client);
     return closing;
 }
 
@@ -202,16 +160,17 @@ void client_drive(struct tg_client *client, const struct client_call *call)
     bool alone = !turn(client, 0);
 
     while (alone && !call->done)
-        alone = !turn(client, poll_ms(client)) && atomic_load(&client->asynchronous) == 0;
-    (void)pthread_mutex_lock(&client->lock);
-    if (!alone || client->closing || client->live != NULL || client->queue_first != NULL ||
-        client->holds_next_ns < client->parked_ns) {
-        client->driver = CLIENT_DRIVER_THREAD;
-        (void)pthread_cond_signal(&client->driver_changed);
+        alone = !turn(client, poll_ms(client)) && atomic_load(&client->shared.asynchronous) == 0;
+    (void)pthread_mutex_lock(&client->shared.lock);
+    if (!alone || client->shared.closing || client->driver.live != NULL ||
+        client->shared.queue_first != NULL ||
+        client->driver.holds_next_ns < client->shared.parked_ns) {
+        client->shared.driver = CLIENT_DRIVER_THREAD;
+        (void)pthread_cond_signal(&client->shared.driver_changed);
     } else {
-        client->driver = CLIENT_DRIVER_NONE;
+        client->shared.driver = CLIENT_DRIVER_NONE;
     }
-    (void)pthread_mutex_unlock(&client->lock);
+    (void)pthread_mutex_unlock(&client->shared.lock);
 }
 
 /* The moment as the clock of the condition tells it (tidegate.c). */
@@ -232,61 +191,60 @@ static void park(struct tg_client *client)
     static const int64_t parked_ns = (int64_t)CLIENT_PARKED_MS * 1000000;
     struct timespec until;
 
-    (void)pthread_mutex_lock(&client->lock);
-    if (client->queue_first == NULL && !client->closing) {
-        client->driver = CLIENT_DRIVER_NONE;
-        client->parked_ns = client_now_ns() + parked_ns;
-        if (client->holds_next_ns < client->parked_ns)
-            client->parked_ns = client->holds_next_ns;
-        while (client->driver != CLIENT_DRIVER_THREAD) {
-            until = condition_time(client->parked_ns);
-            if (pthread_cond_timedwait(&client->driver_changed, &client->lock, &until) == 0)
+    (void)pthread_mutex_lock(&client->shared.lock);
+    if (client->shared.queue_first == NULL && !client->shared.closing) {
+        client->shared.driver = CLIENT_DRIVER_NONE;
+        client->shared.parked_ns = client_now_ns() + parked_ns;
+        if (client->driver.holds_next_ns < client->shared.parked_ns)
+            client->shared.parked_ns = client->driver.holds_next_ns;
+        while (client->shared.driver != CLIENT_DRIVER_THREAD) {
+            until = condition_time(client->shared.parked_ns);
+            if (pthread_cond_timedwait(&client->shared.driver_changed, &client->shared.lock,
+                                       &until) == 0)
                 continue;
-            if (client->driver == CLIENT_DRIVER_NONE)
-                client->driver = CLIENT_DRIVER_THREAD;
+            if (client->shared.driver == CLIENT_DRIVER_NONE)
+                client->shared.driver = CLIENT_DRIVER_THREAD;
             else
-                client->parked_ns += parked_ns; /* a caller drives: it sees to all */
+                client->shared.parked_ns += parked_ns; /* a caller drives: it sees to all */
         }
     }
-    (void)pthread_mutex_unlock(&client->lock);
+    (void)pthread_mutex_unlock(&client->shared.lock);
 }
 
 static void leave(struct tg_client *client)
 {
     uint8_t frame[64];
-    const int len = wire_encode_goodbye(client->session, frame, sizeof frame);
+    const int len = wire_encode_goodbye(client->config.session, frame, sizeof frame);
 
     client_messages_close(client);
     client_leases_end(client);
-    while (client->live != NULL)
+    while (client->driver.live != NULL)
         (void)turn(client, poll_ms(client)); /* what is given back: not long */
     client_messages_end(client);
-    for (uint16_t i = 0; i < client->link_count; i++) {
+    ASSERT(client->driver.live == NULL && client->driver.pending.count == 0); /* CLIENT-3 */
+    for (uint16_t i = 0; i < client->driver.link_count; i++) {
         if (len > 0)
-            (void)!client_link_send(&client->links[i], frame, (size_t)len);
-        client_link_close(&client->links[i]);
+            (void)!client_link_send(&client->driver.links[i], frame, (size_t)len);
+        client_link_close(&client->driver.links[i]);
     }
 }
 
-void *client_loop(void *argument)
+void client_loop(struct tg_client *client)
 {
-    struct tg_client *client = argument;
     bool closing = false;
 
-    client_enter(client);
-    for (size_t i = 0; i < client->endpoints.count; i++) {
-        const uint16_t number = client_link_number(client, client->endpoints.text[i]);
+    for (size_t i = 0; i < client->config.endpoints.count; i++) {
+        const uint16_t number = client_link_number(client, client->config.endpoints.text[i]);
 
-        client->links[number].configured = true;
+        client->driver.links[number].configured = true;
         client_link_want(client, number);
     }
     while (!closing) {
         closing = turn(client, 0);
-        while (!closing && (client->live != NULL || !client->route.ring_known))
+        while (!closing && (client->driver.live != NULL || !client->driver.route.ring_known))
             closing = turn(client, poll_ms(client));
         if (!closing)
             park(client);
     }
     leave(client);
-    return NULL;
 }

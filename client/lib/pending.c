@@ -1,8 +1,8 @@
 /* pending.c - messages that wait for an answer, by seq.
  *
- * I1  A seq is given once: seq_last only grows. Skipped numbers are never used.
- * I2  slots[s].seq % capacity == s for each used slot, so seqs in one slot differ by a multiple of
- *     the capacity and are told apart by comparing the whole seq.
+ * PENDING-1  A seq is given once: seq_last only grows. Skipped numbers are never used.
+ * PENDING-2  slots[s].seq % capacity == s for each used slot, so seqs in one slot differ by a
+ *            multiple of the capacity and are told apart by comparing the whole seq.
  */
 #include "client/lib/pending.h"
 
@@ -11,6 +11,7 @@
 int client_pending_init(struct client_pending *pending, const struct allocator *allocator,
                         size_t capacity)
 {
+    ASSERT(capacity >= 1);
     *pending = (struct client_pending){.allocator = allocator, .capacity = capacity};
     pending->slots = alloc_array(allocator, capacity, sizeof *pending->slots);
     return pending->slots != NULL ? 0 : TG_ENOMEM;
@@ -32,6 +33,7 @@ int client_pending_next(struct client_pending *pending, uint64_t *seq)
 {
     if (pending->count == pending->capacity)
         return TG_EBUSY;
+    ASSERT(pending->count < pending->capacity); /* a free slot ends the search */
     do {
         pending->seq_last++;
     } while (slot_of(pending, pending->seq_last)->message != NULL);
@@ -41,6 +43,7 @@ int client_pending_next(struct client_pending *pending, uint64_t *seq)
 
 void client_pending_put(struct client_pending *pending, uint64_t seq, void *message)
 {
+    ASSERT(seq != 0 && seq <= pending->seq_last); /* PENDING-1 */
     struct client_pending_slot *slot = slot_of(pending, seq);
 
     ASSERT(message != NULL && slot->message == NULL);
@@ -61,5 +64,20 @@ void client_pending_remove(struct client_pending *pending, uint64_t seq)
 
     ASSERT(slot->message != NULL && slot->seq == seq);
     slot->message = NULL;
+    ASSERT(pending->count > 0); /* PENDING-2 */
     pending->count--;
+}
+
+void client_pending_check_invariants(const struct client_pending *pending)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < pending->capacity; i++) {
+        const struct client_pending_slot *slot = &pending->slots[i];
+
+        INVARIANT("PENDING-1", slot->seq <= pending->seq_last);
+        INVARIANT("PENDING-2", slot->message == NULL || slot->seq % pending->capacity == i);
+        used += slot->message != NULL;
+    }
+    INVARIANT("PENDING-2", used == pending->count);
 }

@@ -38,5 +38,7 @@ void client_pending_put(struct client_pending *pending, uint64_t seq, void *mess
 /* The message of this seq, or NULL: answered before, given up, or never sent. */
 void *client_pending_find(const struct client_pending *pending, uint64_t seq);
 void client_pending_remove(struct client_pending *pending, uint64_t seq);
+/* Asserts that each message is in its seq's slot; for tests. */
+void client_pending_check_invariants(const struct client_pending *pending);
 
 #endif

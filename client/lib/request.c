@@ -1,13 +1,14 @@
 /* request.c - between the public structs and the wire's.
  *
- * I1  What client_request_check accepts, the builder accepts, unless the message is full.
- * I2  A decision's strings are interned or static: never NULL, never the caller's to free.
- * I3  on_failure turns only failures of the moment into decisions; a caller's mistake stays an
- *     error, or a wrong program would silently be allowed for ever.
- * I4  tg_decision_t never grows: programs that know it as it is have arrays of it. So a rule on
- *     trial is named behind the end of the message, which is empty then.
+ * REQUEST-1  What client_request_check accepts, the builder accepts, unless the message is full.
+ * REQUEST-2  A decision's strings are interned or static: never NULL, never the caller's to free.
+ * REQUEST-3  on_failure turns only failures of the moment into decisions; a caller's mistake stays
+ *            an error, or a wrong program would silently be allowed for ever.
+ * REQUEST-4  tg_decision_t never grows: programs that know it as it is have arrays of it. So a rule
+ *            on trial is named behind the end of the message, which is empty then.
  */
 #include "client/lib/request.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -201,6 +202,7 @@ int client_request_append(const tg_request_t *request, int operation,
         (number == OPERATION_CHECK || number == OPERATION_PEEK || number == OPERATION_LEASE);
     uint32_t count = (uint32_t)request->attribute_count;
 
+    ASSERT(number < OPERATION_COUNT && count <= WIRE_ATTRIBUTES_MAX); /* REQUEST-1 */
     if (!same_template(cache->last, request)) {
         const int index = template_of(request, builder);
 
@@ -225,7 +227,7 @@ int client_request_append(const tg_request_t *request, int operation,
                                       request->cost, values, count);
 }
 
-static const char no_message[2] = ""; /* and no rule on trial behind its end (I4) */
+static const char no_message[2] = ""; /* and no rule on trial behind its end (REQUEST-4) */
 
 static const char *message_of(struct client_intern *intern, const struct wire_source *source)
 {
@@ -291,6 +293,7 @@ void client_decision_explain(tg_decision_t *out, const tg_request_t *request,
 {
     uint32_t row = i == 0 ? 0 : explain->end[i - 1];
 
+    ASSERT(row <= explain->end[i]);
     for (; row < explain->end[i] && out->explain_count < request->explain_max; row++) {
         const struct wire_explain_row *from = &explain->rows[row];
 
@@ -321,9 +324,10 @@ static bool of_the_moment(int code)
 
 int client_decision_fail(tg_decision_t *out, int code, tg_on_failure_t on_failure)
 {
-    const bool decided = on_failure != TG_FAIL_ERROR && of_the_moment(code); /* I3 */
+    const bool decided = on_failure != TG_FAIL_ERROR && of_the_moment(code); /* REQUEST-3 */
     const bool open = decided && on_failure == TG_FAIL_OPEN;
 
+    ASSERT(code < 0);
     *out = (tg_decision_t){
         .allowed = open,
         .outcome = code == TG_EBUSY ? TG_BUSY : TG_ERROR,

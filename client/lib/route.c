@@ -4,10 +4,10 @@
  * rules, so it remembers where they were decided. The hints are a direct-mapped cache: a
  * collision or a changed rule only costs one hop, for every node answers everything.
  *
- * I1  Every number in `table` came from endpoint_links or is CLIENT_LINK_NONE.
- * I2  A hint is used only if its vnode is inside the present ring.
- * I3  `only` is what all of `table` is, or CLIENT_LINK_NONE. While it is a link no hint is learned;
- *     so the first requests after a second one decides some may cost a hop.
+ * ROUTE-1  Every number in `table` came from endpoint_links or is CLIENT_LINK_NONE.
+ * ROUTE-2  A hint is used only if its vnode is inside the present ring.
+ * ROUTE-3  `only` is what all of `table` is, or CLIENT_LINK_NONE. While it is a link no hint is
+ *          learned; so the first requests after a second one decides some may cost a hop.
  */
 #include "client/lib/route.h"
 
@@ -57,7 +57,7 @@ void client_route_ring(struct client_route *route, const struct wire_ring *ring,
     route->only = route->table[0];
     for (uint32_t vnode = 1; vnode < ring->vnode_count; vnode++)
         if (route->table[vnode] != route->only)
-            route->only = CLIENT_LINK_NONE; /* I3 */
+            route->only = CLIENT_LINK_NONE; /* ROUTE-3 */
     route->vnodes = ring->vnode_count;
     route->view_version = ring->view_version;
     route->ring_known = true;
@@ -111,7 +111,7 @@ uint16_t client_route_attributes(const struct client_route *route, uint32_t hash
     const struct client_hint *hint = &route->hints[hash & (CLIENT_HINTS - 1)];
 
     if (!route->ring_known || hint->hash != hash || hint->vnode >= route->vnodes)
-        return CLIENT_LINK_NONE; /* I2 */
+        return CLIENT_LINK_NONE; /* ROUTE-2 */
     return route->table[hint->vnode];
 }
 

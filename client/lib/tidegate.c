@@ -3,14 +3,14 @@
  * A caller's thread validates, links its call into the queue and wakes the driver if the queue was
  * empty; then it sleeps on the call's semaphore. If nobody drives, it drives itself.
  *
- * I1  Nothing invalid enters the queue: the I/O thread need not report mistakes.
- * I2  A handle that tg_open returned is complete; whatever fails in between is undone in reverse.
- * I3  Nothing of a handle is touched after a fork but by the process that opened it: the child has
- *     a copy of its tokens, connections and locks, but none of its threads.
+ * API-1  Nothing invalid enters the queue: the I/O thread need not report mistakes.
+ * API-2  A handle that tg_open returned is complete; whatever fails in between is undone in
+ *        reverse.
+ * API-3  Nothing of a handle is touched after a fork but by the process that opened it: the child
+ *        has a copy of its tokens, connections and locks, but none of its threads.
  */
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,13 @@
 
 #include "base/assert.h"
 #include "base/quantity.h"
+#include "client/lib/call.h"
 #include "client/lib/client.h"
+#include "client/lib/clock.h"
+#include "client/lib/detail.h"
+#include "client/lib/local.h"
+#include "client/lib/loop.h"
+#include "client/lib/wake.h"
 
 #define CLIENT_VERSION "0.1.0"
 
@@ -113,7 +119,7 @@ tg_request_t tg_request_inline(const char *key, const tg_limit_t *limit)
     return request;
 }
 
-/* ---- fork (I3) -------------------------------------------------------------------------- */
+/* ---- fork (API-3) -------------------------------------------------------------------------- */
 
 static _Atomic unsigned forks; /* between this process and the first that opened a handle */
 static pthread_once_t watched = PTHREAD_ONCE_INIT;
@@ -131,21 +137,10 @@ static void watch_forks(void)
 
 static inline bool is_inherited(const struct tg_client *client)
 {
-    return atomic_load_explicit(&forks, memory_order_relaxed) != client->forks;
+    return atomic_load_explicit(&forks, memory_order_relaxed) != client->config.forks;
 }
 
 /* ---- detail ---------------------------------------------------------------------------- */
-
-void client_detail(struct tg_client *client, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)pthread_mutex_lock(&client->lock);
-    (void)vsnprintf(client->detail, sizeof client->detail, format, arguments);
-    (void)pthread_mutex_unlock(&client->lock);
-    va_end(arguments);
-}
 
 void tg_error_detail(tg_client_t *client, char *out, size_t size)
 {
@@ -157,9 +152,7 @@ void tg_error_detail(tg_client_t *client, char *out, size_t size)
             "the handle was opened before a fork; expected one that this process opened");
         return;
     }
-    (void)pthread_mutex_lock(&client->lock);
-    (void)snprintf(out, size, "%s", client->detail);
-    (void)pthread_mutex_unlock(&client->lock);
+    client_detail_get(client, out, size);
 }
 
 /* ---- opening and closing --------------------------------------------------------------- */
@@ -179,32 +172,34 @@ static int take_options(struct tg_client *client, const tg_options_t *options, c
     const bool any_key = options->curve_server_key != NULL || options->curve_public_key != NULL ||
                          options->curve_secret_key != NULL;
 
-    client->timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : TG_TIMEOUT_MS_DEFAULT;
-    client->try_timeout_ms =
+    client->config.timeout_ms =
+        options->timeout_ms != 0 ? options->timeout_ms : TG_TIMEOUT_MS_DEFAULT;
+    client->config.try_timeout_ms =
         options->try_timeout_ms != 0 ? options->try_timeout_ms : TG_TRY_TIMEOUT_MS_DEFAULT;
-    client->in_flight_max =
+    client->config.in_flight_max =
         options->in_flight_max != 0 ? options->in_flight_max : TG_IN_FLIGHT_DEFAULT;
-    client->on_failure = options->on_failure;
-    client->no_leases = options->no_leases != 0;
-    client->no_denials = options->no_denials != 0;
-    if (client->timeout_ms < 1 || client->timeout_ms > TG_TIMEOUT_MS_MAX ||
-        client->try_timeout_ms < 1 || client->try_timeout_ms > TG_TIMEOUT_MS_MAX ||
-        client->in_flight_max > CLIENT_IN_FLIGHT_MAX ||
-        (unsigned)client->on_failure > TG_FAIL_CLOSED || strlen(program) > CLIENT_AGENT_MAX) {
+    client->config.on_failure = options->on_failure;
+    client->config.no_leases = options->no_leases != 0;
+    client->config.no_denials = options->no_denials != 0;
+    if (client->config.timeout_ms < 1 || client->config.timeout_ms > TG_TIMEOUT_MS_MAX ||
+        client->config.try_timeout_ms < 1 || client->config.try_timeout_ms > TG_TIMEOUT_MS_MAX ||
+        client->config.in_flight_max > CLIENT_IN_FLIGHT_MAX ||
+        (unsigned)client->config.on_failure > TG_FAIL_CLOSED ||
+        strlen(program) > CLIENT_AGENT_MAX) {
         (void)snprintf(error, error_size,
                        "options: expected time-outs of 1 to %d ms, at most %d in flight, a known "
                        "on_failure and an agent of at most %d bytes",
                        TG_TIMEOUT_MS_MAX, CLIENT_IN_FLIGHT_MAX, CLIENT_AGENT_MAX);
         return TG_EINVALID;
     }
-    if (any_key && (!take_key(client->keys.server, options->curve_server_key) ||
-                    !take_key(client->keys.public, options->curve_public_key) ||
-                    !take_key(client->keys.secret, options->curve_secret_key))) {
+    if (any_key && (!take_key(client->config.keys.server, options->curve_server_key) ||
+                    !take_key(client->config.keys.public, options->curve_public_key) ||
+                    !take_key(client->config.keys.secret, options->curve_secret_key))) {
         (void)snprintf(error, error_size,
                        "options: expected all three CURVE keys of 40 characters, or none");
         return TG_EINVALID;
     }
-    (void)snprintf(client->agent, sizeof client->agent, "%s",
+    (void)snprintf(client->config.agent, sizeof client->config.agent, "%s",
                    program[0] != '\0' ? program : "libtidegate/" CLIENT_VERSION);
     return 0;
 }
@@ -213,21 +208,24 @@ static int take_memory(struct tg_client *client)
 {
     const struct allocator *heap = alloc_heap();
 
-    client->items_max = client->in_flight_max + CLIENT_LEASE_CALLS_MAX;
-    if (client_items_init(&client->items, heap, client->items_max, 2 + CLIENT_LINKS_MAX) != 0 ||
-        client_pending_init(&client->pending, heap, client->items_max) != 0 ||
-        client_route_init(&client->route, heap) != 0 ||
-        client_intern_init(&client->intern, heap) != 0 ||
-        client_hold_init(&client->holds, heap) != 0 ||
-        client_denial_init(&client->denials, heap) != 0 ||
-        client_heat_init(&client->heat, heap) != 0)
+    client->config.items_max = client->config.in_flight_max + CLIENT_LEASE_CALLS_MAX;
+    if (client_items_init(&client->driver.items, heap, client->config.items_max,
+                          2 + CLIENT_LINKS_MAX) != 0 ||
+        client_pending_init(&client->driver.pending, heap, client->config.items_max) != 0 ||
+        client_route_init(&client->driver.route, heap) != 0 ||
+        client_intern_init(&client->driver.intern, heap) != 0 ||
+        client_hold_init(&client->shared.holds, heap) != 0 ||
+        client_denial_init(&client->shared.denials, heap) != 0 ||
+        client_heat_init(&client->driver.heat, heap) != 0)
         return TG_ENOMEM;
-    client->preferred = CLIENT_LINK_NONE;
-    client->wake_ns = INT64_MAX;
-    client->holds_next_ns = INT64_MAX;
-    client->ring_asked_ns = INT64_MIN / 2;
-    client->polls.stale = true;
-    wire_checks_builder_init(&client->building.builder, client->values, sizeof client->values);
+    ASSERT(client->config.items_max > client->config.in_flight_max); /* CLIENT-5 */
+    client->driver.preferred = CLIENT_LINK_NONE;
+    client->driver.wake_ns = INT64_MAX;
+    client->driver.holds_next_ns = INT64_MAX;
+    client->driver.ring_asked_ns = INT64_MIN / 2;
+    client->driver.polls.stale = true;
+    wire_checks_builder_init(&client->scratch.building.builder, client->scratch.values,
+                             sizeof client->scratch.values);
     return 0;
 }
 
@@ -235,22 +233,40 @@ static void give_back(struct tg_client *client)
 {
     const struct allocator *heap = alloc_heap();
 
-    if (client->wake_fd >= 0)
-        (void)close(client->wake_fd);
-    if (client->context != NULL) {
-        while (zmq_ctx_term(client->context) != 0 && errno == EINTR) {
+    if (client->shared.wake_fd >= 0)
+        (void)close(client->shared.wake_fd);
+    if (client->driver.context != NULL) {
+        while (zmq_ctx_term(client->driver.context) != 0 && errno == EINTR) {
         }
     }
-    client_heat_fini(&client->heat);
-    client_denial_fini(&client->denials);
-    client_hold_fini(&client->holds);
-    client_intern_fini(&client->intern);
-    client_route_fini(&client->route);
-    client_pending_fini(&client->pending);
-    client_items_fini(&client->items);
-    (void)pthread_cond_destroy(&client->driver_changed);
-    (void)pthread_mutex_destroy(&client->lock);
+    client_heat_fini(&client->driver.heat);
+    client_denial_fini(&client->shared.denials);
+    client_hold_fini(&client->shared.holds);
+    client_intern_fini(&client->driver.intern);
+    client_route_fini(&client->driver.route);
+    client_pending_fini(&client->driver.pending);
+    client_items_fini(&client->driver.items);
+    (void)pthread_cond_destroy(&client->shared.driver_changed);
+    (void)pthread_mutex_destroy(&client->shared.lock);
     alloc_put(heap, client, sizeof *client);
+}
+
+/* The handle whose thread this is. By the model of a shared library to ask for it would be a call,
+ * in each check; by this one it is a load, and the library takes 8 bytes of what the dynamic loader
+ * keeps for those that are opened late. */
+static _Thread_local const struct tg_client *own __attribute__((tls_model("initial-exec")));
+
+/* Whether a callback calls. */
+static inline bool inside(const struct tg_client *client)
+{
+    return own == client;
+}
+
+static void *run(void *client)
+{
+    own = client;
+    client_loop(client);
+    return NULL;
 }
 
 static int start_thread(struct tg_client *client)
@@ -261,11 +277,12 @@ static int start_thread(struct tg_client *client)
 
     (void)sigfillset(&all); /* inherited by the I/O threads: signals are the program's */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    client->context = zmq_ctx_new();
-    if (client->context != NULL)
-        (void)zmq_ctx_set(client->context, ZMQ_MAX_SOCKETS, 4 * CLIENT_LINKS_MAX);
-    status = client->context != NULL ? pthread_create(&client->thread, NULL, client_loop, client)
-                                     : ENOMEM;
+    client->driver.context = zmq_ctx_new();
+    if (client->driver.context != NULL)
+        (void)zmq_ctx_set(client->driver.context, ZMQ_MAX_SOCKETS, 4 * CLIENT_LINKS_MAX);
+    status = client->driver.context != NULL
+                 ? pthread_create(&client->shared.thread, NULL, run, client)
+                 : ENOMEM;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status == 0 ? 0 : TG_ENOMEM;
 }
@@ -288,7 +305,7 @@ static int take_random(void *out, size_t len)
 static int start(struct tg_client *client, const char *endpoints, const tg_options_t *options,
                  char *error, size_t error_size)
 {
-    int status = client_endpoints_parse(&client->endpoints, endpoints, error, error_size);
+    int status = client_endpoints_parse(&client->config.endpoints, endpoints, error, error_size);
 
     if (status == 0)
         status = take_options(client, options, error, error_size);
@@ -296,27 +313,27 @@ static int start(struct tg_client *client, const char *endpoints, const tg_optio
         return status;
     (void)snprintf(error, error_size, "out of memory, descriptors or threads");
     (void)pthread_once(&watched, watch_forks);
-    client->forks = atomic_load_explicit(&forks, memory_order_relaxed);
+    client->config.forks = atomic_load_explicit(&forks, memory_order_relaxed);
     if (watch_failed != 0 || take_memory(client) != 0)
         return TG_ENOMEM;
-    client->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    while (client->session == 0) {
-        if (take_random(&client->session, sizeof client->session) != 0)
+    client->shared.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    while (client->config.session == 0) {
+        if (take_random(&client->config.session, sizeof client->config.session) != 0)
             return TG_EIO;
     }
-    if (take_random(&client->tag_key, sizeof client->tag_key) != 0)
+    if (take_random(&client->config.tag_key, sizeof client->config.tag_key) != 0)
         return TG_EIO;
-    return client->wake_fd >= 0 ? start_thread(client) : TG_EIO;
+    return client->shared.wake_fd >= 0 ? start_thread(client) : TG_EIO;
 }
 
 static void init_locks(struct tg_client *client)
 {
     pthread_condattr_t attributes;
 
-    (void)pthread_mutex_init(&client->lock, NULL);
+    (void)pthread_mutex_init(&client->shared.lock, NULL);
     (void)pthread_condattr_init(&attributes);
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&client->driver_changed, &attributes);
+    (void)pthread_cond_init(&client->shared.driver_changed, &attributes);
     (void)pthread_condattr_destroy(&attributes);
 }
 
@@ -331,7 +348,7 @@ tg_client_t *tg_open(const char *endpoints, const tg_options_t *options)
         memcpy(&known, options,
                options->struct_size < sizeof known ? options->struct_size : sizeof known);
     if (client != NULL) {
-        client->wake_fd = -1;
+        client->shared.wake_fd = -1;
         init_locks(client);
         status = start(client, endpoints, &known, sentence, sizeof sentence);
         if (status == 0)
@@ -343,24 +360,6 @@ tg_client_t *tg_open(const char *endpoints, const tg_options_t *options)
     return NULL;
 }
 
-static void wake(struct tg_client *client)
-{
-    const uint64_t one = 1;
-
-    (void)!write(client->wake_fd, &one, sizeof one); /* a full counter is awake already */
-}
-
-void client_nudge(struct tg_client *client)
-{
-    (void)pthread_mutex_lock(&client->lock);
-    if (client->driver == CLIENT_DRIVER_NONE) {
-        client->driver = CLIENT_DRIVER_THREAD;
-        (void)pthread_cond_signal(&client->driver_changed);
-    }
-    (void)pthread_mutex_unlock(&client->lock);
-    wake(client);
-}
-
 void tg_close(tg_client_t **client)
 {
     if (client == NULL || *client == NULL)
@@ -369,14 +368,14 @@ void tg_close(tg_client_t **client)
         *client = NULL; /* its thread, which would have to end first, is not here */
         return;
     }
-    (void)pthread_mutex_lock(&(*client)->lock);
-    (*client)->closing = true;
-    if ((*client)->driver == CLIENT_DRIVER_NONE)
-        (*client)->driver = CLIENT_DRIVER_THREAD;
-    (void)pthread_cond_signal(&(*client)->driver_changed);
-    (void)pthread_mutex_unlock(&(*client)->lock);
-    wake(*client);
-    (void)pthread_join((*client)->thread, NULL);
+    (void)pthread_mutex_lock(&(*client)->shared.lock);
+    (*client)->shared.closing = true;
+    if ((*client)->shared.driver == CLIENT_DRIVER_NONE)
+        (*client)->shared.driver = CLIENT_DRIVER_THREAD;
+    (void)pthread_cond_signal(&(*client)->shared.driver_changed);
+    (void)pthread_mutex_unlock(&(*client)->shared.lock);
+    client_wake(*client);
+    (void)pthread_join((*client)->shared.thread, NULL);
     give_back(*client);
     *client = NULL;
 }
@@ -393,7 +392,8 @@ static struct client_call *call_new(struct tg_client *client, int timeout_ms)
     atomic_init(&call->owners, 1);
     call->operation = -1;
     call->deadline_ns =
-        client_now_ns() + (int64_t)(timeout_ms != 0 ? timeout_ms : client->timeout_ms) * 1000000;
+        client_now_ns() +
+        (int64_t)(timeout_ms != 0 ? timeout_ms : client->config.timeout_ms) * 1000000;
     return call;
 }
 
@@ -403,25 +403,26 @@ static bool enqueue(struct tg_client *client, struct client_call *call)
     bool drives = false;
     bool asleep = false;
 
-    (void)pthread_mutex_lock(&client->lock);
-    asleep = client->queue_first == NULL; /* else whoever came first has woken the driver */
-    if (client->queue_first == NULL)
-        client->queue_first = call;
+    (void)pthread_mutex_lock(&client->shared.lock);
+    asleep = client->shared.queue_first == NULL; /* else whoever came first has woken the driver */
+    if (client->shared.queue_first == NULL)
+        client->shared.queue_first = call;
     else
-        client->queue_last->next = call;
-    client->queue_last = call;
+        client->shared.queue_last->next = call;
+    ASSERT(call->next == NULL && !call->done);
+    client->shared.queue_last = call;
     if (call->callback != NULL)
-        (void)atomic_fetch_add(&client->asynchronous, 1);
-    if (client->driver == CLIENT_DRIVER_NONE) {
+        (void)atomic_fetch_add(&client->shared.asynchronous, 1);
+    if (client->shared.driver == CLIENT_DRIVER_NONE) {
         asleep = false; /* whoever starts to drive looks at the queue first */
-        drives = call->callback == NULL && atomic_load(&client->asynchronous) == 0;
-        client->driver = drives ? CLIENT_DRIVER_CALLER : CLIENT_DRIVER_THREAD;
+        drives = call->callback == NULL && atomic_load(&client->shared.asynchronous) == 0;
+        client->shared.driver = drives ? CLIENT_DRIVER_CALLER : CLIENT_DRIVER_THREAD;
         if (!drives)
-            (void)pthread_cond_signal(&client->driver_changed);
+            (void)pthread_cond_signal(&client->shared.driver_changed);
     }
-    (void)pthread_mutex_unlock(&client->lock);
+    (void)pthread_mutex_unlock(&client->shared.lock);
     if (asleep)
-        wake(client);
+        client_wake(client);
     return drives;
 }
 
@@ -433,27 +434,12 @@ static int await(struct client_call *call, tg_reply_t *reply)
     while (sem_wait(&call->completed) != 0) {
         /* interrupted by a signal of the program */
     }
+    ASSERT(call->done && call->undecided == 0); /* CLIENT-3 */
     code = call->code;
     if (reply != NULL)
         *reply = call->reply;
     client_call_drop(call);
     return code;
-}
-
-/* The handle whose thread this is. By the model of a shared library to ask for it would be a call,
- * in each check; by this one it is a load, and the library takes 8 bytes of what the dynamic loader
- * keeps for those that are opened late. */
-static _Thread_local const struct tg_client *own __attribute__((tls_model("initial-exec")));
-
-void client_enter(const struct tg_client *client)
-{
-    own = client;
-}
-
-/* Whether a callback calls. */
-static inline bool inside(const struct tg_client *client)
-{
-    return own == client;
 }
 
 static int check_requests(struct tg_client *client, const tg_request_t *requests, size_t count,
@@ -480,6 +466,7 @@ static int ask(struct tg_client *client, const tg_request_t *requests, size_t co
 
     if (call == NULL)
         return TG_ENOMEM;
+    ASSERT(decided < count); /* else it never comes here */
     call->requests = requests;
     call->decisions = decisions;
     call->count = count;
@@ -501,7 +488,7 @@ static int fail_all(const struct tg_client *client, tg_decision_t *decisions, si
     int result = code;
 
     for (size_t i = 0; i < count; i++)
-        result = client_decision_fail(&decisions[i], code, client->on_failure);
+        result = client_decision_fail(&decisions[i], code, client->config.on_failure);
     return result;
 }
 
@@ -513,7 +500,7 @@ static int fail_rest(const struct tg_client *client, tg_decision_t *decisions, s
 
     for (size_t i = 0; i < count; i++) {
         if ((int)decisions[i].outcome == CLIENT_UNDECIDED)
-            result = client_decision_fail(&decisions[i], code, client->on_failure);
+            result = client_decision_fail(&decisions[i], code, client->config.on_failure);
     }
     return result;
 }
@@ -548,12 +535,12 @@ static int ask_and_wait(struct tg_client *client, const tg_request_t *requests, 
         return 0;
     if (!client_call_reserve(client, count)) {
         client_detail(client, "requests: found %zu in flight, expected at most %zu",
-                      atomic_load(&client->in_flight), client->in_flight_max);
+                      atomic_load(&client->shared.in_flight), client->config.in_flight_max);
         return fail_rest(client, decisions, count, TG_EBUSY);
     }
     status = ask(client, requests, count, decided, operation, decisions, NULL, NULL);
     if (status == TG_ENOMEM && any_undecided(decisions, count)) {
-        (void)atomic_fetch_sub(&client->in_flight, count);
+        client_call_unreserve(client, count);
         return fail_rest(client, decisions, count, TG_ENOMEM);
     }
     return status;
@@ -564,18 +551,12 @@ int tg_call(tg_client_t *client, const tg_request_t *request, tg_decision_t *dec
     return ask_and_wait(client, request, 1, -1, decision);
 }
 
-int client_check_asked(struct tg_client *client, const tg_request_t *request,
-                       tg_decision_t *decision)
-{
-    return ask_and_wait(client, request, 1, TG_CHECK, decision);
-}
-
-/* Ends in a call either way, so that what the quick one needs no more is not kept for the other. */
 int tg_check(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
 {
-    if (request == NULL || decision == NULL || is_inherited(client) || inside(client))
-        return client_check_asked(client, request, decision);
-    return client_local_check(client, request, decision);
+    if (request != NULL && decision != NULL && !is_inherited(client) && !inside(client) &&
+        client_local_check(client, request, decision))
+        return 0;
+    return ask_and_wait(client, request, 1, TG_CHECK, decision);
 }
 
 int tg_peek(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
@@ -637,7 +618,7 @@ int tg_check_async(tg_client_t *client, const tg_request_t *requests, size_t cou
         decisions[i].outcome = (tg_outcome_t)CLIENT_UNDECIDED;
     status = ask(client, requests, count, 0, -1, decisions, callback, argument);
     if (status != 0)
-        (void)atomic_fetch_sub(&client->in_flight, count);
+        client_call_unreserve(client, count);
     return status;
 }
 
@@ -665,7 +646,7 @@ int tg_admin(tg_client_t *client, const char *command, const void *arguments, si
         return TG_EBUSY;
     call = call_new(client, timeout_ms);
     if (call == NULL) {
-        (void)atomic_fetch_sub(&client->in_flight, 1);
+        client_call_unreserve(client, 1);
         return TG_ENOMEM;
     }
     call->command = command;

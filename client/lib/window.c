@@ -17,6 +17,7 @@ enum {
 
 void client_window_init(struct client_window *window, size_t most, int64_t target_ns)
 {
+    ASSERT(target_ns >= 0);
     *window = (struct client_window){.size = most, .most = most, .target_ns = target_ns};
 }
 
@@ -51,7 +52,7 @@ static void close_towards(struct client_window *window, size_t goal, size_t coun
 static void measure(struct client_window *window, size_t count, int64_t now_ns, size_t waiting)
 {
     if (waiting == 0) {
-        window->marked_ns = 0; /* W3 */
+        window->marked_ns = 0; /* WINDOW-3 */
         if (now_ns - window->paced_ns > PACE_KEEP_NS)
             window->pace_ns = 0;
         return;
@@ -65,6 +66,7 @@ static void measure(struct client_window *window, size_t count, int64_t now_ns, 
     const int64_t took_ns = now_ns - window->marked_ns;
     if (took_ns < PACE_AFTER_NS)
         return;
+    ASSERT(window->answered > 0);
     const int64_t pace_ns = took_ns * PACE_ITEMS / (int64_t)window->answered;
     window->pace_ns += window->pace_ns == 0 ? pace_ns : (pace_ns - window->pace_ns) / PACE_SHARE;
     window->paced_ns = now_ns;
@@ -79,6 +81,7 @@ void client_window_answered(struct client_window *window, size_t count, int64_t 
     const size_t out = window->out;
     ASSERT(out >= count);
     window->out -= count;
+    ASSERT(window->size <= window->most); /* WINDOW-2 */
     measure(window, count, now_ns, waiting);
     if (took_ns > window->target_ns) {
         close_towards(window, (size_t)((double)out * (double)window->target_ns / (double)took_ns),
@@ -103,4 +106,10 @@ void client_window_dropped(struct client_window *window, size_t count)
 int64_t client_window_wait_ns(const struct client_window *window, size_t waiting)
 {
     return (int64_t)((double)window->pace_ns * (double)(window->out + waiting) / PACE_ITEMS);
+}
+
+void client_window_check_invariants(const struct client_window *window)
+{
+    INVARIANT("WINDOW-2", window->size <= window->most && window->size >= least(window));
+    INVARIANT("WINDOW-3", window->pace_ns >= 0 && window->marked_ns >= 0);
 }

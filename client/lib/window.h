@@ -10,11 +10,11 @@
  * answered take the target T if only out * T / r are out. Below T / 2 nothing waits anywhere that
  * matters, and the window opens again by what is answered: it doubles with each round trip.
  *
- * W1  `out` is the number of items that were sent and are neither answered nor given up.
- * W2  The window never closes below CLIENT_WINDOW_LEAST items, and never opens above `most`.
- * W3  A pace is known only of times when something waited here: else it would be the pace of who
- *     asks, not of who answers. It is forgotten a second later: by the pace of a pause, so little
- *     would be asked that nothing would ever wait, and no other pace be known.
+ * WINDOW-1  `out` is the number of items that were sent and are neither answered nor given up.
+ * WINDOW-2  The window never closes below CLIENT_WINDOW_LEAST items, and never opens above `most`.
+ * WINDOW-3  A pace is known only of times when something waited here: else it would be the pace of
+ *           who asks, not of who answers. It is forgotten a second later: by the pace of a pause,
+ *           so little would be asked that nothing would ever wait, and no other pace be known.
  *
  * Pure: time is an argument. I/O thread only.
  */
@@ -52,5 +52,7 @@ void client_window_dropped(struct client_window *window, size_t count);
 /* How long an item will take to be answered that comes behind `waiting` others; 0 while that is not
  * known. */
 int64_t client_window_wait_ns(const struct client_window *window, size_t waiting);
+/* Asserts that the window is within its bounds; for tests. */
+void client_window_check_invariants(const struct client_window *window);
 
 #endif

@@ -1,7 +1,8 @@
 /* identity.c - canonical bytes of what is counted; see identity.h for the layout and its reasons.
  *
- * I1  Lengths are checked before anything is written, so the fixed buffer never overflows.
- * I2  Nothing is hashed twice: the vnode's hash and the slot's hash read the same bytes in place.
+ * IDENTITY-4  Lengths are checked before anything is written, so the fixed buffer never overflows.
+ * IDENTITY-5  Nothing is hashed twice: the vnode's hash and the slot's hash read the same bytes in
+ *             place.
  */
 #include "client/protocol/identity.h"
 
@@ -36,7 +37,7 @@ int identity_rule(struct identity *identity, const char *name, size_t name_len,
         return TG_ETOOBIG;
     for (size_t i = 0; i < value_count; i++) {
         if (values[i].len > IDENTITY_VALUE_MAX)
-            return TG_ETOOBIG; /* I1 */
+            return TG_ETOOBIG; /* IDENTITY-4 */
     }
     identity->bytes[0] = 'r';
     at += put_part(identity->bytes + at, name, name_len);

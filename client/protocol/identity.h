@@ -10,10 +10,11 @@
  *   vnode  = top log2(V) bits of hash64(route key, bytes)
  *   slot   = hash128(secret, bytes | u8 algorithm | u8 ordinal)
  *
- * I1  Two different identities have different bytes: every part carries its length.
- * I2  The vnode ignores algorithm and ordinal, so all limits of one rule on one key live on one
- *     decider and are decided all-or-nothing in one hop.
- * I3  Clients know the route key alone. The slot needs the secret, which stays on the nodes.
+ * IDENTITY-1  Two different identities have different bytes: every part carries its length.
+ * IDENTITY-2  The vnode ignores algorithm and ordinal, so all limits of one rule on one key live on
+ *             one decider and are decided all-or-nothing in one hop.
+ * IDENTITY-3  Clients know the route key alone. The slot needs the secret, which stays on the
+ *             nodes.
  *
  * Pure; must not know rules, slots or sockets. Any thread, on the caller's memory.
  */

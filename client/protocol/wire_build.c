@@ -6,15 +6,18 @@
  *
  *   EMPTY --append--> FILLING --append: TG_EFULL--> encode, reset --> EMPTY
  *
- * I1  Whatever was appended fits: wire_checks_builder_len() <= len_max at all times.
- * I2  A refused append or template leaves the builder as it was.
- * I3  What the builder accepts, wire_decode_checks accepts.
+ * BUILDER-1  Whatever was appended fits: wire_checks_builder_len() <= len_max at all times.
+ * BUILDER-2  A refused append or template leaves the builder as it was.
+ * BUILDER-3  What the builder accepts, wire_decode_checks accepts.
  */
+#include "client/protocol/wire_checks.h"
+
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/quantity.h"
+#include "client/protocol/wire_envelope.h"
 #include "client/protocol/wire_field.h"
 
 enum {
@@ -29,6 +32,7 @@ enum {
 
 void wire_checks_builder_init(struct wire_checks_builder *builder, void *values, size_t capacity)
 {
+    ASSERT(values != NULL || capacity == 0);
     builder->values = values;
     builder->values_capacity = capacity;
     builder->len_max = WIRE_MESSAGE_MAX;
@@ -56,6 +60,7 @@ size_t wire_checks_builder_len(const struct wire_checks_builder *builder)
 static bool template_equal(const struct wire_checks_builder *builder, uint32_t index,
                            const uint8_t *encoded, size_t len)
 {
+    ASSERT(index < builder->template_count);
     const uint32_t at = builder->template_offset[index];
 
     return builder->template_offset[index + 1] - at == len &&
@@ -79,6 +84,7 @@ static int template_index(struct wire_checks_builder *builder, const uint8_t *en
     if (count == WIRE_TEMPLATES_MAX || len > WIRE_TEMPLATES_LEN_MAX - builder->templates_len ||
         wire_checks_builder_len(builder) + len > builder->len_max)
         return TG_EFULL;
+    ASSERT(builder->templates_len + len <= sizeof builder->templates);
     memcpy(builder->templates + builder->templates_len, encoded, len);
     builder->templates_len += len;
     builder->template_offset[count + 1] = (uint32_t)builder->templates_len;
@@ -194,6 +200,7 @@ static int append(struct wire_checks_builder *builder, uint32_t index, uint8_t o
             memcpy(out + 2, values[i].data, values[i].len);
         builder->values_len += 2 + values[i].len;
     }
+    ASSERT(builder->values_len <= builder->values_capacity && item < WIRE_CHECKS_MAX);
     builder->count = item + 1;
     return (int)item;
 }
@@ -230,6 +237,7 @@ int wire_checks_builder_encode(const struct wire_checks_builder *builder, uint64
     mp_put_uint(&writer, seq);
     mp_put_uint(&writer, flags);
     mp_put_uint(&writer, timeout_ms);
+    ASSERT(builder->template_count >= 1 && builder->count <= WIRE_CHECKS_MAX);
     mp_put_array(&writer, builder->template_count);
     if (writer.failed || builder->templates_len > writer.capacity - writer.len)
         return TG_ETOOBIG;

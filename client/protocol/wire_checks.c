@@ -8,15 +8,18 @@
  *             ^offset[0] ^offset[1]           ^offset[2] ^offset[3] = values_len
  *                         (a template with two names: two values)
  *
- * I1  Each column has exactly `count` elements, and the values column ends where the last item's
- *     last value ends: offset[count] == values_len.
- * I2  Every template index is below template_count; every operation is known; every cost is at
- *     most WIRE_COST_MAX; every inline limit passed limit_validate.
- * I3  The cost of a decode is one pass over each column and some twenty tokens.
+ * CHECKS-1  Each column has exactly `count` elements, and the values column ends where the last
+ *           item's last value ends: offset[count] == values_len.
+ * CHECKS-2  Every template index is below template_count; every operation is known; every cost is
+ *           at most WIRE_COST_MAX; every inline limit passed limit_validate.
+ * CHECKS-3  The cost of a decode is one pass over each column and some twenty tokens.
  */
+#include "client/protocol/wire_checks.h"
+
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "base/quantity.h"
 #include "client/protocol/wire_field.h"
@@ -169,7 +172,7 @@ static void check_template_index(struct wire_reader *reader, const struct wire_c
     }
 }
 
-/* Walks the values column once, noting where each item starts (I1). */
+/* Walks the values column once, noting where each item starts (CHECKS-1). */
 static void walk_values(struct wire_reader *reader, const struct wire_checks *checks,
                         uint32_t *offset)
 {
@@ -292,6 +295,7 @@ uint32_t wire_checks_count(const void *frame, size_t len, struct wire_checks_spa
 
 uint32_t wire_checks_values(const struct wire_checks *checks, uint32_t i, struct wire_text *values)
 {
+    ASSERT(i < checks->count);
     const uint32_t count = wire_checks_template(checks, i)->value_count;
     const uint8_t *at = checks->values + checks->value_offset[i];
 

@@ -8,15 +8,19 @@
  *                                                        shadow_rule, where there is one]
  *   vnode          |u32  |u32  |u32  |
  *
- * I1  Each column has exactly head.count elements; each source index is below source_count or
- *     WIRE_SOURCE_NONE; the explanation has head.count entries of at most WIRE_EXPLAIN_ROWS_MAX.
- * I2  A message within its bounds always fits: see the static_assert.
- * I3  An outcome that only a newer node knows is read as allow or deny, as the allowed flag says;
- *     a negative time is read as never.
+ * DECISIONS-1  Each column has exactly head.count elements; each source index is below source_count
+ *              or WIRE_SOURCE_NONE; the explanation has head.count entries of at most
+ *              WIRE_EXPLAIN_ROWS_MAX.
+ * DECISIONS-2  A message within its bounds always fits: see the static_assert.
+ * DECISIONS-3  An outcome that only a newer node knows is read as allow or deny, as the allowed
+ *              flag says; a negative time is read as never.
  */
+#include "client/protocol/wire_decisions.h"
+
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "client/protocol/wire_field.h"
 
@@ -40,6 +44,7 @@ static_assert(256 + WIRE_EXPLAIN_ITEMS_MAX * EXPLAIN_ITEM_LEN <= WIRE_MESSAGE_MA
 /* At most `max` bytes, never ending inside a UTF-8 character. */
 static struct wire_text cut(struct wire_text text, size_t max)
 {
+    ASSERT(max > 0);
     if (text.len <= max)
         return text;
     text.len = max;
@@ -104,6 +109,7 @@ uint16_t wire_sources_add(struct wire_sources *sources, const struct wire_source
     }
     if (sources->count == WIRE_SOURCES_MAX)
         return WIRE_SOURCE_NONE;
+    ASSERT(sources->count < WIRE_SOURCES_MAX);
     sources->last = (uint16_t)sources->count++;
     sources->table[sources->last] = kept;
     sources->next[sources->last] = *head;
@@ -211,6 +217,7 @@ static void put_explain(struct mp_writer *writer, const struct wire_explain *exp
 
     mp_put_array(writer, count);
     for (uint32_t i = 0; i < count; i++) {
+        ASSERT(explain->end[i] >= row);
         mp_put_array(writer, explain->end[i] - row);
         for (; row < explain->end[i]; row++)
             put_explain_row(writer, &explain->rows[row]);
@@ -243,6 +250,7 @@ int wire_encode_decisions(const struct wire_decisions_head *head,
     mp_writer_init(&writer, out, capacity);
     wire_put_head(&writer, WIRE_DECISIONS,
                   DECISIONS_FIELDS + (head->leased ? 1 + (head->held ? 1 : 0) : 0));
+    ASSERT(head->count >= 1 && head->count <= WIRE_CHECKS_MAX);
     mp_put_uint(&writer, head->session);
     mp_put_uint(&writer, head->seq);
     mp_put_uint(&writer, head->view_version);
@@ -422,11 +430,12 @@ static int64_t time_at(const uint8_t *column, uint32_t i)
 {
     const int64_t ms = (int64_t)bytes_u64_at(column, i);
 
-    return ms < 0 ? WIRE_NEVER_MS : ms; /* I3 */
+    return ms < 0 ? WIRE_NEVER_MS : ms; /* DECISIONS-3 */
 }
 
 void wire_decision_at(const struct wire_decisions *decisions, uint32_t i, struct wire_decision *out)
 {
+    ASSERT(i < decisions->head.count);
     const uint32_t source = bytes_u16_at(decisions->source_index, i);
     const uint8_t outcome = decisions->outcomes[i];
 
@@ -437,7 +446,7 @@ void wire_decision_at(const struct wire_decisions *decisions, uint32_t i, struct
     if (outcome < OUTCOME_COUNT)
         out->outcome = (enum outcome)outcome;
     else
-        out->outcome = out->allowed ? OUTCOME_ALLOW : OUTCOME_DENY; /* I3 */
+        out->outcome = out->allowed ? OUTCOME_ALLOW : OUTCOME_DENY; /* DECISIONS-3 */
     out->limit = bytes_u64_at(decisions->limit, i);
     out->used = bytes_u64_at(decisions->used, i);
     out->remaining = bytes_u64_at(decisions->remaining, i);

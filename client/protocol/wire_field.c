@@ -3,11 +3,11 @@
  * Every read looks at the token's type and range before it takes the value, so that the sentence
  * can say what was found. The base cursor's sticky failure is a second net, never the first.
  *
- * I1  status changes once, from 0 to the first failure; the sentence belongs to that failure.
- * I2  After a failure reads return zero, NULL or "" and move nothing.
- * I3  A sentence names fields and numbers, never a value's bytes: keys are nobody's business.
+ * FIELD-1  status changes once, from 0 to the first failure; the sentence belongs to that failure.
+ * FIELD-2  After a failure reads return zero, NULL or "" and move nothing.
+ * FIELD-3  A sentence names fields and numbers, never a value's bytes: keys are nobody's business.
  *
- * Must not know what messages mean; that is wire.c and its siblings.
+ * Must not know what messages mean; that is wire_session.c and its siblings.
  */
 #include "client/protocol/wire_field.h"
 
@@ -15,6 +15,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/assert.h"
+#include "client/protocol/wire_envelope.h"
 
 static const char *type_name(enum mp_type type)
 {
@@ -42,10 +45,11 @@ static const char *message_name(uint32_t type)
 
 void wire_reader_fail(struct wire_reader *reader, int code, const char *format, ...)
 {
+    ASSERT(code < 0);
     va_list arguments;
 
     if (reader->status != 0)
-        return; /* I1 */
+        return; /* FIELD-1 */
     reader->status = code;
     va_start(arguments, format);
     (void)vsnprintf(reader->error, WIRE_ERROR_LEN, format, arguments);
@@ -55,6 +59,7 @@ void wire_reader_fail(struct wire_reader *reader, int code, const char *format, 
 int wire_reader_open(struct wire_reader *reader, const void *frame, size_t len, enum wire_type type,
                      uint32_t elements, struct mp_token *tokens, size_t tokens_max, char *error)
 {
+    ASSERT(tokens_max > 0 && elements >= 2);
     struct wire_envelope envelope;
     int count;
     uint32_t found;
@@ -110,6 +115,7 @@ static bool expect(struct wire_reader *reader, const char *field, enum mp_type t
 
 uint64_t wire_read_uint(struct wire_reader *reader, const char *field, uint64_t min, uint64_t max)
 {
+    ASSERT(min <= max);
     uint64_t value;
 
     if (!expect(reader, field, MP_UINT, "an unsigned integer"))
@@ -125,6 +131,7 @@ uint64_t wire_read_uint(struct wire_reader *reader, const char *field, uint64_t 
 
 int64_t wire_read_int(struct wire_reader *reader, const char *field, int64_t min, int64_t max)
 {
+    ASSERT(min <= max);
     int64_t value;
 
     if (mp_peek_type(&reader->cursor) != MP_INT && !expect(reader, field, MP_UINT, "an integer"))
@@ -148,6 +155,7 @@ bool wire_read_bool(struct wire_reader *reader, const char *field)
 struct wire_text wire_read_text(struct wire_reader *reader, const char *field, size_t min,
                                 size_t max)
 {
+    ASSERT(min <= max);
     struct wire_text text = {.data = "", .len = 0};
 
     if (!expect(reader, field, MP_STR, "a string"))
@@ -184,6 +192,7 @@ const uint8_t *wire_read_bin(struct wire_reader *reader, const char *field, size
 
 uint32_t wire_read_array(struct wire_reader *reader, const char *field, uint32_t min, uint32_t max)
 {
+    ASSERT(min <= max);
     uint32_t count;
 
     if (!expect(reader, field, MP_ARRAY, "an array"))
@@ -205,6 +214,7 @@ void wire_read_extra(struct wire_reader *reader, uint32_t count)
 
 void wire_put_head(struct mp_writer *writer, enum wire_type type, size_t elements)
 {
+    ASSERT(elements >= 2 && writer->len == 0);
     mp_put_array(writer, elements);
     mp_put_uint(writer, WIRE_VERSION);
     mp_put_uint(writer, (uint64_t)type);
@@ -217,6 +227,7 @@ void wire_put_text(struct mp_writer *writer, struct wire_text text)
 
 int wire_put_end(const struct mp_writer *writer)
 {
+    ASSERT(writer->len <= writer->capacity);
     return writer->failed || writer->len > WIRE_MESSAGE_MAX ? TG_ETOOBIG : (int)writer->len;
 }
 
@@ -292,6 +303,7 @@ size_t wire_span(const uint8_t *data, size_t len)
             pending += 2 * (byte & 0x0fu); /* short map */
         if (body > len - at || pending > len - at - body)
             return 0; /* every pending value takes a byte at least */
+        ASSERT(body <= len - at);
         at += body;
     }
     return at;

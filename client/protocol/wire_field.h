@@ -12,7 +12,8 @@
 #include <endian.h>
 #include <string.h>
 
-#include "client/protocol/wire.h"
+#include "base/mp.h"
+#include "client/protocol/wire_base.h"
 
 struct wire_reader {
     struct mp_cursor cursor;

@@ -7,12 +7,15 @@
  * The node evaluates the ring function, its terms and its stand-ins; a client only looks up. So
  * the function can change without a change of clients.
  *
- * I1  The shard of vnode v on a member is v modulo the member's number of shards.
- * I2  After a decode every decider is < member_count or WIRE_MEMBER_NONE, and every member's
- *     endpoints lie inside `endpoints`.
+ * RINGFRAME-1  The shard of vnode v on a member is v modulo the member's number of shards.
+ * RINGFRAME-2  After a decode every decider is < member_count or WIRE_MEMBER_NONE, and every
+ *              member's endpoints lie inside `endpoints`.
  */
+#include "client/protocol/wire_ring.h"
+
 #include <inttypes.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "client/protocol/wire_field.h"
 
@@ -151,12 +154,14 @@ int wire_decode_ring(const void *frame, size_t len, struct wire_ring_space *spac
 
 uint32_t wire_ring_decider(const struct wire_ring *ring, uint32_t vnode)
 {
+    ASSERT(vnode < ring->vnode_count);
     return bytes_u16_at(ring->deciders, vnode);
 }
 
 struct wire_text wire_ring_endpoint(const struct wire_ring *ring, uint32_t member, uint32_t vnode)
 {
+    ASSERT(member < ring->member_count && vnode < ring->vnode_count);
     const struct wire_ring_member *at = &ring->members[member];
 
-    return ring->endpoints[at->endpoint_first + vnode % at->shard_count]; /* I1 */
+    return ring->endpoints[at->endpoint_first + vnode % at->shard_count]; /* RINGFRAME-1 */
 }

@@ -1,10 +1,10 @@
-/* callers.c - who was counted by which rule; see callers.h for the idea and C1 to C3.
+/* callers.c - who was counted by which rule; see callers.h for the idea and CALLERS-1 to CALLERS-3.
  *
  * The index is open addressing at most half full, rebuilt whenever entries are dropped, so nothing
  * is ever removed from it singly. Texts are copied to the other block then, which leaves no holes.
  *
- * I1  Every used entry is in the index once; entries given back are linked by `held`.
- * I2  The texts of the used entries lie below bytes_used.
+ * CALLERS-4  Every used entry is in the index once; entries given back are linked by `held`.
+ * CALLERS-5  The texts of the used entries lie below bytes_used.
  */
 #include "client/replay/callers.h"
 
@@ -79,6 +79,7 @@ uint32_t callers_add(struct callers *callers, struct hash128 hash, uint32_t rule
         callers->free = callers->entries[number].held;
     else
         number = callers->end++;
+    ASSERT(number < callers->max && callers->end <= callers->max);
     callers->entries[number] = (struct caller){.hash = hash,
                                                .error = callers->floor,
                                                .rule = rule,
@@ -100,12 +101,14 @@ static uint32_t weight_class(uint64_t weight)
 {
     if (weight < EXACT_WEIGHTS)
         return (uint32_t)weight;
+    ASSERT(weight > 0);
     return EXACT_WEIGHTS + 63 - (uint32_t)__builtin_clzll(weight);
 }
 
 /* The largest weight of a class. */
 static uint64_t class_max(uint32_t class)
 {
+    ASSERT(class < WEIGHTS);
     if (class < EXACT_WEIGHTS)
         return class;
     const uint32_t power = class - EXACT_WEIGHTS;
@@ -114,7 +117,7 @@ static uint64_t class_max(uint32_t class)
 
 static uint64_t weight_of(const struct caller *caller)
 {
-    return caller->requests + caller->error; /* the most it can have been seen (C2) */
+    return caller->requests + caller->error; /* the most it can have been seen (CALLERS-2) */
 }
 
 /* The weight up to which entries are to go. */
@@ -132,6 +135,7 @@ static uint64_t choose_floor(const struct callers *callers)
 
 static void give_back(struct callers *callers, uint32_t number)
 {
+    ASSERT(callers->entries[number].used && callers->entries[number].held == 0);
     callers->entries[number].used = false;
     callers->entries[number].held = callers->free;
     callers->free = number;
@@ -161,11 +165,40 @@ bool callers_drop(struct callers *callers)
         used += caller->text_len;
         put_index(callers, i);
     }
+    ASSERT(used <= callers->bytes_used);
     uint8_t *const old = callers->bytes;
     callers->bytes = callers->spare;
     callers->spare = old;
     callers->bytes_used = used;
     if (callers->count < count && floor > callers->floor)
-        callers->floor = floor; /* C3 */
+        callers->floor = floor; /* CALLERS-3 */
     return callers->count < count;
+}
+
+/* ---- invariants ------------------------------------------------------------------------------ */
+
+void callers_check_invariants(const struct callers *callers)
+{
+    uint32_t used = 0;
+    uint32_t entered = 0;
+    uint32_t free = 0;
+    for (uint32_t i = 0; i < callers->end; i++) {
+        const struct caller *caller = &callers->entries[i];
+        if (!caller->used)
+            continue;
+        used++;
+        INVARIANT("CALLERS-4", callers_find(callers, caller->hash) == i);
+        INVARIANT("CALLERS-5", caller->text <= callers->bytes_used &&
+                                   caller->text_len <= callers->bytes_used - caller->text);
+        INVARIANT("CALLERS-2", caller->denied <= caller->requests);
+    }
+    for (uint32_t i = 0; i <= callers->index_mask; i++)
+        entered += callers->index[i] != 0;
+    for (uint32_t at = callers->free; at != CALLERS_NONE; at = callers->entries[at].held) {
+        INVARIANT("CALLERS-4", at < callers->end && !callers->entries[at].used);
+        INVARIANT("CALLERS-4", ++free <= callers->end);
+    }
+    INVARIANT("CALLERS-4", used == callers->count && entered == used);
+    INVARIANT("CALLERS-4", used + free == callers->end && callers->end <= callers->max);
+    INVARIANT("CALLERS-5", callers->bytes_used <= callers->bytes_max);
 }

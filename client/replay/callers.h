@@ -7,9 +7,9 @@
  *
  *   index --> entries [ hash | rule | requests denied error | text --> bytes ]
  *
- * C1  An entry that is held (callers_hold) keeps its number and is not dropped.
- * C2  requests <= the key's true count <= requests + error.
- * C3  A key that is not in the table was seen at most `floor` times.
+ * CALLERS-1  An entry that is held (callers_hold) keeps its number and is not dropped.
+ * CALLERS-2  requests <= the key's true count <= requests + error.
+ * CALLERS-3  A key that is not in the table was seen at most `floor` times.
  *
  * Pure; takes its memory at init, and a second block for texts when it first drops.
  */
@@ -68,6 +68,9 @@ uint32_t callers_add(struct callers *callers, struct hash128 hash, uint32_t rule
 /* Drops the least seen of those that are not held, at least a quarter of the table if so many are
  * not. False if all are held, or memory for it ran out. */
 bool callers_drop(struct callers *callers);
+
+/* Asserts that index, entries and bytes agree; for tests. */
+void callers_check_invariants(const struct callers *callers);
 
 /* Has the processor fetch what callers_find will look at: first of all the index of several hashes,
  * then of all their entries. */

@@ -5,9 +5,10 @@
  * A JSON line fills the same fields as a combined one, under the names that common programs write
  * (nginx, Apache, Caddy, Traefik, Envoy); what is mapped comes out of the same pass.
  *
- * I1  F1 and F2 of log_fields.h.
- * I2  An address or a path is counted as the node would count it, by the same code
- *     (node/policy/model/attribute_kind.h); what is taken out of a line is not changed otherwise.
+ * LOGFIELDS-3  LOGFIELDS-1 and LOGFIELDS-2.
+ * LOGFIELDS-4  An address or a path is counted as the node would count it, by the same code
+ *              (attribute_kind.h of node/policy); what is taken out of a line is not
+ *              changed otherwise.
  */
 #include "client/replay/log_fields.h"
 
@@ -172,7 +173,7 @@ static int add_attribute(struct log_plan *plan, struct policy_text name)
     for (size_t i = 0; i < plan->count; i++) {
         const struct policy_text other = plan->attributes[i].name;
         if (other.len == name.len && memcmp(other.data, name.data, name.len) == 0)
-            return TG_OK; /* F1 */
+            return TG_OK; /* LOGFIELDS-1 */
     }
     if (plan->count == LOG_ATTRIBUTES_MAX)
         return TG_ETOOBIG;
@@ -436,8 +437,8 @@ static void fill_attributes(const struct log_plan *plan, const struct log_line *
         const struct log_attribute *attribute = &plan->attributes[i];
         const struct policy_text value = value_of(attribute, line, values, out, scratch);
         if (value.len == 0)
-            continue;                                                             /* F1 */
-        const size_t len = value.len < LOG_VALUE_MAX ? value.len : LOG_VALUE_MAX; /* F2 */
+            continue;                                                             /* LOGFIELDS-1 */
+        const size_t len = value.len < LOG_VALUE_MAX ? value.len : LOG_VALUE_MAX; /* LOGFIELDS-2 */
         out->places[out->count] = (uint16_t)i;
         out->attributes[out->count++] =
             (struct policy_attribute){attribute->name.data, attribute->name.len, value.data, len};

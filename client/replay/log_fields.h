@@ -11,9 +11,9 @@
  *   api, path    the target without its query         target, uri, request_uri   with it
  *   method status user host referer user_agent bytes protocol query remote_addr
  *
- * F1  A line has each attribute once; an absent or empty one is left out.
- * F2  Values are cut at LOG_VALUE_MAX, which is longer than a request may have: what the node would
- *     refuse, policy_resolve refuses here.
+ * LOGFIELDS-1  A line has each attribute once; an absent or empty one is left out.
+ * LOGFIELDS-2  Values are cut at LOG_VALUE_MAX, which is longer than a request may have: what the
+ *              node would refuse, policy_resolve refuses here.
  *
  * Pure; the texts of the options must outlive the plan.
  */

@@ -6,8 +6,8 @@
  *   {"request": {"uri": "/a", "hosts": ["x"]}, "status": 200}
  *     path        request.uri = "/a"              status = 200
  *
- * I1  No recursion: open objects and lists are a stack of DEPTH_MAX.
- * I2  Nothing is read at or behind text + len, and the whole line is one object.
+ * LOGJSON-1  No recursion: open objects and lists are a stack of DEPTH_MAX.
+ * LOGJSON-2  Nothing is read at or behind text + len, and the whole line is one object.
  */
 #include <string.h>
 
@@ -202,7 +202,8 @@ static void keep(struct reader *reader, const struct wanted *wanted, struct poli
         value->text = escaped ? unescape(reader->scratch, text) : text;
         value->rank = path->rank;
         if (value->text.len == 0 || (value->text.len == 1 && value->text.data[0] == '-'))
-            *value = (struct log_json_value){.rank = UINT16_MAX}; /* L2: the next name may do */
+            *value =
+                (struct log_json_value){.rank = UINT16_MAX}; /* LOGLINE-2: the next name may do */
     }
 }
 

@@ -6,8 +6,8 @@
  * fields nginx writes \xHH, and Apache \" and C's letters; a line without a backslash, as nearly
  * all are, is not copied at all.
  *
- * I1  L1 to L3 of log_line.h.
- * I2  Nothing is read at or behind text + len.
+ * LOGLINE-4  LOGLINE-1 to LOGLINE-3.
+ * LOGLINE-5  Nothing is read at or behind text + len.
  */
 #include "client/replay/log_line.h"
 
@@ -40,7 +40,7 @@ static struct policy_text between(const char *from, const char *to)
 {
     const struct policy_text text = {from, (size_t)(to - from)};
     if (text.len == 1 && from[0] == '-')
-        return (struct policy_text){from, 0}; /* L2 */
+        return (struct policy_text){from, 0}; /* LOGLINE-2 */
     return text;
 }
 

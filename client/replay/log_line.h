@@ -9,9 +9,9 @@
  *
  * What stands behind the fields of `combined` without quotes (a request time, say) is passed over.
  *
- * L1  The result points into the line, the scratch or static storage, and needs all three.
- * L2  A field that is absent, "-" or empty has length 0.
- * L3  A refusal says where in the line something else was expected, and what.
+ * LOGLINE-1  The result points into the line, the scratch or static storage, and needs all three.
+ * LOGLINE-2  A field that is absent, "-" or empty has length 0.
+ * LOGLINE-3  A refusal says where in the line something else was expected, and what.
  *
  * Pure; any bytes may come.
  */

@@ -3,11 +3,11 @@
  * A date becomes a day number by the proleptic Gregorian calendar counted in years that begin in
  * March, so that the leap day is the last of its year and needs no case of its own.
  *
- * I1  What is accepted is a moment between 1970 and LOG_TIME_MAX, to the nanosecond; what people
- *     write (log_time_date) may be up to the end of the year 9999.
- * I2  A second of 60 (a leap second) is the first of the next day, as POSIX counts. There is none
- *     but at the end of a day in UTC.
- * I3  A date that does not exist is refused, never moved to one that does.
+ * LOGTIME-1  What is accepted is a moment between 1970 and LOG_TIME_MAX, to the nanosecond; what
+ *            people write (log_time_date) may be up to the end of the year 9999.
+ * LOGTIME-2  A second of 60 (a leap second) is the first of the next day, as POSIX counts. There is
+ *            none but at the end of a day in UTC.
+ * LOGTIME-3  A date that does not exist is refused, never moved to one that does.
  *
  * Must not know the zone of the machine: only that which is written counts.
  */
@@ -65,7 +65,7 @@ static unsigned days_in(unsigned year, unsigned month)
     return days[month - 1] + (month == 2 && leap ? 1u : 0u);
 }
 
-/* The seconds since 1970, without the fraction; NULL, or what is wrong (I3). */
+/* The seconds since 1970, without the fraction; NULL, or what is wrong (LOGTIME-3). */
 static const char *moment_s(const struct moment *moment, int64_t *out)
 {
     if (moment->year < 1970)
@@ -79,7 +79,7 @@ static const char *moment_s(const struct moment *moment, int64_t *out)
     *out = day_number(moment->year, moment->month, moment->day) * DAY_S + moment->hour * HOUR_S +
            moment->minute * MINUTE_S + moment->second - moment->zone_s;
     if (moment->second == 60 && *out % DAY_S != 0)
-        return "there is no such time of day"; /* I2 */
+        return "there is no such time of day"; /* LOGTIME-2 */
     return *out < 0 ? "it is before 1970" : NULL;
 }
 
@@ -87,7 +87,7 @@ static int moment_ns(const struct moment *moment, int64_t *ns)
 {
     int64_t seconds;
     if (moment_s(moment, &seconds) != NULL || seconds >= LOG_TIME_MAX / SECOND_NS)
-        return TG_EINVALID; /* I1 */
+        return TG_EINVALID; /* LOGTIME-1 */
     *ns = seconds * SECOND_NS + moment->fraction_ns;
     return TG_OK;
 }
@@ -200,7 +200,7 @@ static int read_epoch(const char *text, size_t len, int64_t *ns)
     }
     const int64_t unit = unit_of(digits);
     if (whole > LOG_TIME_MAX / unit)
-        return TG_EINVALID; /* I1 */
+        return TG_EINVALID; /* LOGTIME-1 */
     const int64_t result = whole * unit + fraction / (SECOND_NS / unit);
     if (result > LOG_TIME_MAX)
         return TG_EINVALID;

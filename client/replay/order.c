@@ -3,8 +3,8 @@
  * A binary heap of (time, arrival, number of the item). Lines come nearly in order, so adding one
  * is a comparison or two, and taking one a walk down a heap that lies in the cache.
  *
- * I1  heap[i] is not before heap[(i - 1) / 2].
- * I2  Each item's number is once in the heap or once among the free ones.
+ * ORDER-3  heap[i] is not before heap[(i - 1) / 2].
+ * ORDER-4  Each item's number is once in the heap or once among the free ones.
  */
 #include "client/replay/order.h"
 
@@ -50,7 +50,7 @@ void order_fini(struct order *order)
 static bool before(const struct order_place *a, const struct order_place *b)
 {
     return a->time_ns < b->time_ns ||
-           (a->time_ns == b->time_ns && a->arrival < b->arrival); /* O2 */
+           (a->time_ns == b->time_ns && a->arrival < b->arrival); /* ORDER-2 */
 }
 
 bool order_add(struct order *order, int64_t time_ns, const void *item)
@@ -58,6 +58,7 @@ bool order_add(struct order *order, int64_t time_ns, const void *item)
     ASSERT(order->count < order->max);
     const uint32_t number = order->free[order->max - order->count - 1];
     const struct order_place place = {time_ns, order->arrivals++, number};
+    ASSERT(number < order->max);
     memcpy(order->items + number * order->item_len, item, order->item_len);
     uint32_t at = order->count++;
     while (at > 0 && before(&place, &order->heap[(at - 1) / 2])) {
@@ -93,10 +94,24 @@ const void *order_take(struct order *order, int64_t *time_ns)
         order->heap[at] = order->heap[child];
         at = child;
     }
+    ASSERT(at <= count && first.item < order->max);
     order->heap[at] = last;
     order->free[order->max - order->count - 1] = first.item;
     if (first.time_ns > order->taken_ns)
         order->taken_ns = first.time_ns;
     *time_ns = first.time_ns;
     return order->items + first.item * order->item_len;
+}
+
+void order_check_invariants(const struct order *order)
+{
+    INVARIANT("ORDER-4", order->count <= order->max);
+    for (uint32_t i = 1; i < order->count; i++)
+        INVARIANT("ORDER-3", !before(&order->heap[i], &order->heap[(i - 1) / 2]));
+    for (uint32_t i = 0; i < order->count; i++) {
+        INVARIANT("ORDER-4", order->heap[i].item < order->max);
+        INVARIANT("ORDER-1", order->heap[i].time_ns <= order->newest_ns);
+        for (uint32_t k = 0; k < order->max - order->count; k++)
+            INVARIANT("ORDER-4", order->free[k] != order->heap[i].item);
+    }
 }

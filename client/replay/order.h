@@ -6,9 +6,9 @@
  *
  *   add --> [ heap: time, then order of arrival ] --> next, once due
  *
- * O1  What is taken never has a time below what was taken before, unless it was added too late;
- *     that is said of it, once.
- * O2  Requests of one time leave in the order in which they came.
+ * ORDER-1  What is taken never has a time below what was taken before, unless it was added too
+ *          late; that is said of it, once.
+ * ORDER-2  Requests of one time leave in the order in which they came.
  *
  * Pure; all memory is taken at init.
  */
@@ -50,5 +50,7 @@ bool order_add(struct order *order, int64_t time_ns, const void *item);
 bool order_due(const struct order *order, bool all);
 /* The first of those that wait, of which there is one. Valid until the next add. */
 const void *order_take(struct order *order, int64_t *time_ns);
+/* Asserts that the heap is one and each item is in it or free; for tests. */
+void order_check_invariants(const struct order *order);
 
 #endif

@@ -6,12 +6,12 @@
  * The policy and the limit engine are those of the daemon; the clock is the log's. Nothing is sent
  * anywhere, and nothing here reads files or clocks. What one request does:
  *
- * R1  It is decided as a healthy node would: all enforced limits together, all or nothing; a shadow
- *     rule by itself, and it keeps what it took only if the request was allowed.
- * R2  A rule's `denied` counts the requests that the rule itself refuses, also where another one
- *     does too; of a shadow rule, those that it would refuse.
- * R3  The clock never goes back: a line that comes too late is decided at the time reached.
- * R4  Memory is bounded whatever the log: counts are exact while the keys fit, and say so.
+ * REPLAY-1  It is decided as a healthy node would: all enforced limits together, all or nothing; a
+ *           shadow rule by itself, and it keeps what it took only if the request was allowed.
+ * REPLAY-2  A rule's `denied` counts the requests that the rule itself refuses, also where another
+ *           one does too; of a shadow rule, those that it would refuse.
+ * REPLAY-3  The clock never goes back: a line that comes too late is decided at the time reached.
+ * REPLAY-4  Memory is bounded whatever the log: counts are exact while the keys fit, and say so.
  *
  * One thread. Memory is taken at the start, and a bounded amount for each rule that acts.
  */

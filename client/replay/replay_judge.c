@@ -6,8 +6,8 @@
  * A shadow part that was charged beside a denied request would be given back by a node; a peek says
  * the same without that detour (one whose rule counts denied requests is charged all the same).
  *
- * I1  R1 to R3 of replay.h.
- * I2  Every key that the record holds is released (S1).
+ * REPLAY-5  REPLAY-1 to REPLAY-3.
+ * REPLAY-6  Every key that the record holds is released (REPLAY-9).
  */
 #include <assert.h>
 #include <string.h>
@@ -149,6 +149,7 @@ static void decide_rows(struct replay *replay, struct rows *rows)
         decide_group(replay, rows, 0, rows->count);
         return;
     }
+    ASSERT(rows->count > LIMIT_GROUP_MAX);
     decide_parts(replay, rows, OPERATION_PEEK, false);
     decide_parts(replay, rows, OPERATION_CHECK, !all_allow(rows));
 }
@@ -160,6 +161,7 @@ static void note_rows(struct replay *replay, const struct replay_record *record,
     for (size_t i = 0; i < rows->count; i++) {
         const uint8_t part = rows->parts[i];
         struct replay_limit *limit = &rule_of(replay, record->parts[part])->limits[rows->places[i]];
+        ASSERT(part < record->part_count);
         if (rows->status[i] != LIMIT_DECIDED) {
             replay->totals.no_room++;
             continue;
@@ -237,12 +239,13 @@ static int add_to_rule(struct replay *replay, struct replay_rule *rule, uint32_t
         return TG_OK;
     struct caller *caller = callers_at(&replay->callers, key);
     ASSERT(caller->held > 0);
-    caller->held--; /* I2 */
+    caller->held--; /* REPLAY-6 */
     caller->requests++;
     if (denied && replay->estimates)
         distinct_add(&rule->sketch->denied, caller->hash.hi);
     else if (denied && caller->denied == 0)
         rule->callers_denied++;
+    ASSERT(caller->denied < caller->requests);
     caller->denied += denied;
     return TG_OK;
 }
@@ -263,6 +266,7 @@ static enum outcome outcome_allowed(struct replay *replay, const struct replay_r
 static enum outcome outcome_of(struct replay *replay, const struct replay_record *record,
                                bool allowed, const struct verdicts *verdicts)
 {
+    ASSERT(record->part_count <= POLICY_PARTS_MAX);
     const bool blocks = allowed && record->shadow_rule != CALLERS_NONE; /* one on trial */
     if (record->invalid || record->action == POLICY_OVERFLOW)
         return OUTCOME_ERROR;
@@ -280,7 +284,7 @@ static enum outcome outcome_of(struct replay *replay, const struct replay_record
     }
 }
 
-/* The rules that acted, each with its own verdict (R2). */
+/* The rules that acted, each with its own verdict (REPLAY-2). */
 static int add_to_rules(struct replay *replay, const struct replay_record *record,
                         const struct verdicts *verdicts)
 {
@@ -304,7 +308,8 @@ int replay_judge(struct replay *replay, const struct replay_record *record, int6
     struct replay_totals *totals = &replay->totals;
     struct verdicts verdicts = {{false}, {false}};
     if (time_ns > replay->clock_ns)
-        replay->clock_ns = time_ns; /* R3 */
+        replay->clock_ns = time_ns;      /* REPLAY-3 */
+    ASSERT(replay->clock_ns >= time_ns); /* REPLAY-3 */
     fit_axis(replay);
     bool allowed = record->allowed;
     if (record->part_count > 0)

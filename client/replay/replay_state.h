@@ -1,10 +1,10 @@
 /* replay_state.h - what a replay consists of; for the files of this folder only.
  *
- *   replay.c        lines to records, records in order
+ *   replay_log.c    lines to records, records in order
  *   replay_judge.c  one record decided and summed up
  *
- * S1  A key that a record refers to is held in `callers` until the record is decided.
- * S2  `clock_ns` never falls.
+ * REPLAY-9  A key that a record refers to is held in `callers` until the record is decided.
+ * REPLAY-10  `clock_ns` never falls.
  */
 #ifndef CLIENT_REPLAY_REPLAY_STATE_H
 #define CLIENT_REPLAY_REPLAY_STATE_H

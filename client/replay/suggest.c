@@ -3,14 +3,15 @@
  * A key whose costs add up to no more than the capacity is never denied, whatever the algorithm:
  * most keys are passed over by that alone. The others are replayed up to their first denial.
  *
- * I1  What is suggested was tried: `denied` is a count, not an estimate.
- * I2  A limit that is tried passes limit_validate.
+ * SUGGEST-1  What is suggested was tried: `denied` is a count, not an estimate.
+ * SUGGEST-2  A limit that is tried passes limit_validate.
  */
 #include "client/replay/suggest.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/quantity.h"
 #include "base/sat.h"
 #include "node/limit/engine/engine.h"
@@ -78,6 +79,7 @@ static uint32_t first_of(const struct suggest *suggest, uint64_t rule)
         else
             high = middle;
     }
+    ASSERT(low <= suggest->count);
     return low;
 }
 
@@ -103,6 +105,7 @@ static uint32_t cut_spans(const struct suggest *suggest, uint32_t rule, struct s
 /* The limit with another count, and its burst in proportion. False if there is no such limit. */
 static bool scale(const struct limit *limit, uint64_t count, struct limit *out)
 {
+    ASSERT(count >= 1 && limit->count >= 1);
     char ignored[QUANTITY_ERROR_LEN];
     *out = *limit;
     out->count = count;
@@ -110,7 +113,7 @@ static bool scale(const struct limit *limit, uint64_t count, struct limit *out)
         out->burst = sat_muldiv(limit->burst, count, limit->count);
         out->burst = out->burst == 0 ? 1 : out->burst;
     }
-    return limit_validate(out, ignored) == 0; /* I2 */
+    return limit_validate(out, ignored) == 0; /* SUGGEST-2 */
 }
 
 /* Whether the limit denies one of the key's events. Leaves no state behind. */
@@ -186,7 +189,7 @@ static void find(const struct trial *trial, const struct limit *limit, struct su
     (void)scale(limit, high, &tried);
     out->count = tried.count;
     out->burst = tried.burst;
-    out->denied = count_denied(trial, &tried); /* I1 */
+    out->denied = count_denied(trial, &tried); /* SUGGEST-1 */
 }
 
 int suggest_find(struct suggest *suggest, uint32_t rule, const struct limit *limit,

@@ -13,11 +13,13 @@ unsigned timeline_folds(struct timeline_axis *axis, int64_t now_ns)
     for (int64_t columns = (now_ns - axis->origin_ns) / axis->width_ns; columns >= TIMELINE_COLUMNS;
          columns /= 2)
         folds++;
+    ASSERT((now_ns - axis->origin_ns) / axis->width_ns >> folds < TIMELINE_COLUMNS);
     return folds;
 }
 
 void timeline_axis_fold(struct timeline_axis *axis, unsigned folds)
 {
+    ASSERT(axis->width_ns > 0 && axis->used <= TIMELINE_COLUMNS);
     axis->width_ns <<= folds;
     axis->used = folds > 31 ? axis->used > 0 : (axis->used + (1u << folds) - 1) >> folds;
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/lib/hold.h"
+#include "client/lib/cache/hold.h"
 
 enum { IN_PROCESS = 10000000, BATCH = 64 };
 #define WARM_NS      INT64_C(5000000000)

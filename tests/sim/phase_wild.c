@@ -19,7 +19,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gossip/swim.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_message.h"
+#include "gossip/swim_record.h"
 #include "node/cluster/configstore/settings_wire.h"
 #include "node/cluster/consensus/register_wire.h"
 #include "node/cluster/control/control_state.h"

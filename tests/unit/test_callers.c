@@ -29,6 +29,7 @@ static uint32_t get(struct callers *callers, uint64_t key, bool *dropped)
     if (number == CALLERS_NONE) {
         *dropped = true;
         assert_true(callers_drop(callers));
+        callers_check_invariants(callers);
         number = callers_add(callers, hash_of(key), (uint32_t)(key % 7), &key, sizeof key);
     }
     return number;

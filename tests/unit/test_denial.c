@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "client/lib/denial.h"
+#include "client/lib/cache/denial.h"
 
 enum { MS = 1000000, READERS = 3, WRITES = 30000, FINDS = 10000 };
 static const int64_t start_ns = 5000000000;

@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "client/lib/heat.h"
+#include "client/lib/cache/heat.h"
 
 enum { MS = 1000000, EVENTS = 3000 };
 static const int64_t start_ns = 1000000000;

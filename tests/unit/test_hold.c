@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "client/lib/hold.h"
+#include "client/lib/cache/hold.h"
 
 enum { MS = 1000000, THREADS = 3, ROUNDS = 20000, TAKES = 1000 };
 static const int64_t start_ns = 5000000000;
@@ -37,7 +37,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    client_hold_check(&table);
+    client_hold_check_invariants(&table);
     client_hold_fini(&table);
     return 0;
 }

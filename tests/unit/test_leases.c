@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/vocabulary.h"
+#include "tests/unit/support_client.h"
 #include "tests/unit/support_server.h"
 
 enum { HEAT = 64, HEAT_COST = 16, THREADS = 4, PATIENCE_MS = 20000 };
@@ -61,7 +62,7 @@ static tg_client_t *open_with(struct server *server, int no_leases, int no_denia
     options.try_timeout_ms = 10000; /* nothing is asked twice on a busy machine */
     options.no_leases = no_leases;
     options.no_denials = no_denials;
-    client = tg_open(server_endpoint(server), &options);
+    client = client_open_checked(server_endpoint(server), &options);
     assert_non_null(client);
     return client;
 }
@@ -456,7 +457,7 @@ static void a_lease_takes_no_room_of_the_callers(void **state)
     server_set_leases(server, &silent);
     options.timeout_ms = options.try_timeout_ms = 10000;
     options.in_flight_max = HEAT;
-    client = tg_open(server_endpoint(server), &options);
+    client = client_open_checked(server_endpoint(server), &options);
     assert_non_null(client);
     heat(client, "hot");
     assert_true(server_wait_leases(server, 1, 0));

@@ -17,8 +17,11 @@
 
 #include <cmocka.h>
 
+#include "client/lib/call.h"
 #include "client/lib/client.h"
+#include "client/lib/messages.h"
 #include "client/protocol/wire.h"
+#include "tests/unit/support_client.h"
 #include "tests/unit/support_server.h"
 
 static const tg_limit_t limit = {
@@ -86,7 +89,7 @@ static void crowd_begin(struct crowd *crowd, int timeout_ms)
     options.timeout_ms = timeout_ms;
     options.try_timeout_ms = PATIENT_MS;
     options.no_leases = 1;
-    crowd->client = tg_open(endpoints, &options);
+    crowd->client = client_open_checked(endpoints, &options);
     assert_non_null(crowd->client);
     crowd->requests = calloc(BIG, sizeof *crowd->requests);
     crowd->decisions = calloc(BIG, sizeof *crowd->decisions);
@@ -322,12 +325,12 @@ static int code_of_unsent(bool crowded, bool up)
 
     assert_non_null(call);
     memset(&idle, 0, sizeof idle);
-    (void)pthread_mutex_init(&idle.lock, NULL);
-    idle.link_count = 1;
-    idle.links[0].configured = true;
-    idle.links[0].up = up;
-    idle.now_ns = 2000000000;
-    idle.on_failure = TG_FAIL_ERROR;
+    (void)pthread_mutex_init(&idle.shared.lock, NULL);
+    idle.driver.link_count = 1;
+    idle.driver.links[0].configured = true;
+    idle.driver.links[0].up = up;
+    idle.driver.now_ns = 2000000000;
+    idle.config.on_failure = TG_FAIL_ERROR;
     one = tg_request_inline("k", &limit);
     decision = (tg_decision_t){.outcome = (tg_outcome_t)CLIENT_UNDECIDED};
     *call = (struct client_call){.requests = &one,
@@ -336,13 +339,13 @@ static int code_of_unsent(bool crowded, bool up)
                                  .operation = -1,
                                  .undecided = 1,
                                  .crowded = crowded,
-                                 .deadline_ns = idle.now_ns};
+                                 .deadline_ns = idle.driver.now_ns};
     (void)sem_init(&call->completed, 0, 0);
     atomic_init(&call->owners, 2);
-    atomic_init(&idle.in_flight, 1);
-    idle.live = call;
+    atomic_init(&idle.shared.in_flight, 1);
+    idle.driver.live = call;
     client_messages_tick(&idle);
-    assert_true(call->done && idle.live == NULL);
+    assert_true(call->done && idle.driver.live == NULL);
     const int code = call->code;
     client_call_drop(call);
     return code;
@@ -354,9 +357,9 @@ static void who_was_late_by_itself_is_not_told_of_an_overload(void **state)
     (void)state;
     assert_int_equal(code_of_unsent(false, true), TG_ETIMEOUT);
     assert_int_equal(decision.error, TG_ETIMEOUT);
-    assert_non_null(strstr(idle.detail, "before the question could be sent"));
+    assert_non_null(strstr(idle.shared.detail, "before the question could be sent"));
     assert_int_equal(code_of_unsent(true, true), TG_EBUSY);
-    assert_non_null(strstr(idle.detail, "more was asked than the nodes answered"));
+    assert_non_null(strstr(idle.shared.detail, "more was asked than the nodes answered"));
     assert_int_equal(code_of_unsent(false, false), TG_EUNREACHABLE);
 }
 
@@ -397,7 +400,7 @@ static void a_call_that_the_thread_finds_late_is_late_and_is_not_sent(void **sta
     options.timeout_ms = PATIENT_MS;
     options.try_timeout_ms = PATIENT_MS;
     options.no_leases = 1;
-    held_up.client = tg_open(server_endpoint(server), &options);
+    held_up.client = client_open_checked(server_endpoint(server), &options);
     assert_non_null(held_up.client);
     (void)sem_init(&held_up.many.done, 0, 0);
     (void)sem_init(&nudge.done, 0, 0);
@@ -435,7 +438,7 @@ static void a_command_for_a_node_that_is_gone_says_so_though_others_are_up(void 
     options.timeout_ms = PATIENT_MS;
     options.try_timeout_ms = PATIENT_MS;
     options.no_leases = 1;
-    tg_client_t *client = tg_open(server_endpoint(named), &options);
+    tg_client_t *client = client_open_checked(server_endpoint(named), &options);
     assert_non_null(client);
     while (server_count(other) == 0) /* it learns of it, and asks it from then on */
         assert_int_equal(tg_check(client, &request, &asked), 0);

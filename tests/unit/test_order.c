@@ -51,6 +51,7 @@ static void items_within_the_horizon_leave_as_sorted(void **state)
         int64_t time_ns;
         for (uint32_t i = 0; i < ITEMS; i++) {
             assert_false(order_add(&order, items[i].time_ns, &items[i]));
+            order_check_invariants(&order);
             while (order_due(&order, false))
                 out[left++] = *(const struct item *)order_take(&order, &time_ns);
         }

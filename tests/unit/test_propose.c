@@ -9,7 +9,10 @@
 
 #include <cmocka.h>
 
+#include "gossip/swim.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_message.h"
+#include "gossip/swim_record.h"
 #include "node/cluster/control/control_state.h"
 #include "tests/unit/support_control.h"
 

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "ring/ring.h"
+#include "tests/unit/support_ring_plan.h"
 
 enum { VNODES = 1024, SIZE = 7 };
 

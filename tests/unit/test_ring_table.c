@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "ring/ring.h"
+#include "tests/unit/support_ring_plan.h"
 
 enum { VNODES = 4096, MEMBERS_MAX = 310, ROUNDS_MAX = 64 };
 
@@ -39,6 +40,7 @@ static void leave(uint32_t *count, uint32_t index)
 static void make_table(struct ring_table *table, uint32_t count, uint32_t replicas)
 {
     assert_int_equal(ring_table_init(table, alloc_heap(), members, count, VNODES, replicas), 0);
+    ring_table_check_invariants(table);
 }
 
 static double weight_sum(uint32_t count)

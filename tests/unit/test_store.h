@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "storage/internal.h"
 #include "storage/store.h"
 #include "tests/unit/support_scratch.h"
 
@@ -62,6 +63,9 @@ static inline int fixture_remove(const char *path, const struct stat *status, in
 static inline int fixture_teardown(void **state)
 {
     struct fixture *fixture = *state;
+    if (fixture->store != NULL) {
+        store_check_invariants(fixture->store);
+    }
     store_close(&fixture->store);
     return nftw(fixture->root, fixture_remove, 16, FTW_DEPTH | FTW_PHYS);
 }

@@ -8,7 +8,14 @@
 
 #include <cmocka.h>
 
+#include "gossip/swim.h"
+#include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_message.h"
+#include "gossip/swim_piggyback.h"
+#include "gossip/swim_record.h"
+#include "gossip/swim_rumour.h"
+#include "gossip/swim_table.h"
 
 #define MS       INT64_C(1000000)
 #define SECOND   (1000 * MS)
@@ -237,7 +244,7 @@ static void a_probe_goes_direct_then_indirect_then_accuses(void **state)
     struct swim_stats stats;
     (void)state;
     struct swim *swim = node_with_members(4);
-    swim->probe_ns = START_NS + 60 * SECOND; /* only the hint probes */
+    swim->probe.next_ns = START_NS + 60 * SECOND; /* only the hint probes */
     swim_probe_now(swim, 2);
     assert_true(swim_next_deadline(swim) <= START_NS);
     swim_tick(swim, START_NS, &out);
@@ -412,7 +419,7 @@ static void only_the_answer_to_a_greeting_counts_and_only_once(void **state)
     struct swim *a = node_new(1, cluster_a);
     struct swim *b = node_new(2, cluster_none);
     struct swim *asker = node_new(2, cluster_none); /* another process: other numbers */
-    asker->seq_count = 100;
+    asker->frame.seq_count = 100;
     assert_int_equal(swim_add_seed(b, "127.0.0.1:1"), 0);
     assert_int_equal(swim_add_seed(asker, "127.0.0.1:1"), 0);
     swim_effects_clear(&first);
@@ -477,8 +484,8 @@ static void tombstones_expire_but_their_addresses_stay(void **state)
     swim_tick(swim, START_NS + 25 * 3600 * SECOND, &out);
     assert_null(swim_find(swim, 2));
     assert_true(told(SWIM_EVENT_FORGOTTEN, 2));
-    assert_int_equal(swim->seeds_len, 1);
-    assert_string_equal(swim->seeds[0].address, "127.0.0.1:2");
+    assert_int_equal(swim->seeds.len, 1);
+    assert_string_equal(swim->seeds.all[0].address, "127.0.0.1:2");
     swim_check_invariants(swim);
     swim_free(&swim);
 }

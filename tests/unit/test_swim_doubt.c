@@ -8,7 +8,14 @@
 
 #include <cmocka.h>
 
+#include "gossip/swim.h"
+#include "gossip/swim_doubt.h"
+#include "gossip/swim_index.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_message.h"
+#include "gossip/swim_record.h"
+#include "gossip/swim_rumour.h"
+#include "gossip/swim_table.h"
 #include "tests/unit/support_swim.h"
 
 #define START_NS INT64_C(1700000000000000000)
@@ -53,7 +60,9 @@ static void claim(struct swim *swim, uint64_t id, enum swim_state state, uint64_
 {
     const struct swim_item item = item_of(id, state, incarnation);
     swim->out = &out;
-    swim_apply(swim, &item, false, 9);
+    const char *owner = swim_apply(swim, &item, false, 9);
+    if (owner != NULL)
+        swim_doubt(swim, id, owner);
     swim_events_flush(swim);
     swim->out = NULL;
     swim_check_invariants(swim);
@@ -212,7 +221,7 @@ static void a_node_refutes_what_is_said_of_it_but_follows_no_wild_number(void **
     swim_free(&swim);
 }
 
-/* D6: whoever is suspect here and does not know is told, however long ago the rumour ran out. */
+/* D4: whoever is suspect here and does not know is told, however long ago the rumour ran out. */
 static void who_is_suspect_and_speaks_is_told_of_it_again(void **state)
 {
     struct swim *swim = node_new(64);
@@ -321,24 +330,28 @@ static void tell(struct swarm *swarm, uint32_t at, uint32_t about, enum swim_sta
     tell_of(swarm, at, &swarm->nodes[about].record, state, incarnation);
 }
 
+/* The ring is the first three nodes, and each of them knows. */
+static void ring_of_three(struct swarm *swarm)
+{
+    uint64_t ids[3] = {swarm_id(0), swarm_id(1), swarm_id(2)};
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t j = i + 1; j < 3; j++)
+            if (ids[j] < ids[i]) {
+                const uint64_t id = ids[i];
+                ids[i] = ids[j];
+                ids[j] = id;
+            }
+    for (uint32_t i = 0; i < 3; i++)
+        swim_ring(swarm->nodes[i].swim, ids, 3);
+}
+
 /* However many are made up, those of the ring are probed as before, nearly. */
 static void a_death_is_noticed_though_many_are_made_up(void **state)
 {
     (void)state;
     struct swarm *swarm = swarm_new(3, 11);
-    const uint64_t ring[3] = {swarm_id(0), swarm_id(1), swarm_id(2)};
     assert_in_range(swarm_settle(swarm, 60 * SWARM_SECOND), 0, 60 * SWARM_SECOND);
-    uint64_t sorted[3];
-    memcpy(sorted, ring, sizeof sorted);
-    for (uint32_t i = 0; i < 3; i++)
-        for (uint32_t j = i + 1; j < 3; j++)
-            if (sorted[j] < sorted[i]) {
-                const uint64_t id = sorted[i];
-                sorted[i] = sorted[j];
-                sorted[j] = id;
-            }
-    for (uint32_t i = 0; i < 3; i++)
-        swim_ring(swarm->nodes[i].swim, sorted, 3);
+    ring_of_three(swarm);
     for (uint32_t i = 0; i < 3000; i++) {
         struct swim_record fake = record_of(1 << 20 | i, 1);
         (void)snprintf(fake.gossip, sizeof fake.gossip, "10.9.9.9:%u", 100 + i % 800);
@@ -361,12 +374,8 @@ static void three_nodes_stay_one_cluster_whatever_is_said_of_them(void **state)
     const uint64_t numbers[] = {1, 2, 1000, 1025, 100000, WILD, SWIM_INCARNATION_MAX};
     for (int said = SWIM_ALIVE; said <= SWIM_LEFT; said++) {
         struct swarm *swarm = swarm_new(3, 17 + (uint64_t)said);
-        uint64_t ring[3];
         assert_in_range(swarm_settle(swarm, 60 * SWARM_SECOND), 0, 60 * SWARM_SECOND);
-        for (uint32_t i = 0; i < 3; i++)
-            ring[i] = swarm_id(i);
-        for (uint32_t i = 0; i < 3; i++)
-            swim_ring(swarm->nodes[i].swim, ring, 3);
+        ring_of_three(swarm);
         for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
             for (uint32_t i = 0; i < 9; i++)
                 tell(swarm, i / 3, i % 3, (enum swim_state)said, numbers[n]);

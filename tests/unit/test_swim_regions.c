@@ -11,7 +11,13 @@
 
 #include <cmocka.h>
 
+#include "gossip/swim.h"
 #include "gossip/swim_internal.h"
+#include "gossip/swim_message.h"
+#include "gossip/swim_piggyback.h"
+#include "gossip/swim_record.h"
+#include "gossip/swim_region.h"
+#include "gossip/swim_table.h"
 #include "tests/unit/support_effort.h"
 #include "tests/unit/support_swim.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "client/lib/tag.h"
+#include "client/lib/cache/tag.h"
 
 static const tg_limit_t limit = {.count = 5, .window_ns = 60000000000};
 static struct client_tag_key key;

@@ -20,6 +20,7 @@
 
 #include "client/protocol/identity.h"
 #include "client/protocol/wire.h"
+#include "tests/unit/support_client.h"
 #include "tests/unit/support_server.h"
 
 static const tg_limit_t limit = {
@@ -50,7 +51,7 @@ static tg_client_t *open_on(const char *endpoints, int timeout_ms, int try_timeo
     options.no_leases = 1; /* test_leases.c has them */
     options.error = error;
     options.error_size = sizeof error;
-    client = tg_open(endpoints, &options);
+    client = client_open_checked(endpoints, &options);
     if (client == NULL)
         fail_msg("%s", error);
     return client;
@@ -473,7 +474,7 @@ static void too_many_in_flight_are_busy_at_once(void **state)
     (void)state;
     options.in_flight_max = 2;
     options.timeout_ms = PATIENT_MS;
-    client = tg_open(server_endpoint(server), &options);
+    client = client_open_checked(server_endpoint(server), &options);
     assert_non_null(client);
     for (int i = 0; i < 3; i++)
         requests[i] = tg_request_inline("k", &limit);
@@ -509,7 +510,7 @@ static void a_full_handle_does_not_look_at_what_it_refuses(void **state)
     (void)state;
     options.in_flight_max = 2;
     options.timeout_ms = options.try_timeout_ms = PATIENT_MS;
-    client = tg_open(server_endpoint(server), &options);
+    client = client_open_checked(server_endpoint(server), &options);
     assert_non_null(client);
     requests[1].cost = TG_COST_MAX + 1;
     assert_int_equal(tg_check_async(client, requests, 2, decisions, no_answer, &code), TG_EINVALID);
@@ -732,7 +733,7 @@ static void mistakes_are_named_before_anything_is_sent(void **state)
     assert_null(tg_open("tcp://127.0.0.1:1", &options));
     assert_non_null(strstr(error, "CURVE"));
     options.curve_server_key = NULL;
-    client = tg_open("tcp://127.0.0.1:1", &options);
+    client = client_open_checked("tcp://127.0.0.1:1", &options);
     assert_non_null(client);
     assert_int_equal(tg_check(client, &request, &decision), TG_EINVALID);
     tg_error_detail(client, error, sizeof error);

@@ -1,4 +1,4 @@
-/* store.c - opens, locks, closes and describes a store.
+/* open.c - opens, locks, closes and describes a store.
  *
  * Opening looks before it trusts: the lock first (two processes on one LMDB file would destroy it),
  * then the files page by page (pages.h), then LMDB, then format and identity.
@@ -6,17 +6,16 @@
  *     lock -> check meta, state files -> open both -> dead readers -> format, identity -> open
  *       any step fails: undo the earlier ones, say what was wrong and what was expected
  *
- * I1  The flock on DIR/LOCK is held from before the first look to after the last close.
- * I2  A directory that is created is synced into its parent before anything in it is relied on.
- * I3  A store begins with its file of meta values; the file of the state is there, durably, before
- *     the first value is written. So one without the other is damage, as is one of length 0, and is
- *     never taken for a new store, which would admit again what was used up.
+ * OPEN-1  The flock on DIR/LOCK is held from before the first look to after the last close.
+ * OPEN-2  A directory that is created is synced into its parent before anything in it is relied on.
+ * OPEN-3  A store begins with its file of meta values; the file of the state is there, durably,
+ *         before the first value is written. So one without the other is damage, as is one of
+ *         length 0, and is never taken for a new store, which would admit again what was used up.
  *
  * Must not interpret limiter state.
  */
 #include "storage/store.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,52 +28,6 @@
 
 #define STATE_MAP_BYTES (UINT64_C(16) << 30)
 #define META_MAP_BYTES  (UINT64_C(1) << 30)
-
-int store_fail(struct store *store, int code, const char *format, ...)
-{
-    char what[STORE_ERROR_LEN / 2];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(what, sizeof(what), format, arguments);
-    va_end(arguments);
-    ASSERT(pthread_mutex_lock(&store->error_lock) == 0);
-    (void)snprintf(store->error, sizeof(store->error), "%.200s: %s", store->dir, what);
-    ASSERT(pthread_mutex_unlock(&store->error_lock) == 0);
-    return code;
-}
-
-int store_result(struct store *store, int result, const char *operation)
-{
-    const int code = env_code(result);
-    /* A worker that returns a TG_E* has said what is wrong, and NOTFOUND is an answer. */
-    if (code == result || code == TG_ENOTFOUND) {
-        return code;
-    }
-    return store_fail(store, code, "%s: %s", operation, env_text(result));
-}
-
-void store_last_error(struct store *store, char error[STORE_ERROR_LEN])
-{
-    ASSERT(pthread_mutex_lock(&store->error_lock) == 0);
-    memcpy(error, store->error, STORE_ERROR_LEN);
-    ASSERT(pthread_mutex_unlock(&store->error_lock) == 0);
-}
-
-int scratch_reserve(struct store *store, struct scratch *scratch, size_t bytes)
-{
-    if (bytes <= scratch->capacity) {
-        return 0;
-    }
-    const size_t capacity = bytes + bytes / 2;
-    alloc_put(store->allocator, scratch->data, scratch->capacity);
-    scratch->capacity = 0;
-    scratch->data = alloc_get(store->allocator, capacity);
-    if (scratch->data == NULL) {
-        return store_fail(store, TG_ENOMEM, "no memory for %zu bytes", capacity);
-    }
-    scratch->capacity = capacity;
-    return 0;
-}
 
 /* What there is of the file of an environment. */
 enum part { PART_MISSING, PART_EMPTY, PART_FULL };
@@ -113,7 +66,7 @@ static int look_at_part(const struct store *store, const char *name, enum part *
     return result;
 }
 
-/* I3 */
+/* OPEN-3 */
 static int complain_parts(const struct store *store, const char *name, enum part part,
                           const char *other, char error[STORE_ERROR_LEN])
 {
@@ -138,7 +91,7 @@ static int open_env(const char *dir, const char *name, struct env *env, uint64_t
     if (result != 0) {
         return result;
     }
-    const int synced = env_sync(env); /* I3 */
+    const int synced = env_sync(env); /* OPEN-3 */
     if (synced != 0) {
         (void)snprintf(error, STORE_ERROR_LEN, "%.400s: sync: %s", path, env_text(synced));
         return env_code(synced);
@@ -197,7 +150,7 @@ static int look_if_empty(struct store *store, const char *name, struct env *env,
     return env_code(result);
 }
 
-/* Opens both, the meta values first (I3). */
+/* Opens both, the meta values first (OPEN-3). */
 static int open_envs(struct store *store, const struct store_options *options, bool *state_empty,
                      char error[STORE_ERROR_LEN])
 {
@@ -240,7 +193,7 @@ static int open_all(struct store *store, const struct store_options *options,
         result = dir_writable(store->dir, error);
     }
     if (result == 0) {
-        result = dir_lock(store->dir, &store->lock_file, error); /* I1 */
+        result = dir_lock(store->dir, &store->lock_file, error); /* OPEN-1 */
     }
     if (result == 0) {
         result = open_envs(store, options, &state_empty, error);
@@ -296,7 +249,7 @@ void store_close(struct store **store)
     env_close(&self->state);
     env_close(&self->meta);
     if (self->lock_file >= 0) {
-        (void)close(self->lock_file); /* I1: last */
+        (void)close(self->lock_file); /* OPEN-1: last */
     }
     alloc_put(self->allocator, self->merged.data, self->merged.capacity);
     alloc_put(self->allocator, self->refs.data, self->refs.capacity);

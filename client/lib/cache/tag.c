@@ -18,11 +18,11 @@
  * of a pair was next, took a quarter longer. What a check by what is held needs of this is in
  * tag.h, in line.
  *
- * I1  The words determine the request: lengths stand before what they are the length of, and where
- *     they are the same, so is what of a text stands where.
- * I2  What is behind the last word counts as 0, and one word at least differs before.
+ * TAG-1  The words determine the request: lengths stand before what they are the length of, and
+ *        where they are the same, so is what of a text stands where.
+ * TAG-2  What is behind the last word counts as 0, and one word at least differs before.
  */
-#include "client/lib/tag.h"
+#include "client/lib/cache/tag.h"
 
 #include <string.h>
 

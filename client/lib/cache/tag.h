@@ -3,8 +3,8 @@
  * Two requests of one tag have the same attributes, names and values, or the same key and limit.
  * Operation, cost and what to explain are no part of it.
  */
-#ifndef CLIENT_LIB_TAG_H
-#define CLIENT_LIB_TAG_H
+#ifndef CLIENT_LIB_CACHE_TAG_H
+#define CLIENT_LIB_CACHE_TAG_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* replay.c - lines to records, records in order, keys ranked; see replay.h.
+/* replay_log.c - lines to records, records in order, keys ranked; see replay.h.
  *
  * A record is small and of fixed size: what its request is counted by has been looked up, and its
  * keys are numbers in `callers`. So the lines themselves need not be kept while requests wait.
@@ -7,8 +7,8 @@
  *   a request that an allow or block rule ends, or that lacks a key, is counted under its address:
  *             'r' rule "" address
  *
- * I1  R1 to R4 of replay.h, S1 and S2 of replay_state.h.
- * I2  The hash's key is a constant: two runs over one log print the same.
+ * REPLAY-7  REPLAY-1 to REPLAY-4, REPLAY-9 and REPLAY-10.
+ * REPLAY-8  The hash's key is a constant: two runs over one log print the same.
  */
 #include "client/replay/replay.h"
 
@@ -20,7 +20,7 @@
 
 #define SECOND_NS INT64_C(1000000000)
 
-static const struct hash_key caller_key = {{'r', 'e', 'p', 'l', 'a', 'y'}}; /* I2 */
+static const struct hash_key caller_key = {{'r', 'e', 'p', 'l', 'a', 'y'}}; /* REPLAY-8 */
 
 struct replay_options replay_options(void)
 {
@@ -233,8 +233,8 @@ static int add_key(struct replay *replay, const struct names *names, const struc
     return TG_OK;
 }
 
-/* Finds or makes the entries, and holds them for the record (S1). They lie anywhere in memory: all
- * are asked for before the first one is read. */
+/* Finds or makes the entries, and holds them for the record (REPLAY-9). They lie anywhere in
+ * memory: all are asked for before the first one is read. */
 static int hold_keys(struct replay *replay, struct names *names)
 {
     for (size_t i = 0; i < names->count; i++) {

@@ -7,23 +7,25 @@
  *   places[set] | tag | tag | ... 8 |     one cache line finds the key, or says that it is not
  * there
  *
- * I1  A denial is given only for the same request (tag), an equal cost (or I5), before until_ns,
- *     and if nothing was forgotten since it was asked for.
- * I2  A reader uses what it read only if `version` was even and the same before and after.
- * I3  until_ns - told_ns is at most CLIENT_DENIAL_MS: a changed rule, a raised limit, a refund by
- *     somebody else act within that.
- * I4  What this handle refunds, resets or releases is seen at once: all denials are forgotten, as
- *     nobody here knows which rules two requests share, and so are those that were asked for before
- *     it and told after. Without an answer it counts as done when it is given up.
- * I5  A higher cost is denied as well, but perhaps for longer, or for ever: it is answered here
- *     only if already the lower one can never succeed.
+ * DENIAL-1  A denial is given only for the same request (tag), an equal cost (or DENIAL-5), before
+ *           until_ns, and if nothing was forgotten since it was asked for.
+ * DENIAL-2  A reader uses what it read only if `version` was even and the same before and after.
+ * DENIAL-3  until_ns - told_ns is at most CLIENT_DENIAL_MS: a changed rule, a raised limit, a
+ *           refund by somebody else act within that.
+ * DENIAL-4  What this handle refunds, resets or releases is seen at once: all denials are
+ *           forgotten, as nobody here knows which rules two requests share, and so are those that
+ *           were asked for before it and told after. Without an answer it counts as done when it is
+ *           given up.
+ * DENIAL-5  A higher cost is denied as well, but perhaps for longer, or for ever: it is answered
+ *           here only if already the lower one can never succeed.
  */
-#include "client/lib/denial.h"
+#include "client/lib/cache/denial.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "client/lib/hold.h"
+#include "base/assert.h"
+#include "client/lib/cache/hold.h"
 
 static_assert((CLIENT_DENIAL_SETS & (CLIENT_DENIAL_SETS - 1)) == 0, "a power of two");
 
@@ -64,9 +66,9 @@ static bool read_denial(const struct client_denial_table *table, const struct cl
     client_verdict_get(&denial->verdict, decision);
     if (decision->retry_after_ms >= 0 &&
         atomic_load_explicit(&denial->cost, memory_order_acquire) != cost)
-        return false; /* I5 */
+        return false; /* DENIAL-5 */
     if (version % 2 != 0 || atomic_load_explicit(&denial->version, memory_order_acquire) != version)
-        return false; /* I2 */
+        return false; /* DENIAL-2 */
     client_hold_finish(decision, told_ns, now_ns);
     return true;
 }
@@ -97,6 +99,7 @@ static uint32_t place_for(const struct client_denial_table *table, const struct 
         if (atomic_load(&table->denials[at].until_ns) < atomic_load(&table->denials[best].until_ns))
             best = at;
     }
+    ASSERT(best >= first && best < first + CLIENT_DENIAL_WAYS);
     return best;
 }
 
@@ -113,6 +116,7 @@ void client_denial_put(struct client_denial_table *table, const struct client_ta
                        uint64_t cost, const tg_decision_t *decision, int64_t asked_ns,
                        int64_t now_ns)
 {
+    ASSERT(asked_ns <= now_ns && cost > 0);
     const uint32_t at = place_for(table, tag);
     struct client_denial *denial = &table->denials[at];
     const int64_t told_ms = decision->retry_after_ms; /* rounded up */
@@ -125,6 +129,7 @@ void client_denial_put(struct client_denial_table *table, const struct client_ta
     if (until_ns <= now_ns || asked_ns <= atomic_load(&table->forgot_ns) ||
         says_more(table, denial, tag, cost, now_ns))
         return;
+    ASSERT(version % 2 == 0); /* DENIAL-2: there is one keeper */
     atomic_store_explicit(&denial->version, version + 1, memory_order_release);
     atomic_store_explicit(&denial->until_ns, until_ns, memory_order_release);
     atomic_store_explicit(&denial->told_ns, now_ns, memory_order_release);
@@ -158,4 +163,19 @@ void client_denial_tick(struct client_denial_table *table, int64_t now_ns)
 {
     if (atomic_load(&table->last_ns) <= now_ns)
         atomic_store(&table->last_ns, 0);
+}
+
+void client_denial_check_invariants(const struct client_denial_table *table)
+{
+    for (uint32_t i = 0; i < CLIENT_DENIALS_MAX; i++) {
+        const struct client_denial *denial = &table->denials[i];
+        const int64_t lasts_ns = atomic_load(&denial->until_ns) - atomic_load(&denial->told_ns);
+        const uint64_t place =
+            atomic_load(&table->places[i / CLIENT_DENIAL_WAYS][i % CLIENT_DENIAL_WAYS]);
+
+        INVARIANT("DENIAL-2", atomic_load(&denial->version) % 2 == 0);
+        INVARIANT("DENIAL-3", lasts_ns <= (int64_t)CLIENT_DENIAL_MS * 1000000);
+        INVARIANT("DENIAL-4", atomic_load(&denial->age) <= atomic_load(&table->age));
+        INVARIANT("DENIAL-1", place == 0 || place % CLIENT_DENIAL_SETS == i / CLIENT_DENIAL_WAYS);
+    }
 }

@@ -14,26 +14,28 @@
  * A block of tokens is published by its state and taken out by its state. Everything else that a
  * taker reads is written while the state says that nothing is left.
  *
- * I1  A take and the end of a block exclude each other: the end leaves nothing, and learns what was
- *     left from the very word that it replaced. So what a release says was used is what was taken,
- *     and nobody takes of it afterwards, nor gives back to it: the generation is another one.
- * I2  A take that succeeds found tag and verdict of that block: they change only under another
- *     generation, and who saw a word of the new one (release, acquire) finds the state changed.
- * I3  The clock is read after the take. If it says less than until_ns, the take was before the end
- *     of the lease, whatever happened to the thread since. If not, the tokens are spent: nobody
- *     admits with them, and they count as used. until_ns is asked_ns + T - T/64 - 1 ms, reckoned
- *     from before the question left.
- *     (The clock goes on while a machine is suspended: what it held is over when it wakes.)
- * I4  A key has two blocks at most, and two only between two steps of its keeper: the newer is
- *     there before the older goes, so that takers find tokens all the time.
- * I5  A hold is given to another key only when nothing is on its way about it (`calls`), for what
- *     is on its way refers to its request.
+ * HOLD-1  A take and the end of a block exclude each other: the end leaves nothing, and learns what
+ *         was left from the very word that it replaced. So what a release says was used is what was
+ *         taken, and nobody takes of it afterwards, nor gives back to it: the generation is another
+ *         one.
+ * HOLD-2  A take that succeeds found tag and verdict of that block: they change only under another
+ *         generation, and who saw a word of the new one (release, acquire) finds the state changed.
+ * HOLD-3  The clock is read after the take. If it says less than until_ns, the take was before the
+ *         end of the lease, whatever happened to the thread since. If not, the tokens are spent:
+ *         nobody admits with them, and they count as used. until_ns is asked_ns + T - T/64 - 1 ms,
+ *         reckoned from before the question left. (The clock goes on while a machine is suspended:
+ *         what it held is over when it wakes.)
+ * HOLD-4  A key has two blocks at most, and two only between two steps of its keeper: the newer is
+ *         there before the older goes, so that takers find tokens all the time.
+ * HOLD-5  A hold is given to another key only when nothing is on its way about it (`calls`), for
+ *         what is on its way refers to its request.
  */
-#include "client/lib/hold.h"
+#include "client/lib/cache/hold.h"
 
 #include <assert.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 
 enum {
@@ -57,6 +59,7 @@ void client_hold_return(struct client_hold_table *table, uint64_t from, uint32_t
     struct client_hold_block *block = &table->holds[number / 2].blocks[number % 2];
     uint64_t state = atomic_load_explicit(&block->state, memory_order_acquire);
 
+    ASSERT(number < 2 * CLIENT_HOLDS_MAX && cost <= CLIENT_HOLD_COST_MAX);
     while (state >> 32 == (uint32_t)from &&
            !atomic_compare_exchange_weak_explicit(&block->state, &state, state + cost,
                                                   memory_order_acq_rel, memory_order_acquire)) {
@@ -153,6 +156,8 @@ struct client_hold *client_hold_claim(struct client_hold_table *table, const str
 
         if (hold->used || hold->calls != 0)
             continue;
+        ASSERT(hold->blocks[0].lease == 0 && hold->blocks[1].lease == 0 &&
+               !hold->asking); /* HOLD-5 */
         hold->used = true;
         hold->number = number;
         hold->tag = *tag;
@@ -202,13 +207,15 @@ static uint32_t left_of(const struct client_hold_block *block)
     return (uint32_t)atomic_load_explicit(&block->state, memory_order_acquire);
 }
 
-/* Takes out what is left (I1). Only the keeper ends blocks and fills them, so the generation is
+/* Takes out what is left (HOLD-1). Only the keeper ends blocks and fills them, so the generation is
  * known; the number of tokens is that of the very word which is replaced. */
 static void end_block(struct client_hold_block *block, struct client_hold_release *out)
 {
+    ASSERT(block->lease != 0); /* HOLD-1 */
     const uint64_t before = atomic_load_explicit(&block->state, memory_order_relaxed);
     const uint64_t ended = ((before >> 32) + 1) << 32;
     const uint64_t last = atomic_exchange_explicit(&block->state, ended, memory_order_acq_rel);
+    ASSERT(last >> 32 == before >> 32 && (uint32_t)last <= block->granted); /* HOLD-1 */
 
     *out = (struct client_hold_release){block->lease, block->granted - (uint32_t)last};
     block->lease = 0;
@@ -217,6 +224,7 @@ static void end_block(struct client_hold_block *block, struct client_hold_releas
 /* Tokens in 200 ms, at the pace at which they went. */
 static uint64_t pace_of(const struct client_hold_block *block, int64_t now_ns)
 {
+    ASSERT(block->lease != 0);
     const int64_t passed_ns = now_ns - block->since_ns > ms_ns ? now_ns - block->since_ns : ms_ns;
 
     return sat_muldiv(block->granted - left_of(block), (uint64_t)demand_ns, (uint64_t)passed_ns);
@@ -229,6 +237,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static uint64_t note_asked(struct client_hold *hold, uint64_t tokens, int64_t now_ns)
 {
+    ASSERT(!hold->asking);
     hold->asking = true;
     hold->asked = least(tokens, CLIENT_HOLD_TOKENS_MAX);
     hold->asked_ns = now_ns;
@@ -246,8 +255,9 @@ void client_hold_step(struct client_hold *hold, int64_t now_ns, struct client_ho
     struct client_hold_block *block = &hold->blocks[atomic_load(&hold->current)];
 
     *out = (struct client_hold_step){.next_ns = INT64_MAX};
+    ASSERT(hold->used);
     if (older->lease != 0)
-        end_block(older, &out->releases[out->release_count++]); /* I4 */
+        end_block(older, &out->releases[out->release_count++]); /* HOLD-4 */
     if (block->lease != 0) {
         const uint64_t pace = pace_of(block, now_ns);
         const uint32_t left = left_of(block);
@@ -288,7 +298,7 @@ void client_hold_granted(struct client_hold *hold, uint64_t lease, int64_t lease
     client_verdict_tag(&block->verdict, &hold->tag);
     client_verdict_put(&block->verdict, &verdict);
     atomic_store_explicit(&block->until_ns, hold->asked_ns + lasts_ns - lasts_ns / 64 - ms_ns,
-                          memory_order_release); /* I3 */
+                          memory_order_release); /* HOLD-3 */
     atomic_store_explicit(&block->told_ns, now_ns, memory_order_release);
     atomic_store_explicit(&block->half, (uint32_t)(granted / 2), memory_order_release);
     block->lease = lease;
@@ -340,12 +350,12 @@ static void check_block(const struct client_hold *hold, const struct client_hold
 {
     const uint32_t left = left_of(block);
 
-    ASSERT(block->lease != 0 || left == 0);
-    ASSERT(block->lease == 0 || (hold->used && left <= block->granted));
-    ASSERT(left == 0 || client_verdict_is(&block->verdict, &hold->tag));
+    INVARIANT("HOLD-1", block->lease != 0 || left == 0);
+    INVARIANT("HOLD-1", block->lease == 0 || (hold->used && left <= block->granted));
+    INVARIANT("HOLD-2", left == 0 || client_verdict_is(&block->verdict, &hold->tag));
 }
 
-void client_hold_check(const struct client_hold_table *table)
+void client_hold_check_invariants(const struct client_hold_table *table)
 {
     uint32_t count = 0;
 
@@ -354,10 +364,12 @@ void client_hold_check(const struct client_hold_table *table)
         const uint64_t place = table->places[i / CLIENT_HOLD_WAYS][i % CLIENT_HOLD_WAYS];
 
         count += hold->used;
-        ASSERT(place == (hold->used ? hold->tag.place : 0));
-        ASSERT(!hold->used || hold->number == i);
+        INVARIANT("HOLD-5", place == (hold->used ? hold->tag.place : 0));
+        INVARIANT("HOLD-5", !hold->used || hold->number == i);
+        INVARIANT("HOLD-4", atomic_load(&hold->current) < 2);
+        INVARIANT("HOLD-5", hold->used || !hold->asking);
         check_block(hold, &hold->blocks[0]);
         check_block(hold, &hold->blocks[1]);
     }
-    ASSERT(count == atomic_load(&table->count));
+    INVARIANT("HOLD-5", count == atomic_load(&table->count));
 }

@@ -1,7 +1,7 @@
 /* heat.h - which keys are hot: how often each was admitted in the last 200 ms, in little memory.
  * Pure; not thread-safe. The idea is in heat.c. */
-#ifndef CLIENT_LIB_HEAT_H
-#define CLIENT_LIB_HEAT_H
+#ifndef CLIENT_LIB_CACHE_HEAT_H
+#define CLIENT_LIB_CACHE_HEAT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * whoever keeps verdicts has a number beside them by which the reader can tell (hold.c, denial.c).
  * Every store releases and every load acquires: who saw a newer word sees the newer number too.
  */
-#ifndef CLIENT_LIB_VERDICT_H
-#define CLIENT_LIB_VERDICT_H
+#ifndef CLIENT_LIB_CACHE_VERDICT_H
+#define CLIENT_LIB_CACHE_VERDICT_H
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 #include "base/error.h"
 
 #include "client/include/tidegate.h"
-#include "client/lib/tag.h"
+#include "client/lib/cache/tag.h"
 
 enum { CLIENT_VERDICT_WORDS = sizeof(tg_decision_t) / 8 };
 static_assert(sizeof(tg_decision_t) % 8 == 0, "a decision is whole words");

@@ -1,7 +1,7 @@
 /* denial.h - denials that hold until their time: any thread looks them up, one keeps them. Pure:
  * the time is an argument. The idea and the invariants are in denial.c. */
-#ifndef CLIENT_LIB_DENIAL_H
-#define CLIENT_LIB_DENIAL_H
+#ifndef CLIENT_LIB_CACHE_DENIAL_H
+#define CLIENT_LIB_CACHE_DENIAL_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -11,8 +11,8 @@
 #include "base/error.h"
 
 #include "client/include/tidegate.h"
-#include "client/lib/tag.h"
-#include "client/lib/verdict.h"
+#include "client/lib/cache/tag.h"
+#include "client/lib/cache/verdict.h"
 
 enum {
     CLIENT_DENIALS_MAX = 4096,
@@ -64,6 +64,8 @@ void client_denial_put(struct client_denial_table *table, const struct client_ta
 void client_denial_forget(struct client_denial_table *table, int64_t now_ns);
 /* Forgets one. */
 void client_denial_drop(struct client_denial_table *table, const struct client_tag *tag);
+/* Asserts that what is remembered may be given; for tests. */
+void client_denial_check_invariants(const struct client_denial_table *table);
 /* Lets client_denial_any be false again when all have lapsed. */
 void client_denial_tick(struct client_denial_table *table, int64_t now_ns);
 

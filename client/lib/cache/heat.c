@@ -7,7 +7,7 @@
  * millions of cold ones, and a key that has cooled down loses it. What is forgotten so costs a few
  * checks that travel, nothing else.
  */
-#include "client/lib/heat.h"
+#include "client/lib/cache/heat.h"
 
 #include <string.h>
 

@@ -1,11 +1,13 @@
-/* plan.c - what moves between two tables, one vnode at a time, computed as it is asked for.
+/* support_ring_plan.c - what moves between two tables, one vnode at a time, computed as it is asked
+ * for.
  *
  * I1  gain = new list - old list, drop = old list - new list, by id.
  * I2  gain, drop and owner_changes of all vnodes together turn the old table into the new one, but
  *     for the order of replicas behind an unchanged owner, which needs no data moved.
  */
+#include "tests/unit/support_ring_plan.h"
+
 #include "base/assert.h"
-#include "ring/ring.h"
 
 /* Ids of `vnode`'s list in `a` that are not in its list in `b`; returns how many. */
 static uint32_t difference(const struct ring_table *a, const struct ring_table *b, uint32_t vnode,

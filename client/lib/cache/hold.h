@@ -1,8 +1,8 @@
 /* hold.h - tokens of hot keys that this handle holds: any thread takes of them, one keeps them.
  * Pure: the time is an argument. The idea and the invariants are in hold.c.
  */
-#ifndef CLIENT_LIB_HOLD_H
-#define CLIENT_LIB_HOLD_H
+#ifndef CLIENT_LIB_CACHE_HOLD_H
+#define CLIENT_LIB_CACHE_HOLD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,8 +12,8 @@
 #include "base/error.h"
 
 #include "client/include/tidegate.h"
-#include "client/lib/tag.h"
-#include "client/lib/verdict.h"
+#include "client/lib/cache/tag.h"
+#include "client/lib/cache/verdict.h"
 
 enum {
     CLIENT_HOLDS_MAX = 1024,   /* keys of which tokens are held, or asked for */
@@ -79,7 +79,7 @@ struct client_hold_taken {
 
 enum { CLIENT_HOLD_TAKE_TRIES = 1000 }; /* others were quicker each time: then it is asked for */
 
-/* Of one block, by I1 and I2 of hold.c. */
+/* Of one block, by HOLD-1 and HOLD-2. */
 static inline __attribute__((always_inline)) bool
 client_hold_take_block(struct client_hold_block *block, const struct client_tag *tag, uint32_t cost,
                        tg_decision_t *decision, struct client_hold_taken *taken)
@@ -188,8 +188,8 @@ uint32_t client_hold_end(struct client_hold *hold, struct client_hold_release re
 void client_hold_drop(struct client_hold_table *table, struct client_hold *hold);
 /* The next hold that a taker said to look at, or NULL. */
 struct client_hold *client_hold_due(struct client_hold_table *table);
-/* Asserts that the table is whole. */
-void client_hold_check(const struct client_hold_table *table);
+/* Asserts that the table is whole; for tests, while nobody claims or drops. */
+void client_hold_check_invariants(const struct client_hold_table *table);
 
 /* Sets the times in a decision that was made at told_ns to what they are at now_ns. Any thread. */
 static inline void client_hold_finish(tg_decision_t *decision, int64_t told_ns, int64_t now_ns)
