@@ -23,6 +23,7 @@ import subprocess
 import sys
 
 import prose
+import structure
 
 FILE_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 70
@@ -361,8 +362,9 @@ def calls(tree):
     """A room calls none above it, but for the debts that are listed (`nm`)."""
     debts = debts_of(tree)
     for number, line in enumerate(tree.text(DEBTS).splitlines() if debts else [], 1):
-        if line.split("#")[0].split() and number not in debts.values():
-            yield Finding(DEBTS, number, "expected, and once: folder -> folder symbol")
+        words = line.split("#")[0].split()
+        if words and words[0] not in structure.RATCHETS and number not in debts.values():
+            yield Finding(DEBTS, number, "expected, and once: folder -> folder symbol, or a rule and what may stay")
     found = upward_calls(tree)
     for (mine, theirs, symbol), path in sorted(found.items()):
         if (mine, theirs, symbol) not in debts:
@@ -550,6 +552,8 @@ RULES = {
     "readme": readme,
     "mutations": mutations,
     **prose.rules(Finding),
+    **structure.rules(Finding, lambda folder: room_of(folder + "/")[0] if room_of(folder + "/") else folder, blank,
+                      functions_of, lambda path: (defined_symbols(path), undefined_symbols(path)), DEBTS),
 }
 
 
