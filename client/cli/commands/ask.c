@@ -182,19 +182,26 @@ static void put_decision(struct mp_writer *writer, const tg_decision_t *decision
     }
 }
 
+/* The decision as msgpack tokens in `bytes`. Their number, or a negative TG_E* code. */
+static int tokens_of(const tg_decision_t *decision, const tg_explain_t *explain,
+                     const struct cli_answer *explained, uint8_t bytes[DECISION_LEN],
+                     struct mp_token tokens[DECISION_TOKENS])
+{
+    struct mp_writer writer;
+    mp_writer_init(&writer, bytes, DECISION_LEN);
+    put_decision(&writer, decision, explain, explained);
+    return writer.failed ? TG_ETOOBIG : mp_parse(bytes, writer.len, tokens, DECISION_TOKENS);
+}
+
 static void add_document(struct cli_text *text, const tg_decision_t *decision,
                          const tg_explain_t *explain, const struct cli_answer *explained, bool yaml)
 {
     uint8_t bytes[DECISION_LEN];
     struct mp_token tokens[DECISION_TOKENS];
-    struct mp_writer writer;
-    mp_writer_init(&writer, bytes, sizeof bytes);
-    put_decision(&writer, decision, explain, explained);
-    const int count =
-        writer.failed ? TG_ETOOBIG : mp_parse(bytes, writer.len, tokens, DECISION_TOKENS);
+    int count = tokens_of(decision, explain, explained, bytes, tokens);
     if (count < 0 && explained != NULL) /* more than any node of this release tells */
-        add_document(text, decision, explain, NULL, yaml);
-    else if (count < 0)
+        count = tokens_of(decision, explain, NULL, bytes, tokens);
+    if (count < 0)
         text->failed = true; /* the library bounds its texts, so this would be its mistake */
     else if (yaml)
         cli_yaml(text, tokens, (size_t)count, true);

@@ -46,6 +46,7 @@
 #ifndef NODE_LIMIT_ALGORITHMS_ALGORITHM_H
 #define NODE_LIMIT_ALGORITHMS_ALGORITHM_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -69,8 +70,10 @@ enum {
     LIMIT_EXPORT_VERSION = 1,
     /* In the place of an algorithm: an envelope around a state of one, for tokens are held
      * elsewhere (leased.h). It has all ops but those that decide. */
-    LIMIT_LEASED = ALGORITHM_COUNT,
+    LIMIT_LEASED = 7,
 };
+static_assert((int)ALGORITHM_COUNT <= (int)LIMIT_LEASED,
+              "the envelope's number is kept on disk: it never follows the algorithms");
 
 struct limit_cell {
     uint32_t word[3];
