@@ -24,8 +24,8 @@
 
 enum { PERCENT = 100 };
 
-static_assert(LIMIT_RATE_MAX <= NS_PER_S, "one event takes at least 1 ns (I2)");
-static_assert(LIMIT_WINDOW_MAX_NS < INT64_MAX / 8, "a window fits in an int64_t time (I1)");
+static_assert(LIMIT_RATE_MAX <= NS_PER_S, "one event takes at least 1 ns (LIMITS-2)");
+static_assert(LIMIT_WINDOW_MAX_NS < INT64_MAX / 8, "a window fits in an int64_t time (LIMITS-1)");
 static_assert(LIMIT_WINDOW_MIN_NS / LIMIT_BUCKETS_MAX > 0, "a sub-window has a length");
 static_assert(LIMIT_WINDOW_MIN_NS == 1000000, "the unit of calendar exponents, a ms");
 static_assert(LIMIT_WINDOW_MAX_NS < LIMIT_REFILL_MAX_NS, "a bucket as large as its count refills");

@@ -15,12 +15,12 @@
  *
  * The load is open: a slow answer does not delay the next question, until all slots are taken.
  *
- * I1  A slot, with the requests and decisions in it, is untouched between tg_check_async and its
- *     callback. What a request points to (its key) lives until after tg_close.
- * I2  Counts are touched under the lock only.
- * I3  `sent_ns` is read before the question leaves, the time of the answer after it came, both
- *     from the machine's one wall clock: the moment of the decision lies between the two, also
- *     when several of these processes are compared.
+ * EXAMPLELOAD-1  A slot, with the requests and decisions in it, is untouched between tg_check_async
+ *                and its callback. What a request points to (its key) lives until after tg_close.
+ * EXAMPLELOAD-2  Counts are touched under the lock only.
+ * EXAMPLELOAD-3  `sent_ns` is read before the question leaves, the time of the answer after it
+ *                came, both from the machine's one wall clock: the moment of the decision lies
+ *                between the two, also when several of these processes are compared.
  *
  * Output, one line each, times in ns since 1970 (0 = never):
  *   key NAME NUMBER SENT ALLOWED DENIED UNDECIDED FIRST_SENT LAST_ANSWER

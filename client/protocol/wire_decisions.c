@@ -37,9 +37,9 @@ enum {
 };
 
 static_assert(256 + WIRE_CHECKS_MAX * ITEM_LEN + WIRE_SOURCES_MAX * SOURCE_LEN <= WIRE_MESSAGE_MAX,
-              "I2: decisions within their bounds fit in one message");
+              "DECISIONS-2: decisions within their bounds fit in one message");
 static_assert(256 + WIRE_EXPLAIN_ITEMS_MAX * EXPLAIN_ITEM_LEN <= WIRE_MESSAGE_MAX,
-              "I2: and so do those that are explained, with one source each");
+              "DECISIONS-2: and so do those that are explained, with one source each");
 
 /* At most `max` bytes, never ending inside a UTF-8 character. */
 static struct wire_text cut(struct wire_text text, size_t max)

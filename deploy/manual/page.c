@@ -9,7 +9,7 @@ enum { WIDTH = 100, TERM_LEN = 160 };
 
 /* ---- roff ------------------------------------------------------------------------------------ */
 
-/* Adds one character so that roff shows it and nothing else (G1). */
+/* Adds one character so that roff shows it and nothing else (MANPAGE-1). */
 static void add_roff_character(struct page *page, char character, bool first)
 {
     if (first && (character == '.' || character == '\''))

@@ -6,8 +6,8 @@
  * Prose is that of the tables: a paragraph ends with '\n', `term TAB text` is an item of a list,
  * and what stands between backquotes is code.
  *
- * G1  What prose says never becomes a macro of roff: dots and quotes at a line's beginning, hyphens
- *     and backslashes are escaped.
+ * MANPAGE-1  What prose says never becomes a macro of roff: dots and quotes at a line's beginning,
+ *            hyphens and backslashes are escaped.
  */
 #ifndef DEPLOY_MANUAL_PAGE_H
 #define DEPLOY_MANUAL_PAGE_H

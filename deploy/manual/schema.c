@@ -2,9 +2,9 @@
  *
  *   one definition a mapping: its keys, each with its type, range and meaning, and no others
  *
- * S1  Every file that nodes accept is valid: a schema that refuses one would be turned off.
- * S2  An unknown key, a value of another type and a number out of its range are not valid. What two
- *     keys may say together only the readers know.
+ * SCHEMA-1  Every file that nodes accept is valid: a schema that refuses one would be turned off.
+ * SCHEMA-2  An unknown key, a value of another type and a number out of its range are not valid.
+ *           What two keys may say together only the readers know.
  *
  * A text may be any scalar: what YAML takes for a number is a name, too.
  */

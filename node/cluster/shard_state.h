@@ -8,12 +8,14 @@
  * README.md has the rooms in their order. Each room's headers say what it offers; this one is what
  * lets a room reach the state of another, and goes when each has its own.
  *
- * S1  A check is decided here only while its vnode's role is DECIDING and its leases hold.
- * S2  A vnode's role is DECIDING iff this node is the writer of the highest term it knows of.
- * S3  Every part in use is in `active`, and every request in use has pending > 0, or is in `news`.
- * S4  A replica's (state term, seq) rises only by a WATERMARK of the leader it follows, so it never
- *     claims state that it does not hold.
- * S5  What is decided in the plane of quorum is answered only when majorities hold it (quorum.c).
+ * SHARD-1  A check is decided here only while its vnode's role is DECIDING and its leases hold.
+ * SHARD-2  A vnode's role is DECIDING iff this node is the writer of the highest term it knows of.
+ * SHARD-3  Every part in use is in `active`, and every request in use has pending > 0, or is in
+ *          `news`.
+ * SHARD-4  A replica's (state term, seq) rises only by a WATERMARK of the leader it follows, so it
+ *          never claims state that it does not hold.
+ * SHARD-5  What is decided in the plane of quorum is answered only when majorities hold it
+ *          (quorum.c).
  *
  * Nothing outside node/cluster includes this header.
  */
@@ -106,14 +108,14 @@ struct shard {
     int64_t now_ns;
     int64_t started_ns;
     int64_t silence_epoch_ns; /* silence is counted from here at the earliest */
-    int64_t behind_ns;        /* by how much this shard's short stalls made it late, in all (P12) */
+    int64_t behind_ns; /* by how much this shard's short stalls made it late, in all (PEERS-12) */
     struct upkeep next;
     struct writeback writeback;
     uint64_t opened;       /* terms opened since the start */
-    int64_t full_until_ns; /* a copy found no room: none is asked for before that (R7) */
+    int64_t full_until_ns; /* a copy found no room: none is asked for before that (STREAMIN-3) */
     bool reroute_due;
     bool resigning;
-    bool resigned; /* V10 of vnodes.c */
+    bool resigned; /* VNODES-10 */
 
     struct peer *peers[SHARD_PEERS_MAX];
     uint16_t peer_count;
@@ -125,7 +127,7 @@ struct shard {
     uint32_t vnode_end;   /* of these in use: options.vnodes, or all */
     struct quorum_plane quorum;
     struct vnode_list watermarks;    /* those that owe a WATERMARK */
-    struct vnode_list active_vnodes; /* those that a tick looks at (V8) */
+    struct vnode_list active_vnodes; /* those that a tick looks at (VNODES-8) */
     uint32_t ticks;                  /* of the vnodes, counted */
     uint32_t roles[ROLE_END];        /* vnodes of this shard by role, in the first plane */
     uint32_t unarrived;              /* of both planes, vnodes that are not `arrived` */
@@ -154,22 +156,22 @@ struct shard {
     struct skew_watch watch;
     struct journaling journaling;
     struct policy_slot policies[SHARD_POLICIES_MAX];
-    uint32_t policy;                      /* index of the one in force */
-    uint64_t rules_seen;                  /* the newest version that decided something here (D15) */
+    uint32_t policy;     /* index of the one in force */
+    uint64_t rules_seen; /* the newest version that decided something here (DECIDE-15) */
     struct api_keys_cache api_keys_cache; /* of that one */
     uint32_t generation;
     uint32_t sync;   /* the newest name of a copy that was given */
     uint32_t frames; /* begun, of all channels */
     struct retry_memory retries;
     struct firsts firsts;    /* and what replicas know of them */
-    int64_t late_until_ns;   /* until then first copies are looked up, too: D9 of decide.c */
+    int64_t late_until_ns;   /* until then first copies are looked up, too: DECIDE-9 */
     struct reserve reserves; /* the same for requests of several parts */
     struct merge merge;
     struct usage_tally *usage; /* NULL: nobody wants totals */
 
     /* scratch: valid within one event */
     struct message message;
-    uint64_t turn_work; /* that looking for rules has cost in this turn (Z4 of resolve.c) */
+    uint64_t turn_work; /* that looking for rules has cost in this turn (RESOLVE-4) */
     struct batch batch;
     struct row rows[WIRE_CHECKS_MAX];
     struct wire_checks_space checks_space;

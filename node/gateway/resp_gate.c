@@ -24,12 +24,13 @@
  * to the answer that decides that one. What cannot be taken stays where it came from, with the
  * caller, and so in the end with the client: that is the bound on what one may send ahead.
  *
- * G1  A peer's `waiting` checks are all in one batch, `batch`.
- * G2  `out` always has room for the replies that a peer waits for (`reserved`), so no reply is lost
- *     or grows a buffer.
- * G3  Every check that was taken is answered once: by a decision, by BUSY when there was no batch
- *     for it, or when its batch is given up.
- * G4  What the batch's builder accepts the shard accepts: nobody's mistake is in another's batch.
+ * RESPGATE-1  A peer's `waiting` checks are all in one batch, `batch`.
+ * RESPGATE-2  `out` always has room for the replies that a peer waits for (`reserved`), so no reply
+ *             is lost or grows a buffer.
+ * RESPGATE-3  Every check that was taken is answered once: by a decision, by BUSY when there was no
+ *             batch for it, or when its batch is given up.
+ * RESPGATE-4  What the batch's builder accepts the shard accepts: nobody's mistake is in another's
+ *             batch.
  */
 #include "node/gateway/resp_gate.h"
 
@@ -68,7 +69,7 @@ static_assert((int)RESP_CHECK_MAX > 9 * (int)RESP_INTEGER_LEN + 48 + (int)WIRE_R
                   (int)RESP_ANSWER_MAX >=
                       (int)RESP_CHECK_MAX + (int)RESP_INTEGER_LEN + (int)WIRE_TEXT_MAX &&
                   (int)RESP_THROTTLE_MAX > 6 * (int)RESP_INTEGER_LEN,
-              "G2");
+              "RESPGATE-2");
 static_assert((int)RESP_OUT_LEN >= (int)RESP_BATCH_MAX * (int)RESP_THROTTLE_MAX,
               "one connection can fill a batch");
 static_assert((int)RESP_OUT_LEN >= (int)RESP_LOCAL_MAX + (int)RESP_ANSWER_MAX, "one always fits");
@@ -193,7 +194,7 @@ static void add_item(struct resp_gate *gate, struct resp_peer *peer, const struc
     struct batch *batch = &gate->batches[gate->open];
     ASSERT(batch->count < RESP_BATCH_MAX && (peer->waiting == 0 || peer->batch == batch->seq));
     batch->items[batch->count++] = *item;
-    peer->batch = batch->seq; /* G1 */
+    peer->batch = batch->seq; /* RESPGATE-1 */
     peer->waiting++;
     peer->reserved += room_of(item);
     gate->stats.checks++;
@@ -231,7 +232,7 @@ static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, u
         return TOOK;
     }
     const int template = inline_template(gate, &throttle.limit);
-    ASSERT(template >= 0 || template == TG_EFULL); /* G4 */
+    ASSERT(template >= 0 || template == TG_EFULL); /* RESPGATE-4 */
     if (template <0 || wire_checks_builder_append(&gate->builder, (uint32_t) template,
                                                   throttle.operation, throttle.cost,
                                                   &gate->request.arguments[1], 1) < 0)
@@ -270,7 +271,7 @@ static enum took take_check(struct resp_gate *gate, struct resp_peer *peer, uint
         return TOOK;
     }
     const int template = wire_checks_builder_attributes(&gate->builder, check->names, check->count);
-    ASSERT(template >= 0 || template == TG_EFULL); /* G4 */
+    ASSERT(template >= 0 || template == TG_EFULL); /* RESPGATE-4 */
     if (template <0 ||
                   wire_checks_builder_append(&gate->builder, (uint32_t) template, check->operation,
                                              check->cost, check->values, check->count) < 0)
@@ -358,7 +359,7 @@ static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint
     const bool elsewhere =
         peer->waiting > 0 && (gate->open == NONE || gate->batches[gate->open].seq != peer->batch);
     *stop = RESP_NEED_ANSWER;
-    if (elsewhere) /* G1 */
+    if (elsewhere) /* RESPGATE-1 */
         return TOOK_NOT;
     if (open_batch(gate) == NULL) {
         put_busy(gate, &peer->out);
@@ -397,7 +398,7 @@ static enum took take_request(struct resp_gate *gate, struct resp_peer *peer, ui
     const size_t room = asks ? RESP_ANSWER_MAX : RESP_LOCAL_MAX;
     *stop = RESP_NEED_ROOM;
     if (peer->out.capacity - peer->out.len < peer->reserved + room)
-        return TOOK_NOT; /* G2 */
+        return TOOK_NOT; /* RESPGATE-2 */
     if (asks)
         return take_asked(gate, peer, token, command->id, stop);
     *stop = RESP_NEED_ANSWER;

@@ -4,8 +4,8 @@
  * its fields in HELLO and INFO. There is one database, one user who needs no password, and nothing
  * to configure through this port.
  *
- * N1  An answer has at most RESP_LOCAL_MAX bytes. Only a client that has much repeated to it
- *     (COMMAND INFO with a hundred names) could ask for more: it gets an error.
+ * RESPLOCAL-1  An answer has at most RESP_LOCAL_MAX bytes. Only a client that has much repeated to
+ *              it (COMMAND INFO with a hundred names) could ask for more: it gets an error.
  */
 #include "node/gateway/resp_local.h"
 
@@ -21,7 +21,7 @@
 /* Clients compare this with versions of Redis to learn which commands they may use. */
 #define SPOKEN_VERSION "7.0.0"
 
-static_assert(RESP_ECHO_MAX + 32 <= RESP_LOCAL_MAX, "N1");
+static_assert(RESP_ECHO_MAX + 32 <= RESP_LOCAL_MAX, "RESPLOCAL-1");
 
 void resp_peer_init(struct resp_peer *peer, uint64_t id, const char *address)
 {
@@ -310,7 +310,7 @@ static void info(const struct resp_facts *facts, const struct resp_request *requ
 static void give_back(struct wire_text text, struct resp_writer *out)
 {
     if (text.len > RESP_ECHO_MAX)
-        resp_put_error(out, "ERR the text is longer than 8192 bytes"); /* N1 */
+        resp_put_error(out, "ERR the text is longer than 8192 bytes"); /* RESPLOCAL-1 */
     else
         resp_put_bulk(out, text.data, text.len);
 }
@@ -401,7 +401,7 @@ void resp_local(const struct resp_facts *facts, struct resp_peer *peer,
     ASSERT(capacity - before >= RESP_LOCAL_MAX);
     out->capacity = before + RESP_LOCAL_MAX;
     answer(facts, peer, command, request);
-    if (out->failed) { /* N1 */
+    if (out->failed) { /* RESPLOCAL-1 */
         out->failed = false;
         out->len = before;
         resp_put_error(out, "ERR the answer is too long; ask for less at a time");

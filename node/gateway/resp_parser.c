@@ -11,10 +11,11 @@
  * buffer of its own and allocates an object for each argument unless told otherwise, and has no
  * bounds on either; what would be left of it is the loop below.
  *
- * I1  What is returned is at most `len`; nothing behind it was looked at, but for finding out that
- *     the request is not complete.
- * I2  The same bytes give the same requests, however they are cut into pieces.
- * I3  An incomplete request has at most RESP_PENDING_MAX bytes: a longer one is refused before.
+ * RESPPARSER-1  What is returned is at most `len`; nothing behind it was looked at, but for finding
+ *               out that the request is not complete.
+ * RESPPARSER-2  The same bytes give the same requests, however they are cut into pieces.
+ * RESPPARSER-3  An incomplete request has at most RESP_PENDING_MAX bytes: a longer one is refused
+ *               before.
  */
 #include "node/gateway/resp_parser.h"
 
@@ -74,7 +75,8 @@ static int read_bulk(const char *data, size_t len, size_t *at, struct wire_text 
     const int taken = read_number(data, len, &i, &bytes);
     if (taken == INCOMPLETE)
         return INCOMPLETE;
-    if (taken == WRONG || bytes < 0 || i + (size_t)bytes + 2 > RESP_COMMAND_LEN_MAX) /* I3 */
+    /* RESPPARSER-3 */
+    if (taken == WRONG || bytes < 0 || i + (size_t)bytes + 2 > RESP_COMMAND_LEN_MAX)
         return refuse("Protocol error: invalid bulk length; expected at most 65536 bytes in a "
                       "request",
                       error);

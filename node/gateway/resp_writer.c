@@ -1,8 +1,8 @@
 /* resp_writer.c - replies to Redis clients; resp_writer.h tells how the versions differ.
  *
- * I1  Nothing is written beyond `capacity`; a reply that did not fit leaves `failed` set, and its
- *     caller takes it back by the length it had before.
- * I2  No byte of a caller's text ends a line of the protocol.
+ * RESPWRITER-1  Nothing is written beyond `capacity`; a reply that did not fit leaves `failed` set,
+ *               and its caller takes it back by the length it had before.
+ * RESPWRITER-2  No byte of a caller's text ends a line of the protocol.
  */
 #include "node/gateway/resp_writer.h"
 
@@ -66,7 +66,7 @@ void resp_put_text(struct resp_writer *writer, const char *text)
     resp_put_bulk(writer, text, strlen(text));
 }
 
-/* One line: `type`, the text with line ends as blanks (I2), CRLF. */
+/* One line: `type`, the text with line ends as blanks (RESPWRITER-2), CRLF. */
 static void put_line(struct resp_writer *writer, char type, const char *text)
 {
     const size_t whole = strlen(text);

@@ -7,11 +7,11 @@
  *     |  step  |  step  |  step  |
  *     +1 h ---------|+2 h -------------      the change is somewhere in the second step
  *
- * Z1  Spans are in the order of time, and neighbours differ in their offset.
- * Z2  A name is one of the zone database, whose names all begin with a capital: GLib would also
- *     read rules in the form of POSIX, which look like misspelt names, and whatever else lies
- *     beside the zones (the machine's own localtime, right/ with leap seconds, lists that are no
- *     zones).
+ * ZONES-1  Spans are in the order of time, and neighbours differ in their offset.
+ * ZONES-2  A name is one of the zone database, whose names all begin with a capital: GLib would
+ *          also read rules in the form of POSIX, which look like misspelt names, and whatever else
+ *          lies beside the zones (the machine's own localtime, right/ with leap seconds, lists that
+ *          are no zones).
  */
 #include "node/zones/zones.h"
 
@@ -24,7 +24,7 @@
 
 enum { STEP_S = 4 * 86400 };
 
-/* A digit in a name without a slash: one of these four, or none of the database (Z2). */
+/* A digit in a name without a slash: one of these four, or none of the database (ZONES-2). */
 static bool of_database(const char *name)
 {
     static const char *const with_digits[] = {"EST5EDT", "CST6CDT", "MST7MDT", "PST8PDT"};

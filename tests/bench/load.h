@@ -4,10 +4,10 @@
  *                                                                        |
  *                          JSON on standard output <-- outcome <---------+
  *
- * L1  Nothing is built, allocated or looked up while it is measured: a frame gets its number, is
- *     sent, and its answer is decoded and counted.
- * L2  What is sent is what any program could send that follows PROTOCOL.md; what is answered is
- *     decoded by the codec that libtidegate uses.
+ * BENCHLOAD-1  Nothing is built, allocated or looked up while it is measured: a frame gets its
+ *              number, is sent, and its answer is decoded and counted.
+ * BENCHLOAD-2  What is sent is what any program could send that follows PROTOCOL.md; what is
+ *              answered is decoded by the codec that libtidegate uses.
  */
 #ifndef TESTS_BENCH_LOAD_H
 #define TESTS_BENCH_LOAD_H

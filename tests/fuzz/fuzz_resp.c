@@ -7,8 +7,8 @@
  *                                                7   time passes, what is late is given up
  *
  * Properties: what is taken never depends on how the bytes are cut; the shard can read whatever the
- * gate sends it (G4); no reply is lost for want of room (G2); and a peer that is waited for by
- * nobody has been answered all that it asked (G3).
+ * gate sends it (RESPGATE-4); no reply is lost for want of room (RESPGATE-2); and a peer that is
+ * waited for by nobody has been answered all that it asked (RESPGATE-3).
  */
 #include <stdio.h>
 
@@ -49,7 +49,7 @@ static void come(struct peer *peer)
     peer->peer.out.capacity = sizeof peer->out;
 }
 
-/* The gate must have made a message that the shard takes (G4). */
+/* The gate must have made a message that the shard takes (RESPGATE-4). */
 static void answer(uint32_t at, uint8_t pending)
 {
     static struct wire_checks_space space;
@@ -116,7 +116,7 @@ static void feed(struct peer *peer)
         const uint64_t token = (uint64_t)peer->generation << 8 | (uint64_t)(peer - peers);
         stop = resp_gate_take(gate, &peer->peer, token, copy, peer->len, &used);
         free(copy);
-        ASSERT(!peer->peer.out.failed && used <= peer->len); /* G2 */
+        ASSERT(!peer->peer.out.failed && used <= peer->len); /* RESPGATE-2 */
         peer->len -= used;
         memmove(peer->input, peer->input + used, peer->len);
         if (stop == RESP_NEED_SUBMIT)
@@ -129,7 +129,7 @@ static void feed(struct peer *peer)
             peer->peer.out.len = 0; /* sent */
     } while (stop == RESP_NEED_SUBMIT || stop == RESP_NEED_ROOM);
     ASSERT(stop != RESP_NEED_ANSWER || peer->peer.waiting > 0);
-    ASSERT(stop != RESP_NEED_BYTES || peer->len < RESP_PENDING_MAX); /* I3 of resp_parser.c */
+    ASSERT(stop != RESP_NEED_BYTES || peer->len < RESP_PENDING_MAX); /* RESPPARSER-3 */
 }
 
 static void take_piece(struct fuzz_input *input, struct peer *peer)
@@ -205,7 +205,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     resp_gate_now(gate, now_ns);
     resp_gate_expire(gate, &finder);
     for (uint32_t i = 0; i < PEERS; i++)
-        ASSERT(peers[i].peer.waiting == 0 && peers[i].peer.reserved == 0); /* G3 */
+        ASSERT(peers[i].peer.waiting == 0 && peers[i].peer.reserved == 0); /* RESPGATE-3 */
     ASSERT(resp_gate_waiting(gate) == 0); /* so the next input begins with a gate as new */
     return 0;
 }

@@ -22,6 +22,7 @@ import runpy
 import subprocess
 import sys
 
+import invariants
 import prose
 import structure
 
@@ -146,9 +147,9 @@ CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED_CALLS) + r")\s*\(")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
-# A numbered rule in a comment, as `A1  One place counts a key.`, and one that is not at the beginning of its line.
-RULE_BEGINS = re.compile(r" \* [A-Z](\d  |\d\d {1,2})\S")
-RULE_WITHIN = re.compile(r"^ \* .*[.;:] [A-Z]\d+(  [A-Z]| [A-Z][a-z]+ |$)")
+# A numbered rule in a comment, as `TABLE-1  One place counts a key.`, and one that is not at the beginning of its line.
+RULE_BEGINS = re.compile(r"( \* [A-Z]+-\d+ {2,3})\S")
+RULE_WITHIN = re.compile(r"^ \* .*[.;:] [A-Z]+-\d+ {2,3}\S")
 
 
 def blank(text, keep_strings=False):
@@ -440,22 +441,22 @@ def opening_comment(tree):
 
 
 def lists_kept(tree):
-    """What a numbered rule of a comment says is indented below its number, and the next one begins a line.
+    """What a numbered rule of a comment says stands below its first word, and the next one begins a line.
 
     The formatter runs a list together where it breaks a line that is too long.
     """
     for path in tree.sources:
-        inside = False
+        hanging = None
         for number, line in enumerate(tree.text(path).split("\n"), 1):
             if RULE_WITHIN.search(line):
                 yield Finding(path, number, "a numbered rule begins within the line")
             elif RULE_BEGINS.match(line):
-                inside = True
-            elif inside and re.match(r" \* \S", line):
+                hanging = len(RULE_BEGINS.match(line).group(1))
+            elif hanging and re.match(r" \* +\S", line) and not line.startswith(" *".ljust(hanging)):
                 yield Finding(path, number, "is to be indented as the rule that it goes on with")
-                inside = False
-            else:
-                inside = inside and line.startswith(" *  ")
+                hanging = None
+            elif not line.startswith(" *  "):
+                hanging = None
 
 
 def compile_alone(tree, path, flags):
@@ -552,6 +553,7 @@ RULES = {
     "readme": readme,
     "mutations": mutations,
     **prose.rules(Finding),
+    **invariants.rules(Finding),
     **structure.rules(Finding, lambda folder: room_of(folder + "/")[0] if room_of(folder + "/") else folder, blank,
                       functions_of, lambda path: (defined_symbols(path), undefined_symbols(path)), DEBTS),
 }

@@ -118,9 +118,22 @@ CASES = [
     ("function-length", {"ring/long.c": function_of(71)}, "ring/long.c:4", "f has 71 lines"),
     ("opening-comment", {"ring/x.h": "int x;\n"}, "ring/x.h:1", "opens without a comment"),
     ("opening-comment", {"ring/x.h": "/* y.h - other. */\n"}, "ring/x.h:1", "does not name x.h"),
-    ("lists", {"ring/x.h": "/* x.h - a file.\n *\n * A1  This one\n * goes on. A2  And here is the next.\n */\n"}, "ring/x.h:4",
-     "begins within the line"),
-    ("lists", {"ring/x.h": "/* x.h - a file.\n *\n * A1  This one\n * goes on.\n */\n"}, "ring/x.h:4", "indented"),
+    ("lists", {"ring/x.h": "/* x.h - a file.\n *\n * A-1  This one\n * goes on. A-2  And here is the next.\n */\n"},
+     "ring/x.h:4", "begins within the line"),
+    ("lists", {"ring/x.h": "/* x.h - a file.\n *\n * A-1  This one\n * goes on.\n */\n"}, "ring/x.h:4",
+     "indented"),
+    ("lists", {"ring/x.h": "/* x.h - a file.\n *\n * A-1  This one\n *   goes on.\n */\n"}, "ring/x.h:4",
+     "indented"),
+    ("invariant-ids", {"ring/x.h": "/* x.h - a file.\n *\n * RING-1  This.\n */\n",
+                       "ring/y.c": "/* y.c - a file.\n *\n * RING-1  That.\n */\n"},
+     "ring/y.c:3", "RING-1 is defined in ring/x.h:3 already"),
+    *[("invariant-ids", {"ring/x.h": "/* x.h - a file.\n *\n * RING-1  This.\n */\n", path: text}, f"{path}:2",
+       "RING-2 is defined nowhere")
+      for path, text in [("ring/y.c", "/* y.c - a file. */\nint a; /* RING-2 */\n"),
+                         ("ring/README.md", "#\nRING-2\n")]],
+    ("invariant-ids", {"ring/x.h": "/* x.h - a file.\n *\n * A1  This.\n */\n"}, "ring/x.h:3", "give it the prefix"),
+    ("invariant-ids", {"ring/x.h": "/* x.h - a file.\n *\n * A10 This.\n */\n"}, "ring/x.h:3", "give it the prefix"),
+    ("invariant-ids", {"ring/x.h": "/* x.h - as A1 of\n * y.h says. */\n"}, "ring/x.h:1", "older form"),
     ("header-alone", {"ring/x.h": c_file("x.h", "uint32_t f(void);")}, "ring/x.h:1", "does not compile alone"),
     ("format", {"ring/x.h": c_file("x.h", "int  f(void);")}, "ring/x.h:2", "clang-format would change it"),
     *[("finished", {"deploy/notes.txt": f"a\n{word}: later\n", "deploy/README.md": "#\n"}, "deploy/notes.txt:2", word)
@@ -192,6 +205,13 @@ def test_a_pure_source_without_an_object_is_not_passed_over(tmp_path):
 def test_a_call_that_is_listed_is_no_finding(tmp_path):
     plant(tmp_path, {**UPWARD, "tests/lint/debts.txt": "# why\nnode/cluster/model -> node/cluster/request up\n"})
     status, output = lint("--root", str(tmp_path), "--only", "calls")
+    assert status == 0, output
+
+
+def test_an_id_that_is_defined_elsewhere_is_no_finding(tmp_path):
+    plant(tmp_path, {"ring/x.h": "/* x.h - a file.\n *\n * RING-1  This.\n */\n",
+                     "base/y.h": "/* y.h - UTF-8, RING-1, promise R3. */\n"})
+    status, output = lint("--root", str(tmp_path), "--only", "invariant-ids,lists")
     assert status == 0, output
 
 

@@ -1,10 +1,11 @@
 /* check.c - what must hold after each event of a node.
  *
- * K1  Only the writer of a term decides in it, and no process decides in a term that an earlier one
- *     of its node has opened: so at most one process decides in a term.
- * K2  The newest term that a process knows of a vnode never goes back while it holds the vnode.
- * K3  In a strict phase at most one node decides a vnode at any moment.
- * K4  A node's epoch never goes back.
+ * SIMCHECK-1  Only the writer of a term decides in it, and no process decides in a term that an
+ *             earlier one of its node has opened: so at most one process decides in a term.
+ * SIMCHECK-2  The newest term that a process knows of a vnode never goes back while it holds the
+ *             vnode.
+ * SIMCHECK-3  In a strict phase at most one node decides a vnode at any moment.
+ * SIMCHECK-4  A node's epoch never goes back.
  *
  * It also keeps the *front* of each vnode: the newest term and how far its leader has come. When a
  * term is opened on less than that, what lies between is lost: the bound that over-admission is
@@ -31,7 +32,7 @@ static void note_leader(struct sim *sim, struct node *node, uint32_t vnode, bool
     /* In the plane of quorum one that was deposed may think so, but commits nothing. */
     if (decides && sim->plan.strict && vnode < sim->vnodes && (*deciders & (uint8_t)~bit) != 0)
         sim_fail(sim, "vnode %u is decided by more than one node%s without a fault: %02x", vnode,
-                 region > 0 ? " abroad" : "", *deciders); /* K3 */
+                 region > 0 ? " abroad" : "", *deciders); /* SIMCHECK-3 */
 }
 
 /* Notes that the term was opened; true if it was before. */
@@ -60,7 +61,8 @@ static void note_term(struct sim *sim, struct node *node, const struct shard *sh
     if (!node_remote(sim, node))
         check_merge_opened(sim, node, shard, vnode);
     if (opened_before(sim, vnode, term) && !node->rewound)
-        sim_fail(sim, "node %u opens a term of vnode %u again", node->index, vnode); /* K1 */
+        /* SIMCHECK-1 */
+        sim_fail(sim, "node %u opens a term of vnode %u again", node->index, vnode);
     if (node_remote(sim, node) || term_compare(term, &front->term) <= 0)
         return; /* nobody asks for keys there; or a split: another side has come further */
     if (term_compare(&at.base_state, &front->term) != 0 && !term_is_none(&front->term))
@@ -121,10 +123,10 @@ static void check_vnode(struct sim *sim, struct node *node, const struct shard *
     const int order = term_compare(&term, &held->term);
     if (decides && term.writer != node->id)
         sim_fail(sim, "node %u decides vnode %u in the term of another", node->index,
-                 vnode); /* K1 */
+                 vnode); /* SIMCHECK-1 */
     if (role != SHARD_ABSENT && order < 0)
         sim_fail(sim, "node %u went back to an older term of vnode %u", node->index,
-                 vnode); /* K2 */
+                 vnode); /* SIMCHECK-2 */
     if (order != 0 || role != held->role) {
         tell_vnode(sim, node, vnode, &term, role);
         if (decides &&
@@ -140,8 +142,8 @@ static void check_vnode(struct sim *sim, struct node *node, const struct shard *
     note_leader(sim, node, vnode, role == SHARD_LEADING);
 }
 
-/* What K1 to K3 say of a vnode holds as it did after the event before, if neither its role nor its
- * term nor how far its leader has come is another. */
+/* What SIMCHECK-1 to SIMCHECK-3 say of a vnode holds as it did after the event before, if neither
+ * its role nor its term nor how far its leader has come is another. */
 static void check_shard(struct sim *sim, struct node *node, const struct shard *shard,
                         uint32_t number)
 {
@@ -156,7 +158,7 @@ void check_event(struct sim *sim, struct node *node)
 {
     if (node->view != NULL && node->view->epoch < node->epoch)
         sim_fail(sim, "node %u went back to epoch %llu", node->index,
-                 (unsigned long long)node->view->epoch); /* K4 */
+                 (unsigned long long)node->view->epoch); /* SIMCHECK-4 */
     node->epoch = node->view == NULL ? node->epoch : node->view->epoch;
     check_ring(sim, node);
     settings_check(sim, node);

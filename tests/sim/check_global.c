@@ -5,36 +5,40 @@
  * with a leader - its successor opens a term on less - is known to the token, and is all that may
  * come on top of a limit.
  *
- *       home: |#### spent ####|== out on lease ==|   left   | <= limit + lost      G1
+ *       home: |#### spent ####|== out on lease ==|   left   | <= limit + lost      SIMGLOBAL-1
  *     in another region:                  held: spent later            |
- *    clients: |## admitted ##|      + held                  | <= limit + lost      G2
+ *    clients: |## admitted ##|      + held                  | <= limit + lost      SIMGLOBAL-2
  *
- * G1  At the home spent + leased <= limit, always; more only when what another writer had counted
- *     was added (merge.c). So it is where a region that is cut off decides by a share.
- * G2  What clients were told as admitted, in all regions, and what nodes may still spend, is the
- *     limit at most: of a day, and of each short window. Answers that are marked as degraded are
- *     not among it.
- * G3  A leader grants a lease only when it knows of every other one of its region's that somebody
- *     may still spend of: what is not in its state cannot be subtracted from the limit.
- * G4  Of a bucket: in any interval no more than its burst and what was refilled.
- * G7  Where a region that is cut off decides by a share, it admits that share, and what its lost
- *     leaders had counted of it, at most; and one more for each process that stood in for all of
- *     them (fallback.c), which counts by itself. All that was admitted of such a key, by its home
- *     and by shares, is its limit and those at most.
+ * SIMGLOBAL-1  At the home spent + leased <= limit, always; more only when what another writer had
+ *              counted was added (merge.c). So it is where a region that is cut off decides by a
+ *              share.
+ * SIMGLOBAL-2  What clients were told as admitted, in all regions, and what nodes may still spend,
+ *              is the limit at most: of a day, and of each short window. Answers that are marked as
+ *              degraded are not among it.
+ * SIMGLOBAL-3  A leader grants a lease only when it knows of every other one of its region's that
+ *              somebody may still spend of: what is not in its state cannot be subtracted from the
+ *              limit.
+ * SIMGLOBAL-4  Of a bucket: in any interval no more than its burst and what was refilled.
+ * SIMGLOBAL-7  Where a region that is cut off decides by a share, it admits that share, and what
+ *              its lost leaders had counted of it, at most; and one more for each process that
+ *              stood in for all of them (fallback.c), which counts by itself. All that was admitted
+ *              of such a key, by its home and by shares, is its limit and those at most.
  *
  * When rules change, the old and the new ones are in force beside one another: a request that a
  * node has sent on carries the limits that the node knew, a lease cache those of the check that it
  * saw last (lessee.c), and a lease that was granted under the old ones may be spent until it ends.
  * So until SETTLE_MS after the last node has got the new rules
  *
- *   lowered, raised   the larger one of both limits is what G1, G2 and G4 allow;
+ *   lowered, raised   the larger one of both limits is allowed: of SIMGLOBAL-1, SIMGLOBAL-2 and
+ *                     SIMGLOBAL-4;
  *   home changed      each of the two homes may count up to the limit: such a key is counted anew.
  *
  * From then on (strict), when nothing of the old ones is left anywhere,
  *
- * G8  the new limit alone counts: what the home has counted above it only falls (of a day; of short
- *     windows and buckets there is nothing above it any more), and at the old home nothing is
- *     counted any more: so both together are the limit and what the old one had counted by then.
+ * SIMGLOBAL-8  the new limit alone counts: what the home has counted above it only falls (of a day;
+ *              of short windows and buckets there is nothing above it any more), and at the old
+ *              home nothing is counted any more: so both together are the limit and what the old
+ *              one had counted by then.
  *
  * Clocks of leaders differ by twice SIM_OFFSET_MAX_MS at most, and by sim->clocks_ns where some
  * are off; so do the edges of windows, and for so long a bucket may have been refilled twice.
@@ -104,7 +108,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* What a region may count of the key at present (G8). */
+/* What a region may count of the key at present (SIMGLOBAL-8). */
 static uint64_t most_of(const struct global_key *key, const struct global_count *count)
 {
     const uint64_t now = limit_capacity(&count->limit);
@@ -233,7 +237,8 @@ static uint32_t leases_until(struct state state, int64_t now_ns, bool ended)
     return count;
 }
 
-/* ---- G2 -------------------------------------------------------------------------------------- */
+/* ---- SIMGLOBAL-2
+ * -------------------------------------------------------------------------------------- */
 
 uint64_t check_global_lost(const struct global_key *key)
 {
@@ -285,7 +290,8 @@ static void judge_sum(struct sim *sim, const struct global_key *key)
     const uint64_t most = all_of(key, strict);
     const uint64_t lost = check_global_lost(key);
     if (admitted + out > most + lost)
-        sim_fail(sim, "G2: %llu admitted of key %u and %llu held, limit %llu, %llu were lost",
+        sim_fail(sim,
+                 "SIMGLOBAL-2: %llu admitted of key %u and %llu held, limit %llu, %llu were lost",
                  (unsigned long long)admitted, number_of(sim, key), (unsigned long long)out,
                  (unsigned long long)most, (unsigned long long)lost);
 }
@@ -316,7 +322,8 @@ void check_global_admitted(struct sim *sim, uint32_t number, uint64_t tokens, in
     judge_sum(sim, key);
 }
 
-/* ---- G4 -------------------------------------------------------------------------------------- */
+/* ---- SIMGLOBAL-4
+ * -------------------------------------------------------------------------------------- */
 
 void check_global_bucket(struct sim *sim, uint32_t number)
 {
@@ -336,7 +343,7 @@ void check_global_bucket(struct sim *sim, uint32_t number)
             sum += use->tokens;
             if (sum <= most)
                 continue;
-            sim_fail(sim, "G4: %llu admitted of key %u in %llu ms, %llu expected",
+            sim_fail(sim, "SIMGLOBAL-4: %llu admitted of key %u in %llu ms, %llu expected",
                      (unsigned long long)sum, number, (unsigned long long)ms,
                      (unsigned long long)most);
             return;
@@ -344,7 +351,8 @@ void check_global_bucket(struct sim *sim, uint32_t number)
     }
 }
 
-/* ---- G7 -------------------------------------------------------------------------------------- */
+/* ---- SIMGLOBAL-7
+ * -------------------------------------------------------------------------------------- */
 
 static void note_fallbacks(struct sim *sim, const struct node *node)
 {
@@ -381,14 +389,16 @@ void check_global_share(struct sim *sim)
         admitted += key->degraded[region];
         most += here;
         if (region != key->home && key->degraded[region] > here)
-            sim_fail(sim, "G7: %llu admitted in region %s by %llu shares of %llu, %llu were lost",
-                     (unsigned long long)key->degraded[region], region_name(region),
-                     (unsigned long long)shares, (unsigned long long)share,
-                     (unsigned long long)count->forgotten);
+            sim_fail(
+                sim,
+                "SIMGLOBAL-7: %llu admitted in region %s by %llu shares of %llu, %llu were lost",
+                (unsigned long long)key->degraded[region], region_name(region),
+                (unsigned long long)shares, (unsigned long long)share,
+                (unsigned long long)count->forgotten);
     }
     if (admitted > most)
-        sim_fail(sim, "G7: %llu admitted of key %u, %llu expected", (unsigned long long)admitted,
-                 GLOBAL_SHARE, (unsigned long long)most);
+        sim_fail(sim, "SIMGLOBAL-7: %llu admitted of key %u, %llu expected",
+                 (unsigned long long)admitted, GLOBAL_SHARE, (unsigned long long)most);
 }
 
 /* ---- holders --------------------------------------------------------------------------------- */
@@ -458,7 +468,7 @@ static void note_lost(struct sim *sim, struct node *node, const struct shard *sh
     count->forgotten += lost;
 }
 
-/* G3: the leader of the region has granted a lease, and what it knew before. */
+/* SIMGLOBAL-3: the leader of the region has granted a lease, and what it knew before. */
 static void judge_grant(struct sim *sim, const struct node *node, const struct global_key *key,
                         struct state state)
 {
@@ -467,8 +477,10 @@ static void judge_grant(struct sim *sim, const struct node *node, const struct g
         if (cache->lease == 0 || sim->now_ns + edge_ns(sim) >= cache->until_ns ||
             cache->left == 0 || cache->home != node_region(sim, node) || knows(state, cache->lease))
             continue;
-        sim_fail(sim, "G3: node %u grants a lease of key %u, and does not know the one of node %u",
-                 node->index, number_of(sim, key), i);
+        sim_fail(
+            sim,
+            "SIMGLOBAL-3: node %u grants a lease of key %u, and does not know the one of node %u",
+            node->index, number_of(sim, key), i);
     }
 }
 
@@ -509,8 +521,8 @@ static void judge_count(struct sim *sim, const struct node *node, const struct g
     if (count->sum > most + count->forgotten + count->merged)
         sim_fail(sim,
                  "%s: %llu of key %u are spent or leased in region %s, limit %llu, %llu were lost",
-                 anew ? "G8" : "G1", (unsigned long long)count->sum, number_of(sim, key),
-                 region_name(node_region(sim, node)), (unsigned long long)most,
+                 anew ? "SIMGLOBAL-8" : "SIMGLOBAL-1", (unsigned long long)count->sum,
+                 number_of(sim, key), region_name(node_region(sim, node)), (unsigned long long)most,
                  (unsigned long long)count->forgotten);
     count->most = count->sum < count->most ? count->sum : count->most;
 }

@@ -1,17 +1,18 @@
 /* check_keys.c - what keys admitted, against their limits.
  *
- * K6  Without faults what is admitted on a key is its limit, exactly; fewer only by what may have
- *     been charged without an answer.
- * K7  With faults, answers that were not marked as degraded admit no more than the limit and what
- *     newer leaders did not know of; all answers no more than one limit on each side of a split.
- * K8  What was admitted was charged: the count that a leader tells is no less. Nor is it more
- *     than was asked for, but for forwards that a node sent again to another leader.
- * K11 When nobody who holds a key can be reached, its rule decides: nothing is admitted (closed), a
- *     share of the limit on each side of a split (local), or anything (open); the latter two are
- *     marked as degraded.
- * K13 A request that meets several rules is admitted by all of them or charged by none: when all is
- *     given back, each key is charged what was admitted on it, to the token, unless the node died
- *     that was to give it back.
+ * SIMKEYS-1  Without faults what is admitted on a key is its limit, exactly; fewer only by what may
+ *            have been charged without an answer.
+ * SIMKEYS-2  With faults, answers that were not marked as degraded admit no more than the limit and
+ *            what newer leaders did not know of; all answers no more than one limit on each side of
+ *            a split.
+ * SIMKEYS-3  What was admitted was charged: the count that a leader tells is no less. Nor is it
+ *            more than was asked for, but for forwards that a node sent again to another leader.
+ * SIMKEYS-4  When nobody who holds a key can be reached, its rule decides: nothing is admitted
+ *            (closed), a share of the limit on each side of a split (local), or anything (open);
+ *            the latter two are marked as degraded.
+ * SIMKEYS-5  A request that meets several rules is admitted by all of them or charged by none: when
+ *            all is given back, each key is charged what was admitted on it, to the token, unless
+ *            the node died that was to give it back.
  */
 #include <stdio.h>
 
@@ -99,9 +100,9 @@ void check_lent(struct sim *sim, struct key_set set, uint32_t side)
         const uint64_t limits = key->limit.count * holding;
         const uint64_t shares = key->lent == LENT_LOCAL ? lacking * KEYS_LENT_SHARE : 0;
         if (key->sure > limits)
-            too_many(sim, key, key->sure, limits, " for sure"); /* K11 */
+            too_many(sim, key, key->sure, limits, " for sure"); /* SIMKEYS-4 */
         if (key->lent != LENT_OPEN && key->admitted > limits + shares)
-            too_many(sim, key, key->admitted, limits + shares, ""); /* K11 */
+            too_many(sim, key, key->admitted, limits + shares, ""); /* SIMKEYS-4 */
     }
 }
 
@@ -145,12 +146,13 @@ void check_several(struct sim *sim, struct key_set set, uint64_t lost, uint64_t 
         if (missing > lost)
             sim_fail(sim, "%s: key %s (%s, vnode %u) admitted %llu, but only %llu are charged",
                      sim_phase(sim), key->text, algorithm_name(key->limit.algorithm), key->vnode,
-                     (unsigned long long)key->admitted, (unsigned long long)key->used); /* K13 */
+                     (unsigned long long)key->admitted,
+                     (unsigned long long)key->used); /* SIMKEYS-5 */
         if (key->at_least > key->admitted + unsure)
             sim_fail(sim, "%s: key %s (%s, vnode %u) is charged %llu, admitted %llu, unsure %llu",
                      sim_phase(sim), key->text, algorithm_name(key->limit.algorithm), key->vnode,
                      (unsigned long long)key->used, (unsigned long long)key->admitted,
-                     (unsigned long long)unsure); /* K13 */
+                     (unsigned long long)unsure); /* SIMKEYS-5 */
     }
     sim->coverage.excess += excess;
 }

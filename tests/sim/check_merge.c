@@ -5,13 +5,13 @@
  * code knows nothing of it. The same bytes are merged in other orders in a table of its own, and
  * what must come out is computed in the plainest way, from the bytes.
  *
- * L1  No slot falls: a merge leaves it as it was, or raises it; nor below the other state, if both
- *     go on from the base.
- * L2  Merging what was merged adds nothing.
- * L3  The order of merges, and how they are grouped, does not matter.
- * L4  Where a vnode has parted once in a phase, the first merge of a key gives the base that both
- *     sides had, plus what each added. The base is what this file saw in the table of the node that
- *     opened the newer term, not what the shipped code remembers.
+ * SIMMERGE-1  No slot falls: a merge leaves it as it was, or raises it; nor below the other state,
+ *             if both go on from the base.
+ * SIMMERGE-2  Merging what was merged adds nothing.
+ * SIMMERGE-3  The order of merges, and how they are grouped, does not matter.
+ * SIMMERGE-4  Where a vnode has parted once in a phase, the first merge of a key gives the base
+ *             that both sides had, plus what each added. The base is what this file saw in the
+ *             table of the node that opened the newer term, not what the shipped code remembers.
  *
  * Algorithms round in favour of denial, by less than a token: ROUNDING_NS of a token's time.
  */
@@ -192,16 +192,17 @@ static void judge_equal(const char *law, struct tally a, struct tally b)
         broken(law, &a, &b);
 }
 
-/* L2, L3. */
+/* SIMMERGE-2, SIMMERGE-3. */
 static void judge_orders(struct bytes before, struct bytes base, struct bytes other,
                          struct bytes after, int64_t now_ns)
 {
     const struct tally is = tally_of(after, now_ns);
     if (start_with(after, now_ns) && add(other, other, now_ns))
-        judge_equal("what was merged is merged again (L2)", result(now_ns), is);
+        judge_equal("what was merged is merged again (SIMMERGE-2)", result(now_ns), is);
     const struct tally first = sum_of(base, before, other, after, now_ns);
-    judge_equal("in another order (L3)", sum_of(base, other, before, after, now_ns), first);
-    judge_equal("grouped otherwise (L3)", sum_of(base, after, other, before, now_ns), first);
+    judge_equal("in another order (SIMMERGE-3)", sum_of(base, other, before, after, now_ns), first);
+    judge_equal("grouped otherwise (SIMMERGE-3)", sum_of(base, after, other, before, now_ns),
+                first);
 }
 
 /* Whether nothing counts any more of what the state says: its window is over. */
@@ -211,7 +212,7 @@ static bool is_over(struct bytes state, int64_t now_ns)
     return table_export_expires_ns(state.at, state.len, &expires_ns) == 0 && expires_ns <= now_ns;
 }
 
-/* L1. */
+/* SIMMERGE-1. */
 static void judge_sides(struct bytes before, struct bytes base, struct bytes other,
                         const struct tally *after, int64_t now_ns)
 {
@@ -219,11 +220,11 @@ static void judge_sides(struct bytes before, struct bytes base, struct bytes oth
     const struct tally theirs = tally_of(other, now_ns);
     const struct tally shared = tally_of(base, now_ns);
     if (before.len > 0 && alike(&mine, after) && !at_most(&mine, after))
-        broken("it fell below what it was (L1)", after, &mine);
+        broken("it fell below what it was (SIMMERGE-1)", after, &mine);
     const bool goes_on =
         base.len == 0 || (before.len > 0 && alike(&mine, &shared) && mine.amount >= shared.amount);
     if (goes_on && !is_over(other, now_ns) && alike(&theirs, after) && !at_most(&theirs, after))
-        broken("it is below the other side (L1)", after, &theirs);
+        broken("it is below the other side (SIMMERGE-1)", after, &theirs);
 }
 
 /* ---- the base that was seen ------------------------------------------------------------------ */
@@ -263,7 +264,7 @@ void check_merge_opened(struct sim *sim, const struct node *node, const struct s
     }
 }
 
-/* L4. */
+/* SIMMERGE-4. */
 static void judge_sum(uint32_t vnode, struct hash128 id, struct bytes before, struct bytes other,
                       const struct tally *after, int64_t now_ns)
 {
@@ -284,7 +285,7 @@ static void judge_sum(uint32_t vnode, struct hash128 id, struct bytes before, st
     expected.amount =
         (before.len > 0 ? mine.amount : 0) + (theirs.amount > had ? theirs.amount - had : 0);
     sim->coverage.sums++;
-    judge_equal("base + both sides (L4)", *after, expected);
+    judge_equal("base + both sides (SIMMERGE-4)", *after, expected);
 }
 
 /* ---- each merge ------------------------------------------------------------------------------ */

@@ -4,14 +4,14 @@
  * only when just the wrong nodes crash at just the wrong moment; so each word is held to the disk
  * at the moment it is given.
  *
- * K10  A ballot that a node says is promised is on its disk, as a promise or as the term of what it
- *      accepted. What it says it holds is on its disk: a header of that term and as far, or, when
- *      nothing but the seq differs, the slots that are in memory.
- * K12  When a ballot is opened, a majority of the vnode's replicas has promised it on disk, or a
- *      higher one; while the ring changes, of those by the old configuration and of those by the
- *      new one. Where an operator forced the change, those by the new one are enough (Q11 of
- *      quorum.c). A disk of which an old copy was restored has forgotten promises: after that this
- *      is not judged, as K9 of history.c is not.
+ * SIMQUORUM-1  A ballot that a node says is promised is on its disk, as a promise or as the term of
+ *              what it accepted. What it says it holds is on its disk: a header of that term and as
+ *              far, or, when nothing but the seq differs, the slots that are in memory.
+ * SIMQUORUM-2  When a ballot is opened, a majority of the vnode's replicas has promised it on disk,
+ *              or a higher one; while the ring changes, of those by the old configuration and of
+ *              those by the new one. Where an operator forced the change, those by the new one are
+ *              enough (QUORUM-11). A disk of which an old copy was restored has forgotten promises:
+ *              after that this is not judged, as SIMHISTORY-1 is not.
  */
 #include <string.h>
 
@@ -43,7 +43,7 @@ static bool majority_promised(const struct sim *sim, const struct ring_table *ri
     return have > count / 2;
 }
 
-/* The sets of a ballot are those of the configuration whose epoch it carries (Q9). */
+/* The sets of a ballot are those of the configuration whose epoch it carries (QUORUM-9). */
 static void check_opened(struct sim *sim, const struct node *node, uint32_t vnode,
                          const struct term *ballot)
 {
@@ -54,7 +54,7 @@ static void check_opened(struct sim *sim, const struct node *node, uint32_t vnod
     if (!majority_promised(sim, &view->to, vnode, ballot) ||
         (joint && !majority_promised(sim, &view->from, vnode, ballot)))
         sim_fail(sim, "node %u opens a ballot of vnode %u without a majority of promises on disk",
-                 node->index, vnode); /* K12 */
+                 node->index, vnode); /* SIMQUORUM-2 */
 }
 
 void check_ballots(struct sim *sim, struct node *node, uint8_t shard)
@@ -76,7 +76,7 @@ static void check_promise(struct sim *sim, const struct node *node, const struct
     if (!has_promised(node, entry->vnode, &entry->term)) {
         sim_fail(sim,
                  "node %u says that it promised a ballot of vnode %u, and its disk does not know",
-                 node->index, entry->vnode); /* K10 */
+                 node->index, entry->vnode); /* SIMQUORUM-1 */
     }
 }
 
@@ -105,7 +105,7 @@ static void check_held(struct sim *sim, const struct node *node, const struct pe
     if (!now->has_header[entry->vnode] || term_compare(&header->state, &entry->state) != 0 ||
         (header->seq < entry->seq && !slots_kept(sim, node, entry->vnode)))
         sim_fail(sim, "node %u says that it holds vnode %u up to %llu, and its disk does not",
-                 node->index, entry->vnode, (unsigned long long)entry->seq); /* K10 */
+                 node->index, entry->vnode, (unsigned long long)entry->seq); /* SIMQUORUM-1 */
 }
 
 void check_word(struct sim *sim, const struct node *node, const uint8_t *bytes, size_t len)

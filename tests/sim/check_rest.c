@@ -1,7 +1,7 @@
 /* check_rest.c - whether the cluster has come to rest, and what must hold then.
  *
- * K5  After faults every vnode has one leader, its replicas hold what it holds, and all members
- *     agree on one stable configuration, of which they are the members.
+ * SIMREST-1  After faults every vnode has one leader, its replicas hold what it holds, and all
+ *            members agree on one stable configuration, of which they are the members.
  */
 #include <stdio.h>
 #include <string.h>

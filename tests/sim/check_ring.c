@@ -1,14 +1,15 @@
 /* check_ring.c - what must hold of the ring configuration of each region, whoever proposes it.
  *
- * K6  Agreement: two nodes that are at one epoch are of one configuration, for ever. Epochs of a
- *     lineage rise by one: nobody is at an epoch of which the one before was never in force.
- * K7  When an epoch is first in force anywhere, a majority of its own voters has it on disk, as the
- *     configuration or as what was accepted for it; but for the first of a lineage, which is
- *     forced.
+ * SIMRING-1  Agreement: two nodes that are at one epoch are of one configuration, for ever. Epochs
+ *            of a lineage rise by one: nobody is at an epoch of which the one before was never in
+ *            force.
+ * SIMRING-2  When an epoch is first in force anywhere, a majority of its own voters has it on disk,
+ *            as the configuration or as what was accepted for it; but for the first of a lineage,
+ *            which is forced.
  *
- * K8  What a voter promises or accepts is on its disk before it says so.
+ * SIMRING-3  What a voter promises or accepts is on its disk before it says so.
  *
- * A disk of which an old copy was restored breaks its promises: after that K7 is not judged.
+ * A disk of which an old copy was restored breaks its promises: after that SIMRING-2 is not judged.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +77,7 @@ void check_vote(struct sim *sim, const struct node *node, const uint8_t *bytes, 
         register_ballot_compare(kept, &frame.message.ballot) < 0)
         sim_fail(sim, "node %u says that it %s for epoch %llu, and its disk does not know",
                  node->index, promises ? "promises" : "accepts",
-                 (unsigned long long)frame.message.epoch); /* K8 */
+                 (unsigned long long)frame.message.epoch); /* SIMRING-3 */
 }
 
 /* The epoch of a stored configuration. */
@@ -107,7 +108,7 @@ static bool any_rewound(const struct sim *sim)
     return false;
 }
 
-/* K7. */
+/* SIMRING-2. */
 static void check_durable(struct sim *sim, const struct node *node,
                           const struct ring_config *config)
 {

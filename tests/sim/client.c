@@ -12,7 +12,7 @@
  *                         noise        any operation, cost and short windows; not counted
  *   of an audit           exact keys   looked at, so that the count itself is told
  *
- * N1  A message sent n times gets at most n answers; only the first one counts.
+ * SIMCLIENT-1  A message sent n times gets at most n answers; only the first one counts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -394,7 +394,7 @@ static void timed_out(struct sim *sim, struct client *client)
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* What has drained from a bucket while charges were there that are undone is not known to the
- * moment (I4 of gcra.c): so many moments may add up to what looks like a token for a while. */
+ * moment (GCRA-4): so many moments may add up to what looks like a token for a while. */
 static void audited(struct key *key, const struct wire_decision *decision)
 {
     key->audited = true;
@@ -435,8 +435,8 @@ static void take_item(struct sim *sim, struct client *client, uint32_t item,
     sim->coverage.admitted++;
 }
 
-/* Whether the message was sent again so often, or for so long, that not all of it is remembered: R1
- * and R3 of retry.h. */
+/* Whether the message was sent again so often, or for so long, that not all of it is remembered:
+ * RETRY-1 and RETRY-3. */
 static bool over_asked(const struct sim *sim, const struct client *client)
 {
     return client->tries > RETRY_ATTEMPTS_MAX ||

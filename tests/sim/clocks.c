@@ -1,11 +1,12 @@
 /* clocks.c - the clocks of a simulated node: boot time and wall time, each with steps of its own,
  * and the shipped cluster time upon them; as node/runtime does it.
  *
- * C4  A process whose cluster time is the receiver's is heard, also if the one before it was not.
- * C5  Of a process that the receiver's view says has no say, nothing is taken.
- * C6  A shard whose time is off that of most by 2 s decides nothing, takes over nothing, takes
- *     nothing of what others count, forgets nothing and writes nothing. But after a full stop:
- *     then nobody knows what the others' time will be.
+ * SIMCLOCKS-4  A process whose cluster time is the receiver's is heard, also if the one before it
+ *              was not.
+ * SIMCLOCKS-5  Of a process that the receiver's view says has no say, nothing is taken.
+ * SIMCLOCKS-6  A shard whose time is off that of most by 2 s decides nothing, takes over nothing,
+ *              takes nothing of what others count, forgets nothing and writes nothing. But after a
+ *              full stop: then nobody knows what the others' time will be.
  */
 #include "tests/sim/clocks.h"
 
@@ -223,7 +224,7 @@ static bool has_no_say(const struct node *node, const struct peer_envelope *enve
            member->clock.process == envelope->boot;
 }
 
-/* C4 and C5. */
+/* SIMCLOCKS-4 and SIMCLOCKS-5. */
 static void check_frame(struct sim *sim, const struct node *node, const struct event *event,
                         bool refused)
 {
@@ -258,7 +259,7 @@ void clocks_check(struct sim *sim, const struct node *node, const struct event *
                        : now.seqs > before->seqs     ? "takes what others count"
                        : now.writes > before->writes ? "writes"
                                                      : NULL;
-    if (does != NULL) /* C6 */
+    if (does != NULL) /* SIMCLOCKS-6 */
         sim_fail(sim, "n%u %s while its time is off", node->index, does);
 }
 

@@ -26,7 +26,7 @@ struct clocks_seen {
 };
 void clocks_see(const struct sim *sim, const struct node *node, uint8_t shard,
                 struct clocks_seen *out);
-/* C4 to C6, after the event. */
+/* SIMCLOCKS-4 to SIMCLOCKS-6, after the event. */
 void clocks_check(struct sim *sim, const struct node *node, const struct event *event,
                   const struct clocks_seen *before);
 /* The process has ended: one whose time was off starts again. */

@@ -17,9 +17,9 @@
  * leader has come to where that of the one before it was; it never seems less, and nobody is
  * admitted by it.
  *
- * K9  The history of each key of consistency quorum is linearizable, whatever went wrong; but for a
- *     node that got an old copy of its disk. It forgets what it promised and accepted, which no
- *     agreement survives: from then on histories are not judged.
+ * SIMHISTORY-1  The history of each key of consistency quorum is linearizable, whatever went wrong;
+ *               but for a node that got an old copy of its disk. It forgets what it promised and
+ *               accepted, which no agreement survives: from then on histories are not judged.
  */
 #include <stdlib.h>
 
@@ -106,13 +106,13 @@ static void judge_key(struct sim *sim, uint32_t key, struct linear_op *ops)
              "one that returned at %.3f ms",
              sim_phase(sim), (unsigned long long)sim->keys[key].limit.count, count,
              sim->keys[key].text, sim->keys[key].vnode,
-             (double)ops[at].return_ns / (double)SIM_MS); /* K9 */
+             (double)ops[at].return_ns / (double)SIM_MS); /* SIMHISTORY-1 */
 }
 
 void history_judge(struct sim *sim, struct key_set set)
 {
     if (sim->coverage.snapshots > 0)
-        return; /* K9 */
+        return; /* SIMHISTORY-1 */
     struct linear_op *ops = calloc(sim->history.count + 1, sizeof *ops);
     ASSERT(ops != NULL);
     for (uint32_t i = 0; i < KEYS_VAULTS; i++)

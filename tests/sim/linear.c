@@ -8,7 +8,8 @@
  *   return   all states that can be reached by moments of open operations are made; those in which
  *            this one has had its moment stay, and its place is free again
  *
- * L1  The set of states holds each once. It is empty iff no order explains what was answered.
+ * SIMLINEAR-1  The set of states holds each once. It is empty iff no order explains what was
+ *              answered.
  */
 #include "tests/sim/linear.h"
 

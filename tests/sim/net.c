@@ -9,13 +9,14 @@
  *       +-+ in vain: again after 50 ms,     is lost; it connects again after 50 ms
  *           doubled up to 500 ms
  *
- * X1  Nothing is queued for a connection that is down, but gossip, of which a few frames wait.
- * X2  Frames of one connection arrive in order, unless a fault says otherwise; those of a broken
- *     one never arrive, those that a process sent before it ended do.
- * X3  A split holds frames back, as TCP does: they arrive when it heals, late and in order, unless
- *     the connection was given up meanwhile.
- * X4  Each connection holds a bounded number of frames; what comes on top is lost, as a full socket
- *     loses it.
+ * SIMNET-1  Nothing is queued for a connection that is down, but gossip, of which a few frames
+ *           wait.
+ * SIMNET-2  Frames of one connection arrive in order, unless a fault says otherwise; those of a
+ *           broken one never arrive, those that a process sent before it ended do.
+ * SIMNET-3  A split holds frames back, as TCP does: they arrive when it heals, late and in order,
+ *           unless the connection was given up meanwhile.
+ * SIMNET-4  Each connection holds a bounded number of frames; what comes on top is lost, as a full
+ *           socket loses it.
  *
  * Complete copies have connections of their own between the same sockets, often slower ones; nobody
  * is told when they end. Beyond what TCP does, faults may lose, repeat, delay and reorder single
@@ -144,7 +145,7 @@ static void travel(struct sim *sim, struct net_link *link, const struct event *p
         event.at_ns += jitter(sim, COPIES_MS * SIM_MS);
     if (!late && !reorder) {
         if (event.at_ns <= connection->arrives_ns)
-            event.at_ns = connection->arrives_ns + 1; /* X2 */
+            event.at_ns = connection->arrives_ns + 1; /* SIMNET-2 */
         connection->arrives_ns = event.at_ns;
     }
     sim->coverage.late += late;
@@ -156,7 +157,7 @@ static void travel(struct sim *sim, struct net_link *link, const struct event *p
 static void hold(struct sim *sim, struct net_connection *connection, const struct event *event)
 {
     const uint32_t most = event->lane == NET_GOSSIP ? NET_GOSSIP_QUEUE_MAX : NET_QUEUE_MAX;
-    if (connection->held_count == most) { /* X4 */
+    if (connection->held_count == most) { /* SIMNET-4 */
         sim->coverage.full++;
         free(event->bytes);
         return;
@@ -208,7 +209,7 @@ static void send_on(struct sim *sim, uint8_t from, uint8_t to, const struct even
     struct net_link *link = &sim->net.links[from][to];
     struct net_connection *connection = &link->lanes[event->lane];
     if (link->cut) {
-        hold(sim, connection, event); /* X3 */
+        hold(sim, connection, event); /* SIMNET-3 */
     } else if (connection->under_way >= NET_QUEUE_MAX) {
         sim->coverage.full++;
         free(event->bytes);
@@ -250,7 +251,7 @@ void net_send(struct sim *sim, uint8_t from, uint8_t from_shard, uint8_t to, enu
     sim->coverage.sent++;
     if (!connection->up && !connection->connecting)
         connect_later(sim, from, to, lane);
-    if (!connection->up && lane != NET_GOSSIP) { /* X1 */
+    if (!connection->up && lane != NET_GOSSIP) { /* SIMNET-1 */
         if (sim->global.calm && of_checks(sim, kind, bytes, len))
             sim->global.calm = false; /* an answer with tokens may be among it: they are spent */
         sim->coverage.unconnected++;
@@ -310,7 +311,7 @@ static void end(struct sim *sim, uint8_t from, uint8_t to, uint8_t lane, bool to
 {
     struct net_connection *connection = &sim->net.links[from][to].lanes[lane];
     connection->up = false;
-    connection->valid_from = connection->number + 1; /* X2 */
+    connection->valid_from = connection->number + 1; /* SIMNET-2 */
     connection->attempts = 1;
     drop_held(connection);
     sim->coverage.breaks++;

@@ -4,7 +4,7 @@
  * another, how long it is. Each choice can be overridden by an option of the command line, without
  * changing the others; so a failure can be tried again with less, and written down as one line.
  *
- * O1  The line that options_line prints leads to the same run.
+ * SIMOPTIONS-1  The line that options_line prints leads to the same run.
  */
 #ifndef TESTS_SIM_OPTIONS_H
 #define TESTS_SIM_OPTIONS_H

@@ -7,7 +7,7 @@
  * failure, with what was missing last. A new phase is a row of steps in one of the phase_*.c files
  * and a line in phase.c.
  *
- * P1  Between phases there are no faults, all members run, and the cluster is at rest.
+ * SIMPHASE-1  Between phases there are no faults, all members run, and the cluster is at rest.
  */
 #ifndef TESTS_SIM_PHASE_H
 #define TESTS_SIM_PHASE_H

@@ -6,8 +6,9 @@
  * and come back; operators go on changing settings in all of them (settings.c) heal     all are at
  * rest: one history of settings, a ring each, voters in all
  *
- * A1  Whatever happens to other regions, limits here are kept to the token.
- * A2  Of each vnode there is one leader in each region, at most (K3), and one at rest.
+ * SIMABROAD-1  Whatever happens to other regions, limits here are kept to the token.
+ * SIMABROAD-2  Of each vnode there is one leader in each region, at most (SIMCHECK-3), and one at
+ *              rest.
  *
  * Clients ask here alone, so what is judged of keys is of this region.
  */

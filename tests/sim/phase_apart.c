@@ -116,7 +116,7 @@ static uint64_t kept_by_change(const struct sim *sim)
 }
 
 /* A vnode may go to the node that is preferred for it at any time: that takes nothing from what is
- * known of charges (V6 of reserve.h). */
+ * known of charges (RESERVE-6). */
 static bool judge(struct sim *sim)
 {
     tell(sim);

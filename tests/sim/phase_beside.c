@@ -3,8 +3,8 @@
  *   night   all nodes are killed under load and come back at times of their own, twice histories;
  *                                                                                one limit a night
  *   lag     what a node sends to some is late, and it crashes under load          as crash
- *   alone   nothing passes between one or two nodes and the rest, and keys are asked for that   K11
- *           nobody holds on the one side or on the other
+ *   alone   nothing passes between one or two nodes and the rest, and keys are asked for that
+ *           nobody holds on the one side or on the other                       SIMKEYS-4
  */
 #include "tests/sim/phase.h"
 

@@ -1,14 +1,15 @@
 /* phase_borrow.c - elastic limits: what is borrowed of a pool while leaders and its owner die.
  *
- *   borrow   more is asked for than a pool can spare; its owner or another  B1 always, B2 when
- *            node dies, or is cut off; then all is well again, and           the pool is full, B3
- *            guaranteed traffic fills the pool                               always
+ *   borrow   more is asked for than a pool can spare; its owner or    SIMBORROW-1, SIMBORROW-3
+ *            another node dies, or is cut off; then all is well       always; SIMBORROW-2 when the
+ *            again, and guaranteed traffic fills the pool             pool is full
  *
- * B1  In no second more is borrowed than the pool's rate, what may be saved up of it and, for a
- *     leader may still lend by its last level while another has the next one, that much again; a
- *     rate for each side of a split.
- * B2  When guaranteed traffic has filled the pool for a second, nothing is borrowed any more.
- * B3  What is inside its limit is not denied.
+ * SIMBORROW-1  In no second more is borrowed than the pool's rate, what may be saved up of it and,
+ *              for a leader may still lend by its last level while another has the next one, that
+ *              much again; a rate for each side of a split.
+ * SIMBORROW-2  When guaranteed traffic has filled the pool for a second, nothing is borrowed any
+ *              more.
+ * SIMBORROW-3  What is inside its limit is not denied.
  *
  * The messages are sent by nobody in particular and not repeated; only their answers are looked at.
  * Borrowing is counted where it happens, in true time.
@@ -25,13 +26,13 @@ enum {
     ITEMS = 16,
     GUESTS = 12,
     PACE_MS = 9,
-    ROOM = 2,        /* x the rate: B1 */
+    ROOM = 2,        /* x the rate: SIMBORROW-1 */
     EACH_LEADER = 5, /* tokens that it may have saved up whatever its budget is */
     BORROW_MS = 2000,
     FAULT_MS = 1500,
     WARM_MS = 2500,
     FILL_MS = 2600,
-    FULL_MS = 1200, /* of these: from then on nothing may be borrowed, B2 */
+    FULL_MS = 1200, /* of these: from then on nothing may be borrowed, SIMBORROW-2 */
     TIMEOUT_MS = 1000,
     FRAME_MAX = 1 << 13,
     SESSION_BORROWERS = 2,
@@ -82,7 +83,7 @@ void borrow_reply(struct sim *sim, const struct event *event)
         struct wire_decision decision;
         wire_decision_at(&decisions, i, &decision);
         if (decision.outcome == OUTCOME_DENY)
-            sim_fail(sim, "B3: what is inside its limit was denied");
+            sim_fail(sim, "SIMBORROW-3: what is inside its limit was denied");
     }
 }
 
@@ -131,7 +132,7 @@ static void judge_second(struct sim *sim)
         deciders += sim->nodes[i].shard_count;
     const uint64_t bound = (1 + sim->plan.splits) * ROOM * RATE + EACH_LEADER * deciders;
     if (last_second(sim) > bound)
-        sim_fail(sim, "B1: %llu were borrowed within a second, of a pool of %u",
+        sim_fail(sim, "SIMBORROW-1: %llu were borrowed within a second, of a pool of %u",
                  (unsigned long long)last_second(sim), (unsigned)RATE);
 }
 
@@ -231,7 +232,7 @@ static bool fill(struct sim *sim)
     if (sim->now_ns < full_ns)
         sim->borrow.full_from = sim->borrow.lent;
     else if (sim->borrow.lent != sim->borrow.full_from)
-        sim_fail(sim, "B2: borrowed of a pool that is full");
+        sim_fail(sim, "SIMBORROW-2: borrowed of a pool that is full");
     sim->coverage.pools_filled += over;
     return over;
 }

@@ -1,8 +1,8 @@
 /* phase_clocks.c - clocks that are wrong, of nodes that decide, under load.
  *
  *   clocks   one of these, twice                                          what no replica had
- *              the wall clock of a node is an hour or a day off, and it   acknowledged; C1, C2
- *              starts again so
+ *              the wall clock of a node is an hour or a day off, and it   acknowledged;
+ *              starts again so                                            SIMCLOCKS-1, SIMCLOCKS-2
  *              boot time, with the wall clock or without, of one or two
  *              nodes jumps by seconds, an hour or a day
  *              that of one is set back
@@ -12,13 +12,14 @@
  *              a spare node joins, or one comes back without its disk, a day off
  *              a node stands still for seconds
  *
- * C1  A node whose time left that of the others by 2 s starts again within JUDGED_MS.
- * C2  Nobody else does so for its clock.
- * C3  Whose wall clock is a day off is not taken into the ring, until it is right.
- * C7  After a full stop all go by the wall clocks of a majority, though the one whose wall clock is
- *     off is the first that runs. (At the end of the phase, when nothing is asked.)
+ * SIMCLOCKS-1  A node whose time left that of the others by 2 s starts again within JUDGED_MS.
+ * SIMCLOCKS-2  Nobody else does so for its clock.
+ * SIMCLOCKS-3  Whose wall clock is a day off is not taken into the ring, until it is right.
+ * SIMCLOCKS-7  After a full stop all go by the wall clocks of a majority, though the one whose wall
+ *              clock is off is the first that runs. (At the end of the phase, when nothing is
+ *              asked.)
  *
- * C4 to C6 are of clocks.c.
+ * SIMCLOCKS-4 to SIMCLOCKS-6 are of clocks.c.
  */
 #include <inttypes.h>
 
@@ -155,7 +156,7 @@ static void newcomer(struct sim *sim, struct node *node)
     node_start_later(sim, node->index, 50 * SIM_MS);
 }
 
-/* False while a newcomer is to be kept outside (C3). */
+/* False while a newcomer is to be kept outside (SIMCLOCKS-3). */
 static bool newcomer_in(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
@@ -241,11 +242,11 @@ static bool wrong(struct sim *sim)
         return phase_not_yet(sim, "a newcomer is kept outside");
     const uint64_t restarts = sim->coverage.clock_restarts - plan->takeovers;
     const uint64_t due = (uint64_t)__builtin_popcount(plan->side);
-    if (restarts > due) /* C2 */
+    if (restarts > due) /* SIMCLOCKS-2 */
         sim_fail(sim,
                  "%" PRIu64 " nodes started again for their clocks, of which %" PRIu64 " were off",
                  restarts, due);
-    if (restarts < due && sim->now_ns - plan->entered_ns > JUDGED_MS * SIM_MS) /* C1 */
+    if (restarts < due && sim->now_ns - plan->entered_ns > JUDGED_MS * SIM_MS) /* SIMCLOCKS-1 */
         sim_fail(sim, "of %" PRIu64 " nodes whose time is off %" PRIu64 " started again", due,
                  restarts);
     return restarts == due || phase_not_yet(sim, "a node whose time is off goes on");
@@ -288,7 +289,7 @@ static void stop_all(struct sim *sim)
     }
 }
 
-/* C7 */
+/* SIMCLOCKS-7 */
 static bool cold(struct sim *sim)
 {
     if (phase_first(sim)) {

@@ -3,22 +3,24 @@
  *
  *   clocks   those of a region that is still to be founded may be off
  *   found    the other regions are founded, if they are not yet
- *   play     workers in all regions ask for keys whose home is here or there (A5 of
- * remote_regions.c), as much as the drawn pace wants; some keys are not asked for in one of the
- * regions wrong    regions are cut off, one way or both, or far apart; one is lost wholly and comes
- * back; a node dies, stops in order or stands still, in a home or where tokens are held; messages
- * of workers and about checks are lost; limits get other numbers, or another home; a node's clock
- * is stepped; or nothing goes wrong. Twice. new      where rules have changed they are played by
- * alone leave    nobody asks, until all leases are over look     what is charged is asked for rest
- * what is left of each limit of a day is asked for
+ *   play     workers in all regions ask for keys whose home is here or there (REMOTE-5), as much as
+ *            the drawn pace wants; some keys are not asked for in one of the regions
+ *   wrong    regions are cut off, one way or both, or far apart; one is lost wholly and comes back;
+ *            a node dies, stops in order or stands still, in a home or where tokens are held;
+ *            messages of workers and about checks are lost; limits get other numbers, or another
+ *            home; a node's clock is stepped; or nothing goes wrong. Twice.
+ *   new      where rules have changed they are played by alone
+ *   leave    nobody asks, until all leases are over
+ *   look     what is charged is asked for
+ *   rest     what is left of each limit of a day is asked for
  *
- * G1 - G4, G7 and G8 of check_global.c; and
+ * SIMGLOBAL-1 to SIMGLOBAL-4, SIMGLOBAL-7 and SIMGLOBAL-8; and
  *
- * G5  When all leases are over nobody holds anything, and what was admitted is charged. If nothing
- *     has gone wrong, no more than that is: what was not used has come back, and what a share
- *     decided was charged to nothing else (A7 of remote_regions.c).
- * G6  What is left of a limit then is admitted, 95 % of it and more, in whichever region it is
- *     asked for: by its home, for what a share decides is not taken from it.
+ * SIMGLOBAL-5  When all leases are over nobody holds anything, and what was admitted is charged. If
+ *              nothing has gone wrong, no more than that is: what was not used has come back, and
+ *              what a share decided was charged to nothing else (REMOTE-7).
+ * SIMGLOBAL-6  What is left of a limit then is admitted, 95 % of it and more, in whichever region
+ *              it is asked for: by its home, for what a share decides is not taken from it.
  *
  * A worker is a session of its own with one message under way, as in phase_hold.c.
  */
@@ -244,7 +246,7 @@ static bool all_idle(const struct sim *sim)
 
 /* ---- the world ------------------------------------------------------------------------------- */
 
-/* Before that keys without a home of their own may get another one (A6 of remote_regions.c). */
+/* Before that keys without a home of their own may get another one (REMOTE-6). */
 static bool know_regions(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->all_count; i++)
@@ -375,7 +377,7 @@ static bool look(struct sim *sim)
 {
     for (uint32_t key = 0; phase_first(sim) && key < GLOBAL_KEYS; key++) {
         if (check_global_out(sim, key) > 0)
-            sim_fail(sim, "G5: somebody holds tokens of key %u still", key);
+            sim_fail(sim, "SIMGLOBAL-5: somebody holds tokens of key %u still", key);
         begin_message(sim, &sim->global.workers[key], LOOKING, OPERATION_PEEK, 0);
     }
     act_all(sim);
@@ -401,11 +403,11 @@ static void judge_charged(struct sim *sim, uint32_t number)
              (unsigned long long)key->admitted, (unsigned long long)told, (unsigned long long)lost,
              (unsigned long long)key->unsure);
     if (told + lost < key->admitted)
-        sim_fail(sim, "G5: %llu admitted of key %u, and %llu charged, %llu were lost",
+        sim_fail(sim, "SIMGLOBAL-5: %llu admitted of key %u, and %llu charged, %llu were lost",
                  (unsigned long long)key->admitted, number, (unsigned long long)told,
                  (unsigned long long)lost);
     if (sim->global.calm && !is_pair(number) && told > key->admitted + key->unsure)
-        sim_fail(sim, "G5: %llu charged of key %u, %llu admitted, %llu unsure",
+        sim_fail(sim, "SIMGLOBAL-5: %llu charged of key %u, %llu admitted, %llu unsure",
                  (unsigned long long)told, number, (unsigned long long)key->admitted,
                  (unsigned long long)key->unsure);
 }
@@ -425,7 +427,7 @@ static bool judge(struct sim *sim)
     return true;
 }
 
-/* G6 */
+/* SIMGLOBAL-6 */
 static bool ask_rest(struct sim *sim)
 {
     struct global *global = &sim->global;
@@ -439,7 +441,7 @@ static bool ask_rest(struct sim *sim)
         const struct global_key *key = &global->keys[number];
         enough = enough && used_of(key) >= key->wanted;
         if (used_of(key) < key->wanted && sim->now_ns >= global->until_ns)
-            sim_fail(sim, "G6: %llu of key %u are used, %llu could be",
+            sim_fail(sim, "SIMGLOBAL-6: %llu of key %u are used, %llu could be",
                      (unsigned long long)used_of(key), number, (unsigned long long)key->wanted);
     }
     if (!enough)

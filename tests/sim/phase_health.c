@@ -1,8 +1,11 @@
 /* phase_health.c - steps in which members tell what is wrong with them
  * (node/cluster/control/health.h).
  *
- *   ill    a member has troubles, and every other one knows them within two seconds     T1
- *   told   however others lied about it, all know what each tells of itself             T2
+ *   ill    a member has troubles, and every other one knows them within two seconds
+ *   told   however others lied about it, all know what each tells of itself
+ *
+ * SIMHEALTH-1  What is wrong with a member is known to every other one within two seconds.
+ * SIMHEALTH-2  However others lied about a member, all know what it tells of itself.
  *
  * Which troubles is drawn from the seed alone, so that no other draw of a phase depends on it.
  */
@@ -56,7 +59,7 @@ bool step_ill(struct sim *sim)
             at = (at + 1) % sim->node_count;
         health_trouble(sim, &sim->nodes[at], health_draw(sim, 0));
     }
-    return all_know(sim, sim->options.far ? FAR_MS : SPREAD_MS, "T1");
+    return all_know(sim, sim->options.far ? FAR_MS : SPREAD_MS, "SIMHEALTH-1");
 }
 
 bool step_told(struct sim *sim)
@@ -64,5 +67,5 @@ bool step_told(struct sim *sim)
     for (uint32_t i = 0; phase_first(sim) && i < sim->node_count; i++)
         if (sim->nodes[i].up && sim->nodes[i].member)
             health_trouble(sim, &sim->nodes[i], 0);
-    return all_know(sim, LIED_MS, "T2");
+    return all_know(sim, LIED_MS, "SIMHEALTH-2");
 }

@@ -1,8 +1,8 @@
 /* phase_hold.c - holders of tokens: leases of ordinary limits while leaders change.
  *
- *   hold    workers take leases of tokens, use them, renew, release, or are    L1, L2 always,
- *           never heard of again; others ask directly; answers are lost; a     L3 at rest
- *           node dies, stops, drains or joins, or a side is cut off, or
+ *   hold    workers take leases of tokens, use them, renew, release, or are    SIMHOLD-1 and
+ *           never heard of again; others ask directly; answers are lost; a     SIMHOLD-2 always,
+ *           node dies, stops, drains or joins, or a side is cut off, or        SIMHOLD-3 at rest
  *           nothing happens
  *
  *              answer            release sent
@@ -16,13 +16,13 @@
  *
  * One key is kept by majorities, in seeds that have those.
  *
- * L1  What holders and leaders admit together of a window is its limit at most; for each side of a
- *     split that much, and beside that what nobody had confirmed of a node that died. No lease is
- *     among that: it was told when a majority knew it. Of a key that majorities keep it is the
- *     limit; and so it is of a key whose rule has consistency any, but for what was said to be
- *     degraded.
- * L2  Of a bucket: in any interval no more than its burst and what was refilled.
- * L3  What was admitted is charged, when all leases are over.
+ * SIMHOLD-1  What holders and leaders admit together of a window is its limit at most; for each
+ *            side of a split that much, and beside that what nobody had confirmed of a node that
+ *            died. No lease is among that: it was told when a majority knew it. Of a key that
+ *            majorities keep it is the limit; and so it is of a key whose rule has consistency any,
+ *            but for what was said to be degraded.
+ * SIMHOLD-2  Of a bucket: in any interval no more than its burst and what was refilled.
+ * SIMHOLD-3  What was admitted is charged, when all leases are over.
  *
  * A worker is a session of its own with one message under way, as in phase_lease.c.
  */
@@ -182,12 +182,12 @@ static void admit(struct sim *sim, uint32_t key, uint64_t tokens, int64_t from_n
     const uint64_t sides = is_safe(sim, key) ? 1 : 1 + sim->plan.splits;
     const uint64_t bound = bound_of(sim, key);
     if (!is_bucket(key) && held->admitted[key] > limits[key].count * sides + bound)
-        sim_fail(sim, "L1: %llu admitted of key hold-%u-%u, %llu were unconfirmed",
+        sim_fail(sim, "SIMHOLD-1: %llu admitted of key hold-%u-%u, %llu were unconfirmed",
                  (unsigned long long)held->admitted[key], held->name, key,
                  (unsigned long long)bound);
 }
 
-/* L2: over each interval between two uses. */
+/* SIMHOLD-2: over each interval between two uses. */
 static void judge_bucket(struct sim *sim, uint32_t key)
 {
     const struct tokens_held *held = &sim->tokens;
@@ -204,7 +204,8 @@ static void judge_bucket(struct sim *sim, uint32_t key)
             const uint64_t most =
                 (limit->burst + refilled) * (1 + sim->plan.splits) + bound_of(sim, key);
             if (use->from_ns >= from_ns && sum > most) {
-                sim_fail(sim, "L2: %llu admitted of key hold-%u-%u in %llu ms, %llu expected",
+                sim_fail(sim,
+                         "SIMHOLD-2: %llu admitted of key hold-%u-%u in %llu ms, %llu expected",
                          (unsigned long long)sum, held->name, key, (unsigned long long)ms,
                          (unsigned long long)most);
                 return;
@@ -531,7 +532,7 @@ static bool judge(struct sim *sim)
         const uint64_t bound = bound_of(sim, key);
         if (!is_bucket(key) && (sim->plan.splits == 0 || is_safe(sim, key)) &&
             held->charged[key] + bound < held->admitted[key])
-            sim_fail(sim, "L3: %llu admitted of key hold-%u-%u, and %llu charged",
+            sim_fail(sim, "SIMHOLD-3: %llu admitted of key hold-%u-%u, and %llu charged",
                      (unsigned long long)held->admitted[key], held->name, key,
                      (unsigned long long)held->charged[key]);
     }

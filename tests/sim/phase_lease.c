@@ -1,8 +1,9 @@
 /* phase_lease.c - workers that hold leases: concurrency limits while leaders change.
  *
- *   lease   workers take leases, renew and release them, or leave them to   L1 always, L2 while no
- *           end by themselves; answers are lost; a node dies, or a side is  leader changed, L3
- *           cut off, or nothing happens; then all is well again             and L4 at rest
+ *   lease   workers take leases, renew and release them, or leave     SIMLEASE-1 always, SIMLEASE-2
+ *           them to end by themselves; answers are lost; a node       while no leader changed,
+ *           dies, or a side is cut off, or nothing happens; then      SIMLEASE-3 and SIMLEASE-4
+ *           all is well again                                         at rest
  *
  *              answer            release sent
  *   IDLE --> ASKING --> HOLDING --> RELEASING --> IDLE      a lease is held for sure from its
@@ -10,12 +11,13 @@
  *     |     its end     |     | answer                      its time may be over by any clock
  *     +---- LEFT <------+---> RENEWING
  *
- * L1  Of each key no more leases are held for sure than its limit; for each side of a split that
- *     many, and beside that what nobody had confirmed of a node that died.
- * L2  A lease that is held for sure is released once and may be renewed, whoever is asked.
- * L3  When all have been released, or have had the time to end, all places are free, but those of
- *     questions that were asked again while leaders changed, and what a dead node had released.
- * L4  What is free can be taken: of more who ask than there are places, so many get one.
+ * SIMLEASE-1  Of each key no more leases are held for sure than its limit; for each side of a split
+ *             that many, and beside that what nobody had confirmed of a node that died.
+ * SIMLEASE-2  A lease that is held for sure is released once and may be renewed, whoever is asked.
+ * SIMLEASE-3  When all have been released, or have had the time to end, all places are free, but
+ *             those of questions that were asked again while leaders changed, and what a dead node
+ *             had released.
+ * SIMLEASE-4  What is free can be taken: of more who ask than there are places, so many get one.
  *
  * A worker is a session of its own with one message under way, which is sent again, to any node,
  * until it is decided. The answers come in at a client's place that is nobody's.
@@ -143,7 +145,7 @@ static void judge_held(struct sim *sim)
         excess += held(sim, key) > limit ? held(sim, key) - limit : 0;
     }
     if (excess > sim->plan.bound)
-        sim_fail(sim, "L1: %llu leases too many are held, %llu were unconfirmed",
+        sim_fail(sim, "SIMLEASE-1: %llu leases too many are held, %llu were unconfirmed",
                  (unsigned long long)excess, (unsigned long long)sim->plan.bound);
 }
 
@@ -157,7 +159,7 @@ static int64_t sure_until_ns(const struct sim *sim, const struct lease_worker *w
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* All of them are remembered: R1 and R3 of retry.h. */
+/* All of them are remembered: RETRY-1 and RETRY-3. */
 static bool recalled(const struct sim *sim, const struct lease_worker *worker)
 {
     return worker->tries <= RETRY_ATTEMPTS_MAX &&
@@ -186,7 +188,8 @@ static void answered_renewal(struct sim *sim, struct lease_worker *worker,
 {
     const bool was_sure = !is_brief(worker->key);
     if (was_sure && !decision->allowed && !changed(sim, worker->key))
-        sim_fail(sim, "L2: worker %u cannot renew the lease that it holds", number_of(sim, worker));
+        sim_fail(sim, "SIMLEASE-2: worker %u cannot renew the lease that it holds",
+                 number_of(sim, worker));
     sim->leases.doubts[worker->key] += !decision->allowed; /* another may know of it */
     worker->state = decision->allowed ? HOLDING : IDLE;
     worker->until_ns = sure_until_ns(sim, worker);
@@ -199,8 +202,8 @@ static void answered_release(struct sim *sim, struct lease_worker *worker,
 {
     if (!is_brief(worker->key) && decision->granted != 1 && !changed(sim, worker->key) &&
         recalled(sim, worker))
-        sim_fail(sim, "L2: worker %u frees %llu places by its release", number_of(sim, worker),
-                 (unsigned long long)decision->granted);
+        sim_fail(sim, "SIMLEASE-2: worker %u frees %llu places by its release",
+                 number_of(sim, worker), (unsigned long long)decision->granted);
     /* The other side of a split may know of it still. */
     sim->leases.doubts[worker->key] +=
         decision->granted == 0 ||
@@ -396,9 +399,10 @@ static bool judge(struct sim *sim)
                  (unsigned long long)taken, (unsigned long long)doubts,
                  sim->openings[vnode_of(sim, key)]);
         if (taken > (is_brief(key) && !sim->stepped ? 0 : doubts))
-            sim_fail(sim, "L3: nobody has a lease of key %u (vnode %u); taken %llu, in doubt %llu",
-                     key, vnode_of(sim, key), (unsigned long long)taken,
-                     (unsigned long long)doubts);
+            sim_fail(
+                sim,
+                "SIMLEASE-3: nobody has a lease of key %u (vnode %u); taken %llu, in doubt %llu",
+                key, vnode_of(sim, key), (unsigned long long)taken, (unsigned long long)doubts);
     }
     return true;
 }
@@ -426,7 +430,7 @@ static bool again(struct sim *sim)
         return phase_not_yet(sim, "somebody waits for a lease");
     for (uint32_t key = 0; key < LEASE_KEYS; key++)
         if (held(sim, key) < sim->leases.free[key] && !soon_over(sim, key))
-            sim_fail(sim, "L4: of %llu free places of key %u (vnode %u) %llu can be taken",
+            sim_fail(sim, "SIMLEASE-4: of %llu free places of key %u (vnode %u) %llu can be taken",
                      (unsigned long long)sim->leases.free[key], key, vnode_of(sim, key),
                      (unsigned long long)held(sim, key));
     return true;

@@ -283,7 +283,7 @@ static bool go_on_alone(struct sim *sim)
     return true;
 }
 
-/* The other dead ones as well: a vnode may wait for any of them (Q11 of quorum.c). */
+/* The other dead ones as well: a vnode may wait for any of them (QUORUM-11). */
 static bool remove_rest(struct sim *sim)
 {
     const uint8_t asked = (uint8_t)sim->plan.left;

@@ -9,8 +9,8 @@
 #include "tests/sim/phase.h"
 
 enum {
-    LATE_MIN_TENTHS = 45, /* of a keep-alive: later than an idle node's step (P11 of peers.c) */
-    LATE_MAX_TENTHS = 65, /* and less than its silence, or what it is told of as deaf (P6) */
+    LATE_MIN_TENTHS = 45, /* of a keep-alive: later than an idle node's step (PEERS-11) */
+    LATE_MAX_TENTHS = 65, /* and less than its silence, or what it is told of as deaf (PEERS-6) */
     STALLS = 12,
     STALL_MIN_MS = 20,
     STALL_MAX_MS = 600

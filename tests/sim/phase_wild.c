@@ -1,19 +1,20 @@
 /* phase_wild.c - a member that has gone wrong sends what it must not, and then is mended.
  *
  *   wild   for a while a member sends valid frames of each kind with wild numbers, in its own name
- *          and in those of others, under load                 W1 - W4, and as form
+ *          and in those of others, under load                 SIMWILD-1 to SIMWILD-4, and as form
  *
  * Numbers are near the end of their range, or just beyond what may be believed. Frames of gossip,
  * of the ring's and the settings' registers, of configurations and settings are in anybody's name;
  * frames of peers in its own, or of processes that others never had.
  *
- * W1  No vnode has two leaders, and no count is lost: the phase is strict.
- * W2  Whatever was said, nobody knows a configuration or settings that were not decided: K1, K7 and
- *     H1 of the files that judge them hold all the time.
- * W3  When it is mended, everybody holds everybody for alive within so many seconds, and the ring
- *     is that of before.
- * W4  It lies about what is wrong with others, too, and nobody believes it for long: T2 of
- *     phase_health.c.
+ * SIMWILD-1  No vnode has two leaders, and no count is lost: the phase is strict.
+ * SIMWILD-2  Whatever was said, nobody knows a configuration or settings that were not decided:
+ *            SIMCHECK-1, SIMRING-2 and SIMSETTINGS-1 of the files that judge them hold all the
+ *            time.
+ * SIMWILD-3  When it is mended, everybody holds everybody for alive within so many seconds, and the
+ *            ring is that of before.
+ * SIMWILD-4  It lies about what is wrong with others, too, and nobody believes it for long:
+ *            SIMHEALTH-2.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -338,7 +339,7 @@ static bool all_alive(struct sim *sim)
             if (member != NULL && member->state == SWIM_ALIVE)
                 continue;
             if (sim->now_ns - sim->plan.entered_ns > ALIVE_MS * SIM_MS)
-                sim_fail(sim, "W3: n%u holds n%u for %s", i, other,
+                sim_fail(sim, "SIMWILD-3: n%u holds n%u for %s", i, other,
                          member == NULL ? "unknown" : swim_state_name(member->state));
             return phase_not_yet(sim, "somebody is not known to be alive");
         }

@@ -3,8 +3,9 @@
  * Each worker has a slot: the seed it is at, and the coverage so far. When a worker ends by a
  * signal, the seed in its slot has failed, and another worker goes on in its place.
  *
- * W1  A seed that takes more than SEED_TIMEOUT_S of processor time has failed: the worker's timer
- *     ends it. It waits for nothing, so a machine that is busy, or stands still, is not its fault.
+ * SIMRUNNER-1  A seed that takes more than SEED_TIMEOUT_S of processor time has failed: the
+ *              worker's timer ends it. It waits for nothing, so a machine that is busy, or stands
+ *              still, is not its fault.
  */
 #include "tests/sim/runner.h"
 
@@ -68,7 +69,7 @@ static void note_failure(struct board *board, uint64_t seed, uint64_t events, ui
 
 /* ---- a worker -------------------------------------------------------------------------------- */
 
-/* W1; none if it is 0. */
+/* SIMRUNNER-1; none if it is 0. */
 static void limit_time(time_t seconds)
 {
     const struct itimerval end = {.it_value = {.tv_sec = seconds}};

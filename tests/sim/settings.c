@@ -3,20 +3,22 @@
  * Every fraction of a second one of them puts or removes one of a few records, based on what the
  * node that is asked has, or on nothing; a change in three meets another one of the same record.
  *
- * H1  One history: two nodes that are at one version are of one digest, for ever, which covers all
- *     changes before.
- * H2  When a version is first met anywhere, a majority of the voters that the one before it names
- *     has it on disk, as accepted or applied; but for the first of a lineage.
- * H3  An edit that was told as done is in the history of every node that comes to rest later,
- *     unless a new lineage was forced since.
- * H4  At rest all nodes that run have the same version, the same digest and the same records,
- *     whatever became of their disks.
- * H5  A node never goes back to a lower version, unless its disk was put back.
- * H6  No record of a node is followed by an older version of it, but by a copy of all records.
- * H7  At rest regions have as many voters each, but for one: so the loss of one that has fewer
- *     stops no edit, nor, where there are three, that of any.
+ * SIMSETTINGS-1  One history: two nodes that are at one version are of one digest, for ever, which
+ *                covers all changes before.
+ * SIMSETTINGS-2  When a version is first met anywhere, a majority of the voters that the one before
+ *                it names has it on disk, as accepted or applied; but for the first of a lineage.
+ * SIMSETTINGS-3  An edit that was told as done is in the history of every node that comes to rest
+ *                later, unless a new lineage was forced since.
+ * SIMSETTINGS-4  At rest all nodes that run have the same version, the same digest and the same
+ *                records, whatever became of their disks.
+ * SIMSETTINGS-5  A node never goes back to a lower version, unless its disk was put back.
+ * SIMSETTINGS-6  No record of a node is followed by an older version of it, but by a copy of all
+ *                records.
+ * SIMSETTINGS-7  At rest regions have as many voters each, but for one: so the loss of one that has
+ *                fewer stops no edit, nor, where there are three, that of any.
  *
- * A disk of which an old copy was restored breaks its promises: after that H1 to H3 are not judged.
+ * A disk of which an old copy was restored breaks its promises: after that SIMSETTINGS-1 to
+ * SIMSETTINGS-3 are not judged.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +52,8 @@ static struct settings_past *past_of(struct sim *sim, uint64_t version)
     return NULL;
 }
 
-/* ---- H1, H2, H5, H6 ---------------------------------------------------------------------------
+/* ---- SIMSETTINGS-1, SIMSETTINGS-2, SIMSETTINGS-5, SIMSETTINGS-6
+ * ---------------------------------------------------------------------------
  */
 
 /* Whether the disk has accepted a value for this version, or applied it or a later one. */
@@ -76,7 +79,7 @@ static bool holds(const struct node *node, uint64_t version)
     return same && mp_get_uint(&cursor) != 0;
 }
 
-/* H2: `before` is the version before this one. */
+/* SIMSETTINGS-2: `before` is the version before this one. */
 static void check_majority(struct sim *sim, const struct node *node, uint64_t version,
                            const struct settings_past *before)
 {
@@ -106,13 +109,13 @@ static void note_version(struct sim *sim, const struct node *node)
     sim->settings[sim->settings_count++] =
         (struct settings_past){version, settings->digest, settings->voters};
     sim->coverage.settings_versions++;
-    if (before == NULL && version > 1) { /* S7: what it did not have is gone with it */
+    if (before == NULL && version > 1) { /* SETTINGS-7: what it did not have is gone with it */
         sim->settings_done_count = 0;
         sim->coverage.settings_lineages++;
     }
 }
 
-/* H6; `copied`: all records may be others. */
+/* SIMSETTINGS-6; `copied`: all records may be others. */
 static void check_records(struct sim *sim, struct node *node, bool copied)
 {
     for (uint32_t i = 0; i < SIM_SETTINGS_NAMES; i++) {
@@ -138,7 +141,7 @@ void settings_check(struct sim *sim, struct node *node)
         return;
     if (settings->version < node->settings_version && !node->rewound)
         sim_fail(sim, "node %u went back to settings %llu", node->index,
-                 (unsigned long long)settings->version); /* H5 */
+                 (unsigned long long)settings->version); /* SIMSETTINGS-5 */
     node->settings_version = settings->version;
     const struct settings_past *past = past_of(sim, settings->version);
     const bool apart = past != NULL && !hash128_equal(past->digest, settings->digest);
@@ -146,7 +149,7 @@ void settings_check(struct sim *sim, struct node *node)
         note_version(sim, node);
     if (apart && !any_rewound(sim))
         sim_fail(sim, "node %u has other settings %llu than others had", node->index,
-                 (unsigned long long)settings->version); /* H1 */
+                 (unsigned long long)settings->version); /* SIMSETTINGS-1 */
     sim->coverage.settings_apart += apart;
     check_records(sim, node, settings->copied != node->settings_copied);
     sim->coverage.settings_copies += settings->copied - node->settings_copied;
@@ -194,7 +197,7 @@ static void ask(struct sim *sim)
         (struct settings_asked){request.id, node->index, node->boots};
 }
 
-/* H3: what was told as done has to stay. */
+/* SIMSETTINGS-3: what was told as done has to stay. */
 static void note_done(struct sim *sim, uint64_t version)
 {
     const struct settings_past *past = past_of(sim, version);
@@ -260,7 +263,7 @@ static bool same_records(const struct settings_table *a, const struct settings_t
     return true;
 }
 
-/* H3. */
+/* SIMSETTINGS-3. */
 static void check_done(struct sim *sim, uint64_t version)
 {
     for (uint32_t i = 0; i < sim->settings_done_count; i++) {
@@ -293,7 +296,7 @@ static bool same_version(const struct settings *a, const struct settings *b)
 }
 
 /* Records are looked at only when all are at one version: who has just copied them while others
- * made changes has some that are newer than its version says (S6 of settings.h). */
+ * made changes has some that are newer than its version says (SETTINGS-6). */
 bool settings_agree(struct sim *sim, char *why)
 {
     const struct node *first = some_with_settings(sim);
@@ -313,7 +316,7 @@ bool settings_agree(struct sim *sim, char *why)
         if (has_settings(&sim->nodes[i]) &&
             !same_records(&a->table, &settings_of(&sim->nodes[i])->table))
             sim_fail(sim, "nodes %u and %u are at settings %llu and have other records",
-                     first->index, i, (unsigned long long)a->version); /* H4 */
+                     first->index, i, (unsigned long long)a->version); /* SIMSETTINGS-4 */
     if (!any_rewound(sim))
         check_done(sim, a->version);
     return true;
@@ -336,5 +339,5 @@ bool settings_spread(const struct sim *sim, char *why)
     }
     (void)snprintf(why, SIM_WHY_LEN, "of %u voters of the settings a region has %u, another %u",
                    voters->count, most, least);
-    return most <= least + 1; /* H7 */
+    return most <= least + 1; /* SIMSETTINGS-7 */
 }

@@ -7,9 +7,9 @@
  *                                   v       |
  *                               check.c   client.c (load, what was admitted)
  *
- * D1  Whatever happens is an event; events of one time happen in the order in which they were made.
- * D2  Every choice comes from one of the seeded streams, so a seed is a run, to the bit.
- * D3  No event looks at the host's clock, at an address, or at memory that was not written.
+ * SIM-1  Whatever happens is an event; events of one time happen in the order they were made in.
+ * SIM-2  Every choice comes from one of the seeded streams, so a seed is a run, to the bit.
+ * SIM-3  No event looks at the host's clock, at an address, or at memory that was not written.
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -105,7 +105,7 @@ enum event_kind {
 
 struct event {
     int64_t at_ns;
-    uint64_t order; /* D1 */
+    uint64_t order; /* SIM-1 */
     enum event_kind kind;
     uint8_t node;
     uint8_t shard;
@@ -298,7 +298,7 @@ struct key {
     uint64_t uncertain; /* checks that may have been charged though nobody was told */
     uint64_t repeated;  /* checks that were sent again: a change of leader may charge them twice */
     uint64_t used;      /* as told by the latest audit */
-    uint64_t at_least;  /* of those, what cannot be a delay of draining (K13) */
+    uint64_t at_least;  /* of those, what cannot be a delay of draining (SIMKEYS-5) */
     bool audited;
 };
 
@@ -933,16 +933,16 @@ void faults_end(struct sim *sim);
 
 /* ---- check_quorum.c ------------------------------------------------------------------------- */
 
-/* A frame that the node is about to send to another's shards: K10. */
+/* A frame that the node is about to send to another's shards: SIMQUORUM-1. */
 void check_word(struct sim *sim, const struct node *node, const uint8_t *bytes, size_t len);
-/* After an event of the node, for a shard of it: K12. */
+/* After an event of the node, for a shard of it: SIMQUORUM-2. */
 void check_ballots(struct sim *sim, struct node *node, uint8_t shard);
 
 /* ---- check_ring.c --------------------------------------------------------------------------- */
 
-/* After an event of the control core: K6 and K7. */
+/* After an event of the control core: SIMRING-1 and SIMRING-2. */
 void check_ring(struct sim *sim, struct node *node);
-/* A frame that the node is about to send to another's control core: K8. */
+/* A frame that the node is about to send to another's control core: SIMRING-3. */
 void check_vote(struct sim *sim, const struct node *node, const uint8_t *bytes, size_t len);
 
 /* ---- check.c --------------------------------------------------------------------------------- */

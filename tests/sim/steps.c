@@ -112,7 +112,7 @@ bool step_equal(struct sim *sim)
     if (!check_converged(sim, why))
         return phase_not_yet(sim, why);
     if (!check_equal(sim, why))
-        sim_fail(sim, "%s: %s", sim_phase(sim), why); /* K5 */
+        sim_fail(sim, "%s: %s", sim_phase(sim), why); /* SIMREST-1 */
     return true;
 }
 

@@ -187,7 +187,7 @@ static void store_value(struct net_node *node, const struct effect *effect)
     store(&value->bytes, &value->len, effect);
 }
 
-/* Puts a frame on its way; a configuration in it has to be on the disk already (N2). */
+/* Puts a frame on its way; a configuration in it has to be on the disk already (LABCONTROL-2). */
 static void send_frame(struct net *net, uint32_t at, const struct effect *effect)
 {
     const struct net_node *node = &net->nodes[at];

@@ -4,9 +4,10 @@
  *                                                      +--> the disk: configuration, peers,
  *                                                           promises
  *
- * N1  Nothing happens but by a call of these functions, and only net_run lets time pass.
- * N2  A configuration that a node tells is the one on its disk at that moment (C2 of control.h),
- *     and its epoch never falls (C1); every event is checked for both.
+ * LABCONTROL-1  Nothing happens but by a call of these functions, and only net_run lets time pass.
+ * LABCONTROL-2  A configuration that a node tells is the one on its disk at that moment
+ *               (CONTROL-2), and its epoch never falls (CONTROL-1); every event is checked for
+ *               both.
  */
 #ifndef TESTS_UNIT_SUPPORT_CONTROL_H
 #define TESTS_UNIT_SUPPORT_CONTROL_H

@@ -1,9 +1,10 @@
 /* support_ring_plan.c - what moves between two tables, one vnode at a time, computed as it is asked
  * for.
  *
- * I1  gain = new list - old list, drop = old list - new list, by id.
- * I2  gain, drop and owner_changes of all vnodes together turn the old table into the new one, but
- *     for the order of replicas behind an unchanged owner, which needs no data moved.
+ * RINGPLAN-1  gain = new list - old list, drop = old list - new list, by id.
+ * RINGPLAN-2  gain, drop and owner_changes of all vnodes together turn the old table into the new
+ *             one, but for the order of replicas behind an unchanged owner, which needs no data
+ *             moved.
  */
 #include "tests/unit/support_ring_plan.h"
 

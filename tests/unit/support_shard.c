@@ -338,7 +338,7 @@ void lab_perform(struct lab *lab, uint32_t at)
         take_effect(lab, at, &lab->effects.items[i]);
     effects_clear(&lab->effects);
     if (!lab->large && lab->performed++ % EFFORT_STRIDE == 0)
-        shard_check_invariants(lab->shards[at].shard); /* L2 */
+        shard_check_invariants(lab->shards[at].shard); /* LABSHARD-2 */
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -11,9 +11,10 @@
  * The journals of consistency quorum survive lab_stop, and are given back by lab_create. A batch is
  * written within a step, or takes as long as a test says.
  *
- * L1  Nothing happens but by a call of these functions, and only those that run let time pass.
- * L2  After every event the shard that took it has kept its invariants. (Under a sanitizer, after
- *     some of them: support_effort.h.)
+ * LABSHARD-1  Nothing happens but by a call of these functions, and only those that run let time
+ *             pass.
+ * LABSHARD-2  After every event the shard that took it has kept its invariants. (Under a sanitizer,
+ *             after some of them: support_effort.h.)
  */
 #ifndef TESTS_UNIT_SUPPORT_SHARD_H
 #define TESTS_UNIT_SUPPORT_SHARD_H
@@ -119,7 +120,7 @@ struct lab {
     size_t frame_count;
     size_t frame_next;  /* the first one that is still under way */
     uint32_t performed; /* events whose effects were carried out */
-    bool large;         /* L2 is looked at by the test itself, because it takes long */
+    bool large;         /* LABSHARD-2 is looked at by the test itself, because it takes long */
     bool cut[LAB_SHARDS_MAX][LAB_SHARDS_MAX];
     bool dead[LAB_SHARDS_MAX]; /* nodes that the views to come give up */
     uint32_t remote;           /* members of another region, LAB_REMOTE, in the views to come */

@@ -87,7 +87,7 @@ static void each_key_is_found_while_the_array_grows_and_others_come_and_go(void 
     buckets_check(&world.buckets);
 }
 
-/* B3: a slot's number never falls, and never rises but when a key is added. */
+/* BUCKETS-3: a slot's number never falls, and never rises but when a key is added. */
 static void a_slot_moves_upwards_only(void **state)
 {
     static uint32_t last[KEYS];

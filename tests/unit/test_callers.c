@@ -72,8 +72,8 @@ static void counts_are_exact_while_keys_fit(void **state)
     callers_fini(&callers);
 }
 
-/* When they do not fit, each count is low by no more than its error (C2), a key that is not there
- * was seen no more than `floor` times (C3), and the busiest key is there. */
+/* When they do not fit, each count is low by no more than its error (CALLERS-2), a key that is not
+ * there was seen no more than `floor` times (CALLERS-3), and the busiest key is there. */
 static void counts_of_too_many_keys_are_within_their_error(void **state)
 {
     (void)state;

@@ -63,7 +63,7 @@ static void decide(void *context, uint64_t connection, const void *data, size_t 
         return;
     }
     const struct message message = message_at(data, len);
-    assert_true(message.number >= f->next[message.sender]); /* C2 */
+    assert_true(message.number >= f->next[message.sender]); /* CLIENTS-2 */
     f->next[message.sender] = message.number + 1;
     f->decided++;
     f->polite_decided += message.sender == GREEDY;

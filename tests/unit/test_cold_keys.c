@@ -242,8 +242,8 @@ static void an_ephemeral_shard_lists_nothing(void **state)
     lab_free(scene.lab);
 }
 
-/* C1: what is evicted after it was sent needs no disk; what is evicted before is listed, but only
- * if the listing begins last. */
+/* COLDKEYS-1: what is evicted after it was sent needs no disk; what is evicted before is listed,
+ * but only if the listing begins last. */
 static void the_disk_is_listed_after_memory_was_sent(void **state)
 {
     enum { MORE = 600, RATE = 100000 }; /* bytes a second: the copy of memory takes its time */
@@ -263,7 +263,8 @@ static void the_disk_is_listed_after_memory_was_sent(void **state)
     lab_free(lab);
 }
 
-/* C2: what memory holds is newer than the disk, when the id is listed and when its state comes. */
+/* COLDKEYS-2: what memory holds is newer than the disk, when the id is listed and when its state
+ * comes. */
 static void memory_is_asked_before_the_disk_is_believed(void **state)
 {
     struct lab *lab = *state;
@@ -328,7 +329,8 @@ static void a_failed_read_is_repeated_and_a_vanished_key_is_left_out(void **stat
     assert_int_equal(state_at(REPLICA, &scene.keys[0], bytes), 0);
 }
 
-/* C4: a slot that can never be read is passed over and counted, and the replica gets the rest. */
+/* COLDKEYS-4: a slot that can never be read is passed over and counted, and the replica gets the
+ * rest. */
 static void a_damaged_slot_is_passed_over(void **state)
 {
     struct lab *lab = *state;
@@ -344,7 +346,7 @@ static void a_damaged_slot_is_passed_over(void **state)
     assert_int_equal(lab_stats(lab, LEADER).unreadable, 1);
 }
 
-/* C4: where a listing meets damage it ends, and what it told before is copied. */
+/* COLDKEYS-4: where a listing meets damage it ends, and what it told before is copied. */
 static void a_listing_that_is_damaged_ends_there(void **state)
 {
     struct lab *lab = *state;
@@ -401,7 +403,8 @@ static void as_many_reads_as_may_be_are_out_at_any_time(void **state)
     }
 }
 
-/* C3: who restarts in the middle has lost what it was given, and gets all of it by another round.
+/* COLDKEYS-3: who restarts in the middle has lost what it was given, and gets all of it by another
+ * round.
  */
 static void a_replica_that_restarts_in_between_gets_another_round(void **state)
 {

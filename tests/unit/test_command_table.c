@@ -12,7 +12,7 @@
 #include "client/cli/arguments/command_table.h"
 #include "client/cli/arguments/help.h"
 
-/* E1: of two rows of one flag no command has both, and both are written in the same way. */
+/* COMMANDS-1: of two rows of one flag no command has both, and both are written in the same way. */
 static void rows_of_one_flag_agree_and_share_no_command(void **state)
 {
     size_t count;
@@ -53,7 +53,8 @@ static void every_flag_has_a_row_that_is_whole(void **state)
     }
 }
 
-/* E2: who copies a flag from the usage line is not told that the command does not take it. */
+/* COMMANDS-2: who copies a flag from the usage line is not told that the command does not take
+ * it. */
 static void a_usage_names_only_flags_that_the_command_takes(void **state)
 {
     (void)state;

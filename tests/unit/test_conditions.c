@@ -137,7 +137,7 @@ static void a_frozen_ring_is_told_once(void **state)
     net_free(net);
 }
 
-/* N3: those that precede the others are told, however many there are. */
+/* CONDITIONS-3: those that precede the others are told, however many there are. */
 static void of_too_many_the_first_ones_are_told_and_all_are_counted(void **state)
 {
     const uint32_t all = HEALTH_BIT(HEALTH_TROUBLES) - 1;

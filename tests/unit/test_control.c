@@ -142,7 +142,7 @@ static void a_node_with_seeds_that_may_not_bootstrap_never_creates(void **state)
     net_free(net);
 }
 
-/* C1: what is late on its way must not undo what came after it. */
+/* CONTROL-1: what is late on its way must not undo what came after it. */
 static void an_older_or_equal_configuration_changes_nothing(void **state)
 {
     struct net *net = net_cluster(2);
@@ -252,7 +252,8 @@ static void a_lineage_far_above_is_not_adopted_whoever_says_so(void **state)
     net_free(net);
 }
 
-/* C3: addresses are given to others; a stray frame of another cluster has no effect, nor answer. */
+/* CONTROL-3: addresses are given to others; a stray frame of another cluster has no effect, nor
+ * answer. */
 static void frames_of_another_cluster_change_nothing(void **state)
 {
     static const enum join_type types[] = {JOIN_ADMIT, JOIN_FETCH, JOIN_CONFIG};
@@ -278,7 +279,7 @@ static void frames_of_another_cluster_change_nothing(void **state)
     net_free(net);
 }
 
-/* C3: two clusters that seed one another by mistake stay two. */
+/* CONTROL-3: two clusters that seed one another by mistake stay two. */
 static void clusters_that_gossip_to_each_other_stay_apart(void **state)
 {
     struct net *net = net_new();
@@ -336,8 +337,9 @@ static void a_node_that_hears_its_own_cluster_goes_on_beside_a_seed_of_another(v
     net_free(net);
 }
 
-/* C2: after a crash between the two, others would know a configuration that this node lost. The
- * network compares every configuration that is told with the disk of the teller (N2). */
+/* CONTROL-2: after a crash between the two, others would know a configuration that this node lost.
+ * The network compares every configuration that is told with the disk of the teller
+ * (LABCONTROL-2). */
 static void the_configuration_is_durable_before_it_is_told(void **state)
 {
     struct net *net = net_cluster(3);

@@ -95,7 +95,7 @@ static void a_cluster_of_one_region_has_no_record_of_it(void **state)
     net_free(net);
 }
 
-/* G1, G2: each region has a ring of its own members, and all know each other. */
+/* FOUNDING-1, FOUNDING-2: each region has a ring of its own members, and all know each other. */
 static void each_region_has_a_ring_of_its_own(void **state)
 {
     struct net *net = three_regions(2);
@@ -114,8 +114,8 @@ static void each_region_has_a_ring_of_its_own(void **state)
     net_free(net);
 }
 
-/* G2, G3: every region has a record, which names nobody as its founder when there is a ring; G7: it
- * is known then that there is. */
+/* FOUNDING-2, FOUNDING-3: every region has a record, which names nobody as its founder when there
+ * is a ring; FOUNDING-7: it is known then that there is. */
 static void every_region_is_in_the_settings(void **state)
 {
     static const uint8_t nobody[] = {0x92, 1, 0};
@@ -151,7 +151,8 @@ static void nodes_started_at_once_found_one_ring(void **state)
     net_free(net);
 }
 
-/* G2: the founder may end between its record and its ring; nobody else founds in its place. */
+/* FOUNDING-2: the founder may end between its record and its ring; nobody else founds in its
+ * place. */
 static void a_founder_that_restarts_founds_the_ring(void **state)
 {
     struct net *net = net_new();
@@ -174,7 +175,7 @@ static void a_founder_that_restarts_founds_the_ring(void **state)
     net_free(net);
 }
 
-/* G3: a node whose region is out of reach waits for it, whatever seeds it has. */
+/* FOUNDING-3: a node whose region is out of reach waits for it, whatever seeds it has. */
 static void nobody_founds_a_region_that_is_out_of_reach(void **state)
 {
     struct net *net = three_regions(2);
@@ -197,7 +198,7 @@ static void nobody_founds_a_region_that_is_out_of_reach(void **state)
     net_free(net);
 }
 
-/* G1: what another region says of its ring changes nothing, and is counted. */
+/* FOUNDING-1: what another region says of its ring changes nothing, and is counted. */
 static void what_is_said_of_another_ring_is_ignored(void **state)
 {
     struct net *net = three_regions(1);
@@ -226,7 +227,7 @@ static void what_is_said_of_another_ring_is_ignored(void **state)
     net_free(net);
 }
 
-/* V3: no region that is lost takes the majority with it. */
+/* VOTERS-3: no region that is lost takes the majority with it. */
 static void voters_of_the_settings_are_spread_over_regions(void **state)
 {
     struct net *net = net_new();
@@ -244,7 +245,7 @@ static void voters_of_the_settings_are_spread_over_regions(void **state)
     assert_in_range(voters_of(net, "ap"), 1, 2);
     const uint64_t version = net->nodes[0].control->settings->version;
     net_run(net, 60 * NET_SECOND);
-    assert_int_equal(net->nodes[0].control->settings->version, version); /* V1: it stays */
+    assert_int_equal(net->nodes[0].control->settings->version, version); /* VOTERS-1: it stays */
     net_free(net);
 }
 
@@ -318,7 +319,7 @@ static void a_member_is_removed_by_its_own_region(void **state)
     net_free(net);
 }
 
-/* S7: an operator may go on without regions that are lost for good. */
+/* SETTINGS-7: an operator may go on without regions that are lost for good. */
 static void force_goes_on_without_regions_that_are_lost(void **state)
 {
     struct net *net = three_regions(2);
@@ -356,7 +357,7 @@ static void pretend_older(struct net *net, uint32_t at, int64_t ns)
     }
 }
 
-/* G4: an older release would take members of any region into its ring. */
+/* FOUNDING-4: an older release would take members of any region into its ring. */
 static void no_region_is_founded_beside_an_older_release(void **state)
 {
     struct net *net = net_new();
@@ -400,7 +401,7 @@ static void lose_us(struct net *net)
     net_run(net, 15 * NET_SECOND);
 }
 
-/* G6: its record goes, and with it what gossip says of it for ever. */
+/* FOUNDING-6: its record goes, and with it what gossip says of it for ever. */
 static void a_region_that_is_gone_is_removed(void **state)
 {
     static const uint32_t others[] = {0, 2, 3, 5};
@@ -426,7 +427,7 @@ static void a_region_that_is_gone_is_removed(void **state)
     net_free(net);
 }
 
-/* G6: a region that lives would come back by itself; and nobody removes his own. */
+/* FOUNDING-6: a region that lives would come back by itself; and nobody removes his own. */
 static void a_region_that_answers_is_not_removed(void **state)
 {
     struct net *net = three_regions(2);
@@ -479,7 +480,8 @@ static void a_region_that_rules_name_is_removed_by_force_alone(void **state)
     net_free(net);
 }
 
-/* S7, G6: whose voters are lost with it is removed by those that live, if an operator says so. */
+/* SETTINGS-7, FOUNDING-6: whose voters are lost with it is removed by those that live, if an
+ * operator says so. */
 static void force_removes_a_region_that_the_majority_was_lost_with(void **state)
 {
     struct net *net = three_regions(2);
@@ -505,7 +507,7 @@ static void force_removes_a_region_that_the_majority_was_lost_with(void **state)
     net_free(net);
 }
 
-/* G3, G6: a region that was only cut off has its ring still, and is there again. */
+/* FOUNDING-3, FOUNDING-6: a region that was only cut off has its ring still, and is there again. */
 static void a_removed_region_that_comes_back_goes_on(void **state)
 {
     struct net *net = three_regions(2);
@@ -530,8 +532,8 @@ static void a_removed_region_that_comes_back_goes_on(void **state)
     net_free(net);
 }
 
-/* G2: and one that has lost all of its disks begins anew under its name; what is left of the old
- * one is taken in. */
+/* FOUNDING-2: and one that has lost all of its disks begins anew under its name; what is left of
+ * the old one is taken in. */
 static void a_region_begins_anew_under_its_old_name(void **state)
 {
     struct net *net = three_regions(2);
@@ -540,7 +542,7 @@ static void a_region_begins_anew_under_its_old_name(void **state)
     lose_us(net);
     const uint32_t fresh = start(net, 40, "us", 0);
     net_run(net, 20 * NET_SECOND);
-    assert_int_equal(net_config(net, fresh)->epoch, 0);                /* G3 */
+    assert_int_equal(net_config(net, fresh)->epoch, 0);                /* FOUNDING-3 */
     assert_int_equal(remove_region(net, 0, "us", false, sentence), 0); /* it has no ring */
     net_run(net, 20 * NET_SECOND);
     assert_true(net_has_ring(net, fresh, 64));
@@ -569,7 +571,7 @@ static struct net *without_founder(uint32_t *founder, uint32_t waiting[2])
     return net;
 }
 
-/* G2: after as long as a dead member stays in a ring. */
+/* FOUNDING-2: after as long as a dead member stays in a ring. */
 static void a_founder_that_is_lost_is_replaced(void **state)
 {
     uint32_t founder;
@@ -587,7 +589,7 @@ static void a_founder_that_is_lost_is_replaced(void **state)
     net_free(net);
 }
 
-/* G2: or at once, if an operator removes it; by any node that waits. */
+/* FOUNDING-2: or at once, if an operator removes it; by any node that waits. */
 static void an_operator_replaces_a_founder(void **state)
 {
     uint32_t founder;
@@ -606,7 +608,7 @@ static void an_operator_replaces_a_founder(void **state)
     net_free(net);
 }
 
-/* G2: a ring that had come about unheard of gives way to the newer one. */
+/* FOUNDING-2: a ring that had come about unheard of gives way to the newer one. */
 static void a_ring_that_nobody_heard_of_gives_way(void **state)
 {
     struct net *net = net_new();

@@ -170,7 +170,7 @@ static void answers_are_degraded_without_a_majority_of_replicas(void **state)
     assert_true(decision.allowed && decision.degraded && decision.used == 3);
 }
 
-/* D9: both copies of a check wait until the leader's leases hold again; whichever of them is
+/* DECIDE-9: both copies of a check wait until the leader's leases hold again; whichever of them is
  * decided first, it is charged once. */
 static void copies_that_waited_together_are_charged_once(void **state)
 {

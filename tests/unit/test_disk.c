@@ -206,9 +206,9 @@ static void a_large_batch_is_written_in_chunks(void **state)
     batch_free(&batch);
 }
 
-/* W3 of writeback.c: between two transactions of a vnode whose claim fell its header claims
- * nothing: a crash there would leave slots of two histories under the old claim. Other claims stay
- * true, for what is stored of them is newer than they say. */
+/* WRITEBACK-3: between two transactions of a vnode whose claim fell its header claims nothing: a
+ * crash there would leave slots of two histories under the old claim. Other claims stay true, for
+ * what is stored of them is newer than they say. */
 static void no_piece_of_a_vnode_is_written_under_a_claim_that_fell(void **state)
 {
     enum { VNODE = 2, BIG = DISK_CHUNK_LEN + 4 };

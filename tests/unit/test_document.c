@@ -163,7 +163,7 @@ static void yaml_quotes_what_could_be_something_else(void **state)
     }
 }
 
-/* D1: whatever a node says, the output can be read. */
+/* DOCUMENT-1: whatever a node says, the output can be read. */
 static void unusual_values_stay_valid_json(void **state)
 {
     struct value value;

@@ -111,7 +111,7 @@ static void clearing_gives_all_room_back(void **state)
     assert_ptr_equal(effects_reserve(effects, EFFECTS_ARENA_LEN), start);
 }
 
-/* E1: a frame is refused while there is still room for what may not be dropped. */
+/* EFFECTS-1: a frame is refused while there is still room for what may not be dropped. */
 static void frames_leave_room_for_effects_that_are_kept(void **state)
 {
     struct effects *effects = *state;
@@ -150,7 +150,7 @@ static void reserve_huge(void *effects)
     (void)effects_reserve(effects, SIZE_MAX);
 }
 
-/* E1: a step that exceeds the bound is a bug, to be stopped before it writes elsewhere. */
+/* EFFECTS-1: a step that exceeds the bound is a bug, to be stopped before it writes elsewhere. */
 static void one_effect_too_many_asserts(void **state)
 {
     struct effects *effects = *state;
@@ -162,7 +162,7 @@ static void one_effect_too_many_asserts(void **state)
     assert_true(death_by_assert(add_one, effects, NULL, 0));
 }
 
-/* E1: nor may a message reach beyond the arena, whatever its length. */
+/* EFFECTS-1: nor may a message reach beyond the arena, whatever its length. */
 static void one_byte_beyond_the_arena_asserts(void **state)
 {
     struct effects *effects = *state;

@@ -325,7 +325,7 @@ static void what_there_is_no_room_for_is_not_lent_to(void **state)
     assert_int_equal(stats.keys, 0);
 }
 
-/* Over random levels and demand, what is lent in any second stays within what E2 allows. */
+/* Over random levels and demand, what is lent in any second stays within what ELASTIC-2 allows. */
 static void nothing_beyond_the_budget_is_ever_lent(void **state)
 {
     enum { STEPS = 60000, SECOND = 1000 };

@@ -249,8 +249,8 @@ static void what_a_crash_loses_is_within_the_bound(void **state)
     assert_true(lost_in_all > ROUNDS); /* the test could have failed */
 }
 
-/* B4: who took over and has its only replica in reach still lacking what was counted before cannot
- * say that nothing would be lost with it. */
+/* EXPOSURE-4: who took over and has its only replica in reach still lacking what was counted before
+ * cannot say that nothing would be lost with it. */
 static void a_replica_that_lacks_the_past_is_not_in_reach(void **state)
 {
     struct lab *lab = *state;

@@ -371,8 +371,8 @@ static void find_fallback(const struct lab *lab, uint32_t vnode, uint32_t replic
     }
 }
 
-/* N3: a check that waited for its leader when that one fell silent is the fallback leader's. What
- * the leader says of it after all is not taken for the fallback leader's word. */
+/* FALLBACK-3: a check that waited for its leader when that one fell silent is the fallback
+ * leader's. What the leader says of it after all is not taken for the fallback leader's word. */
 static void a_late_answer_of_the_decider_is_not_the_stand_ins(void **state)
 {
     struct lab *lab = *state;
@@ -411,9 +411,9 @@ static void a_late_answer_of_the_decider_is_not_the_stand_ins(void **state)
     assert_int_equal(lab_answer(lab, seq, 0).limit, 5);
 }
 
-/* N3: a check whose leader charged it, and then fell silent before that was heard, is one attempt
- * still: whether a fallback leader answers it or the leader after all, what was charged is undone
- * when another rule denies. */
+/* FALLBACK-3: a check whose leader charged it, and then fell silent before that was heard, is one
+ * attempt still: whether a fallback leader answers it or the leader after all, what was charged is
+ * undone when another rule denies. */
 static void what_a_decider_charged_is_undone_though_another_stood_in(void **state)
 {
     static const char two_rules[] =
@@ -456,8 +456,8 @@ static bool is_answered(struct lab *lab, void *seq)
     return lab_answered(lab, *(const uint64_t *)seq);
 }
 
-/* N3: nor is it kept when the node that waits for a fallback leader becomes leader itself: what it
- * charges then is a leader's charge. */
+/* FALLBACK-3: nor is it kept when the node that waits for a fallback leader becomes leader itself:
+ * what it charges then is a leader's charge. */
 static void what_is_charged_here_after_a_stand_in_was_asked_is_undone(void **state)
 {
     static const char two_rules[] =
@@ -508,8 +508,8 @@ static void what_is_charged_here_after_a_stand_in_was_asked_is_undone(void **sta
     lab_free(lab);
 }
 
-/* N1: who decides may be none of those that should: it did before the ring changed, say. While it
- * is heard nobody stands in. */
+/* FALLBACK-1: who decides may be none of those that should: it did before the ring changed, say.
+ * While it is heard nobody stands in. */
 static void a_decider_that_is_no_replica_needs_no_stand_in(void **state)
 {
     struct lab *lab = *state;

@@ -93,7 +93,7 @@ static void a_frame_comes_back_as_it_was(void **state)
     }
 }
 
-/* F1: a newer release tells more, an older one less. */
+/* FIGURES-1: a newer release tells more, an older one less. */
 static void more_and_fewer_figures_are_read(void **state)
 {
     static const uint32_t counts[] = {1, FIGURES - 1, FIGURES + 7, 64};
@@ -237,7 +237,7 @@ static void figures_that_nobody_asked_for_count_for_nothing(void **state)
     net_free(net);
 }
 
-/* J2: whoever asks in the name of strange addresses is answered a few times, not always. */
+/* GATHER-2: whoever asks in the name of strange addresses is answered a few times, not always. */
 static void strangers_are_answered_at_a_bounded_rate(void **state)
 {
     struct net *net = net_cluster(2);

@@ -238,8 +238,8 @@ static void copy_answers(struct lab *lab, uint32_t vnode)
                     false);
 }
 
-/* F4, F5: of several answers to one request the newest counts, and none that was given back; also
- * for who is told them again. */
+/* FIRSTS-4, FIRSTS-5: of several answers to one request the newest counts, and none that was given
+ * back; also for who is told them again. */
 static void the_newest_answer_counts_and_none_that_was_given_back(void **state)
 {
     struct lab *lab = *state;

@@ -108,7 +108,8 @@ static void a_copy_is_bulk_and_a_change_is_live(void **state)
     lab_free(lab);
 }
 
-/* C1: between the mark of a copy and HELD nothing of the vnode is sent; then what waited goes live.
+/* STREAM-9: between the mark of a copy and HELD nothing of the vnode is sent; then what waited goes
+ * live.
  */
 static void changes_wait_from_the_mark_until_it_is_held(void **state)
 {
@@ -154,7 +155,8 @@ static void say_slot(struct lab *lab, uint32_t leader, uint32_t replica, uint32_
     lab_speak(lab, leader, replica);
 }
 
-/* C3: what comes late of an older copy is older than what the replica holds, and is ignored. */
+/* STREAM-11: what comes late of an older copy is older than what the replica holds, and is
+ * ignored. */
 static void a_late_slot_of_an_older_copy_changes_nothing(void **state)
 {
     struct lab *lab = lab_new(2, 1, 2);
@@ -238,8 +240,8 @@ static void a_break_repeats_only_what_was_not_confirmed(void **state)
     lab_free(lab);
 }
 
-/* B3: a node that is being filled slowly comes first in rank when the leader dies, and pulls the
- * state from the one that fills it: that copy does not wait for the slow one. */
+/* HANDOFF-3: a node that is being filled slowly comes first in rank when the leader dies, and pulls
+ * the state from the one that fills it: that copy does not wait for the slow one. */
 static void a_pull_does_not_wait_behind_a_slow_copy(void **state)
 {
     struct lab *lab = *state;
@@ -338,8 +340,8 @@ static uint32_t slot_of_pass(const struct lab *lab, const struct pass *pass, uin
     return TABLE_NONE;
 }
 
-/* B1: what leaves memory before its turn of a pass is fetched from disk, though there was nothing
- * to fetch when the copy began. */
+/* HANDOFF-1: what leaves memory before its turn of a pass is fetched from disk, though there was
+ * nothing to fetch when the copy began. */
 static void a_slot_that_leaves_memory_in_a_pass_comes_from_disk(void **state)
 {
     struct pass *pass;
@@ -367,8 +369,8 @@ static void a_slot_that_leaves_memory_in_a_pass_comes_from_disk(void **state)
     lab_free(lab);
 }
 
-/* B2: a link that begins anew in the middle of a pass gets all of its copy from the next one: the
- * replica takes what it was sent before for no part of it. */
+/* HANDOFF-2: a link that begins anew in the middle of a pass gets all of its copy from the next
+ * one: the replica takes what it was sent before for no part of it. */
 static void a_link_that_begins_anew_waits_for_the_next_pass(void **state)
 {
     struct pass *pass;
@@ -393,8 +395,8 @@ static void a_link_that_begins_anew_waits_for_the_next_pass(void **state)
     lab_free(lab);
 }
 
-/* B2: a place that the ring has given to another replica is no part of an old pass any more: the
- * end of that pass is not the end of the newcomer's copy. */
+/* HANDOFF-2: a place that the ring has given to another replica is no part of an old pass any more:
+ * the end of that pass is not the end of the newcomer's copy. */
 static void the_end_of_a_pass_ends_no_copy_of_another_peer(void **state)
 {
     struct lab *lab = *state;

@@ -99,7 +99,7 @@ static void a_clock_that_went_back_keeps_no_trouble_for_ever(void **state)
     assert_int_equal(health.told, 0);
 }
 
-/* H1, by a model that keeps every moment at which a trouble was there. */
+/* HEALTH-1, by a model that keeps every moment at which a trouble was there. */
 static void changes_are_bounded_whatever_comes(void **state)
 {
     struct random random;
@@ -119,7 +119,7 @@ static void changes_are_bounded_whatever_comes(void **state)
     assert_true(changes > 10 && changes <= 2 * (uint32_t)(now_ns / HEALTH_CLEAR_NS) + 2);
 }
 
-/* H1: nor do troubles that are told late and taken back at once. */
+/* HEALTH-1: nor do troubles that are told late and taken back at once. */
 static void a_passing_trouble_that_comes_and_goes_is_told_once_in_five_seconds(void **state)
 {
     struct health health = {.told = 0};

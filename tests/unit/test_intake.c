@@ -43,7 +43,7 @@ static uint64_t take(struct intake *intake)
     return intake_take(intake, &connection) == INTAKE_NONE ? 0 : connection;
 }
 
-/* I1: whatever the turns are, what one connection said first is decided first. */
+/* INTAKE-1: whatever the turns are, what one connection said first is decided first. */
 static void messages_of_a_connection_keep_their_order(void **state)
 {
     struct intake *intake = *state;
@@ -120,7 +120,7 @@ static void connections_share_by_bytes(void **state)
     assert_in_range(bytes[1] * 100 / bytes[2], 50, 200);
 }
 
-/* I2: what waits is what can be decided soon, at the pace of late. */
+/* INTAKE-2: what waits is what can be decided soon, at the pace of late. */
 static void what_cannot_be_decided_soon_is_refused(void **state)
 {
     struct intake *intake = *state;
@@ -150,7 +150,8 @@ static void who_has_nothing_waiting_is_never_refused(void **state)
     assert_int_equal(intake_put(intake, 1, SMALL), INTAKE_NONE);
 }
 
-/* I3: many connections with large messages are bounded in bytes: then nothing more is read. */
+/* INTAKE-3: many connections with large messages are bounded in bytes: then nothing more is
+ * read. */
 static void without_room_nothing_more_is_read(void **state)
 {
     struct intake *intake = *state;

@@ -2,7 +2,7 @@
  * the limit, as the algorithm itself defines it.
  *
  * That is judged by the algorithm itself: each use, of a holder or at the leader, is asked for at
- * its own time of a plain limit beside, which has to admit it (H2 of leased.c).
+ * its own time of a plain limit beside, which has to admit it (LEASED-2).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,7 +95,7 @@ static void world_fini(struct world *world)
     table_free(&world->plain);
 }
 
-/* H2: at this moment, so many are used. */
+/* LEASED-2: at this moment, so many are used. */
 static void use(struct world *world, uint64_t tokens)
 {
     if (tokens == 0)
@@ -124,7 +124,7 @@ static void take_lease(struct world *world, struct holder_model *holder)
     }
     assert_true(got.granted > 0 && got.granted <= cost && got.used <= got.limit);
     *holder = (struct holder_model){true, id, got.granted, 0, holder_until(asked_ns, got.delay_ns)};
-    if (random_below(&world->random, 4) == 0) { /* H4: asked again */
+    if (random_below(&world->random, 4) == 0) { /* LEASED-4: asked again */
         const struct limit_decision again =
             hold(world->table, &world->limit, id, OPERATION_LEASE, cost, flags, world->now_ns);
         assert_true(again.allowed && again.granted == got.granted && again.used == got.used);
@@ -150,7 +150,7 @@ static void release_lease(struct world *world, struct holder_model *holder)
                                            OPERATION_RELEASE, holder->used, 0, world->now_ns);
     assert_true(got.allowed && got.granted <= holder->granted - holder->used);
     world->given_back += got.granted;
-    if (random_below(&world->random, 4) == 0) { /* H4 */
+    if (random_below(&world->random, 4) == 0) { /* LEASED-4 */
         const struct limit_decision again =
             hold(world->table, &world->limit, holder->id, OPERATION_RELEASE, 0, 0, world->now_ns);
         assert_true(again.allowed && again.granted == 0 && again.used == got.used);
@@ -236,7 +236,7 @@ static void one_step(struct world *world)
     else if (what < 97)
         renew_lease(world, holder);
     else {
-        holder->holds = false; /* it dies: what it holds counts as spent (H3) */
+        holder->holds = false; /* it dies: what it holds counts as spent (LEASED-3) */
         world->died++;
     }
 }

@@ -118,7 +118,7 @@ static void a_denial_for_what_is_out_is_not_remembered(void **state)
     }
 }
 
-/* T1: a lease that no replica acknowledged is not told. */
+/* LESSOR-1: a lease that no replica acknowledged is not told. */
 static void a_lease_is_told_when_a_replica_knows_it(void **state)
 {
     struct lab *lab = *state;
@@ -136,7 +136,8 @@ static void a_lease_is_told_when_a_replica_knows_it(void **state)
     assert_int_equal(lab_used(lab, at, KEY, &limit), 40);
 }
 
-/* T5: nor is more time of it: a successor that did not know would let the tokens drain too early.
+/* LESSOR-5: nor is more time of it: a successor that did not know would let the tokens drain too
+ * early.
  */
 static void a_renewal_is_told_when_a_replica_knows_it(void **state)
 {
@@ -195,8 +196,8 @@ static void a_successor_knows_the_lease(void **state)
     assert_int_equal(lab_used(lab, at, KEY, &limit), 40);
 }
 
-/* T3: two nodes knew the lease, and a third one had missed it. One of the two restarts, the other
- * one dies: that two of three are there says nothing then, for one has lost its memory. */
+/* LESSOR-3: two nodes knew the lease, and a third one had missed it. One of the two restarts, the
+ * other one dies: that two of three are there says nothing then, for one has lost its memory. */
 static void who_restarted_is_no_witness_of_what_is_out(void **state)
 {
     struct lab *lab = *state;
@@ -251,7 +252,8 @@ static void a_repeated_question_finds_its_lease(void **state)
     assert_int_equal(lab_used(lab, (dead + 1) % 3, KEY, &limit), 30);
 }
 
-/* T3: a node that lost its memory grants nothing for as long as a lease of before may last. */
+/* LESSOR-3: a node that lost its memory grants nothing for as long as a lease of before may
+ * last. */
 static void a_lone_node_that_restarts_learns(void **state)
 {
     struct lab *lab = *state;
@@ -268,8 +270,8 @@ static void a_lone_node_that_restarts_learns(void **state)
     assert_int_equal(lab_stats(lab, 0).leases_refused, 1);
 }
 
-/* T3: deciding that is passed on in order brings the whole table along: nothing has to be learnt,
- * and nothing is forgotten. */
+/* LESSOR-3: deciding that is passed on in order brings the whole table along: nothing has to be
+ * learnt, and nothing is forgotten. */
 static void who_is_passed_the_vnode_grants_at_once(void **state)
 {
     struct lab *lab = *state;
@@ -290,8 +292,8 @@ static void who_is_passed_the_vnode_grants_at_once(void **state)
     assert_int_equal(lab_used(lab, other, KEY, &limit), 90);
 }
 
-/* T3: who has taken over without knowing all leases passes the vnode on before the longest of them
- * is over. Who has it then knows no more, and grants none either. */
+/* LESSOR-3: who has taken over without knowing all leases passes the vnode on before the longest of
+ * them is over. Who has it then knows no more, and grants none either. */
 static void who_is_passed_the_vnode_by_one_that_learns_learns_too(void **state)
 {
     struct lab *lab = *state;
@@ -316,7 +318,7 @@ static void who_is_passed_the_vnode_by_one_that_learns_learns_too(void **state)
     assert_int_equal(lease(lab, owner, &limit, 90).granted, 90);
 }
 
-/* T2: a leader whose replicas are gone grants no lease; it decides. */
+/* LESSOR-2: a leader whose replicas are gone grants no lease; it decides. */
 static void a_decider_alone_grants_no_lease(void **state)
 {
     struct lab *lab = *state;

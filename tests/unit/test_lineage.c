@@ -25,7 +25,7 @@ static bool apart(const struct lineage *lineage, uint64_t number, uint64_t write
     return lineage_apart(lineage, &term, seq);
 }
 
-/* G1: up to a cut all is common; what its writer did beyond is a branch. */
+/* LINEAGE-1: up to a cut all is common; what its writer did beyond is a branch. */
 static void what_lies_beyond_a_cut_is_apart(void **state)
 {
     struct lineage lineage = {0};
@@ -41,7 +41,8 @@ static void what_lies_beyond_a_cut_is_apart(void **state)
     assert_false(apart(&lineage, 3, 1, 20));
 }
 
-/* G1: a term that the line does not have is a branch, unless the line is newer than all of it. */
+/* LINEAGE-1: a term that the line does not have is a branch, unless the line is newer than all of
+ * it. */
 static void a_term_that_is_not_of_the_line_is_apart_unless_it_is_older(void **state)
 {
     struct lineage lineage = {0};

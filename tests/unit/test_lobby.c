@@ -86,7 +86,8 @@ static void who_asks_is_told_what_is_waited_for(void **state)
     close_hall(&hall);
 }
 
-/* B2: a pool of idle connections keeps nobody out, and who asks now and then keeps its place. */
+/* LOBBY-2: a pool of idle connections keeps nobody out, and who asks now and then keeps its
+ * place. */
 static void idle_connections_keep_nobody_out(void **state)
 {
     (void)state;

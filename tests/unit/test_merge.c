@@ -381,7 +381,7 @@ static void what_the_living_side_counted_outlives_an_heir_that_dies(void **state
         lab_stop(lab, successor);
         disks_stop(lab, successor, false);
         lab_start(lab, successor);
-        heal_and_expect(lab, KEY, &limit, 45); /* M5: its bases died with the successor */
+        heal_and_expect(lab, KEY, &limit, 45); /* MERGE-5: its bases died with the successor */
     }
 }
 

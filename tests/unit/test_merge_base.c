@@ -41,7 +41,8 @@ static int put(struct merge_base *bases, uint32_t entry, enum merge_base_kind ki
     return merge_base_put(bases, entry, &blob, bytes);
 }
 
-/* E2: one blob of a kind and a term; a second one takes its place, and gives its cells back. */
+/* MERGEBASE-2: one blob of a kind and a term; a second one takes its place, and gives its cells
+ * back. */
 static void a_blob_is_found_and_replaced_by_kind_and_term(void **state)
 {
     struct merge_base *bases = *state;
@@ -71,7 +72,7 @@ static void a_blob_is_found_and_replaced_by_kind_and_term(void **state)
     assert_int_equal(merge_base_blob(bases, entry, MERGE_BASE_STATE, &FIRST), MERGE_BASE_NONE);
 }
 
-/* E3: what finds no room changes nothing; what is removed leaves room. */
+/* MERGEBASE-3: what finds no room changes nothing; what is removed leaves room. */
 static void a_full_table_refuses_and_keeps_what_it_has(void **state)
 {
     struct merge_base *bases = *state;
@@ -150,7 +151,7 @@ static void assert_is_model(const struct merge_base *bases, const struct model *
     assert_int_equal(bases->entries, present);
 }
 
-/* E1, E2 over random histories against a naive table. */
+/* MERGEBASE-1, MERGEBASE-2 over random histories against a naive table. */
 static void it_is_what_a_naive_table_is(void **state)
 {
     struct merge_base *bases = *state;

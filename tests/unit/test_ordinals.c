@@ -97,7 +97,7 @@ static void edit_room(const char *text, size_t room, struct ordinals *out)
     (void)snprintf(version->text, TEXT_LEN, "%s", text);
     memcpy(version->bytes, ordinals.bytes, ordinals.len);
     version->len = ordinals.len;
-    /* I2: what every node gives is what was decided. */
+    /* ORDINALS-7: what every node gives is what was decided. */
     struct policy *taken = take(store.count);
     for (size_t i = 0; i < policy_rule_count(taken); i++) {
         const struct policy_rule *rule = policy_rule_at(taken, i);

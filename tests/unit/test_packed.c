@@ -167,7 +167,7 @@ static void assert_lie(const struct fixture *f, uint8_t *bytes, size_t len, uint
 }
 
 /* A few bytes that would unpack to gigabytes, or to another length than they say, take no more
- * memory than the bound allows: K1. */
+ * memory than the bound allows: PACKED-1. */
 static void what_lies_about_its_length_is_refused(void **state)
 {
     const struct fixture *f = *state;

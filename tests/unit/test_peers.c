@@ -55,15 +55,16 @@ static bool answers_after(struct lab *lab, int64_t ms)
     return answered;
 }
 
-/* P3: the lease is no shorter than it must be: a few lost keep-alives hold nobody up. What it is
- * counted from, the ping that was echoed last, may be ten milliseconds and a way old. */
+/* PEERS-3: the lease is no shorter than it must be: a few lost keep-alives hold nobody up. What it
+ * is counted from, the ping that was echoed last, may be ten milliseconds and a way old. */
 static void a_lease_holds_for_some_lost_keep_alives(void **state)
 {
     struct lab *lab = *state;
     assert_true(answers_after(lab, 46));
 }
 
-/* P3: and it ends before the replica may take over, by more than clocks and a turn may take. */
+/* PEERS-3: and it ends before the replica may take over, by more than clocks and a turn may
+ * take. */
 static void a_lease_ends_well_before_the_silence(void **state)
 {
     struct lab *lab = *state;
@@ -72,8 +73,8 @@ static void a_lease_ends_well_before_the_silence(void **state)
     assert_false(answers_after(lab, 74));
 }
 
-/* P3: a leader that a live replica has not echoed for lease_ns waits, and goes on once the replica
- * counts as gone. */
+/* PEERS-3: a leader that a live replica has not echoed for lease_ns waits, and goes on once the
+ * replica counts as gone. */
 static void a_decider_waits_out_an_unheard_replica(void **state)
 {
     struct lab *lab = *state;
@@ -91,7 +92,7 @@ static void a_decider_waits_out_an_unheard_replica(void **state)
     assert_true(lab_answer(lab, seq, 0).allowed);
 }
 
-/* P2: a pause of everybody is nobody's silence. */
+/* PEERS-2: a pause of everybody is nobody's silence. */
 static void a_common_pause_makes_nobody_take_over(void **state)
 {
     struct lab *lab = *state;
@@ -116,7 +117,7 @@ static void tell_closed(struct lab *lab, uint32_t gone, bool refused)
     }
 }
 
-/* P7: a process whose host refuses connections is gone at once. */
+/* PEERS-7: a process whose host refuses connections is gone at once. */
 static void a_refused_connection_is_evidence_at_once(void **state)
 {
     struct lab *lab = *state;
@@ -128,8 +129,8 @@ static void a_refused_connection_is_evidence_at_once(void **state)
     assert_int_equal(lab_leader(lab, vnode), lab_replica(lab, vnode, 1));
 }
 
-/* P7: one whose connection only ended may live: nobody takes over before its lease is over, and
- * nobody waits for the whole silence. */
+/* PEERS-7: one whose connection only ended may live: nobody takes over before its lease is over,
+ * and nobody waits for the whole silence. */
 static void a_closed_connection_is_evidence_when_the_lease_is_over(void **state)
 {
     struct lab *lab = *state;
@@ -157,7 +158,7 @@ static void a_reset_between_the_living_changes_nothing(void **state)
         assert_int_equal(lab_stats(lab, at).takeovers, 0);
 }
 
-/* P6: who hears nobody finds all others silent and decides everything; the others hear its new
+/* PEERS-6: who hears nobody finds all others silent and decides everything; the others hear its new
  * terms and follow none of them. When it hears them again, one leader is left. */
 static void a_node_that_hears_nobody_deposes_nobody(void **state)
 {
@@ -181,8 +182,8 @@ static void a_node_that_hears_nobody_deposes_nobody(void **state)
     lab_settle(lab);
 }
 
-/* P9: what a process said before it ended may arrive behind what its successor says. It does not
- * speak for the successor: not even its word that it hears nobody. */
+/* PEERS-9: what a process said before it ended may arrive behind what its successor says. It does
+ * not speak for the successor: not even its word that it hears nobody. */
 static void a_former_process_does_not_speak_for_its_successor(void **state)
 {
     struct lab *lab = *state;
@@ -227,7 +228,7 @@ static void forge(struct lab *lab, uint32_t as, uint32_t to, uint64_t boot)
     lab->shards[as].options.boot = present;
 }
 
-/* P9: while a peer is heard over a connection that stands, nobody else speaks for it. */
+/* PEERS-9: while a peer is heard over a connection that stands, nobody else speaks for it. */
 static void a_process_of_the_future_does_not_silence_the_present_one(void **state)
 {
     struct lab *lab = *state;
@@ -247,7 +248,7 @@ static void a_process_of_the_future_does_not_silence_the_present_one(void **stat
     assert_int_equal(lab_stats(lab, next).takeovers, takeovers);
 }
 
-/* P9: nor of one that is not there does anybody speak whom gossip cannot have missed. */
+/* PEERS-9: nor of one that is not there does anybody speak whom gossip cannot have missed. */
 static void a_process_far_above_its_incarnation_is_none(void **state)
 {
     struct lab *lab = *state;
@@ -271,8 +272,8 @@ static void a_process_far_above_its_incarnation_is_none(void **state)
     assert_int_equal(shard->peers[at]->boot, UINT64_C(8) << 20);
 }
 
-/* P9: a node whose data were put back to an older state starts with a lower number than before; it
- * is believed when the process of the higher one has been silent for long. */
+/* PEERS-9: a node whose data were put back to an older state starts with a lower number than
+ * before; it is believed when the process of the higher one has been silent for long. */
 static void a_process_with_a_lower_number_is_heard_in_the_end(void **state)
 {
     struct lab *lab = *state;
@@ -287,7 +288,7 @@ static void a_process_with_a_lower_number_is_heard_in_the_end(void **state)
     assert_int_equal(lab_leader(lab, vnode), leader);
 }
 
-/* P8: the patience that is told with an older echo lengthens no lease of a newer one. */
+/* PEERS-8: the patience that is told with an older echo lengthens no lease of a newer one. */
 static void a_late_keep_alive_lengthens_no_lease(void **state)
 {
     struct lab *lab = lab_new(2, 1, 2);
@@ -312,8 +313,8 @@ static void a_late_keep_alive_lengthens_no_lease(void **state)
     lab_free(lab);
 }
 
-/* P9: what a former process said of its clock is not echoed to its successor, whose clock may have
- * been set back. */
+/* PEERS-9: what a former process said of its clock is not echoed to its successor, whose clock may
+ * have been set back. */
 static void a_successor_with_an_earlier_clock_is_echoed(void **state)
 {
     struct lab *lab = lab_new(2, 1, 2);
@@ -442,7 +443,8 @@ static void work_makes_an_idle_shard_send_a_keepalive_at_once(void **state)
     assert_in_range(pings_in(lab, 100 * LAB_MS), 9, 11);
 }
 
-/* P6 holds of idle nodes as well: one that hears nobody says so before it loses its patience. */
+/* PEERS-6 holds of idle nodes as well: one that hears nobody says so before it loses its
+ * patience. */
 static void an_idle_node_that_hears_nobody_says_so_in_time(void **state)
 {
     struct lab *lab = *state;
@@ -515,8 +517,8 @@ static int64_t patience_ms(const struct lab *lab)
     return peers_failure_timeout_ns(lab->shards[0].shard, 0) / LAB_MS;
 }
 
-/* P4: who opened a term that is not known here may have deposed this node: its echo is no lease,
- * until the OPENED of that term has come. */
+/* PEERS-4: who opened a term that is not known here may have deposed this node: its echo is no
+ * lease, until the OPENED of that term has come. */
 static void an_echo_is_no_lease_while_a_term_of_its_sender_is_unknown(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -540,8 +542,8 @@ static void an_echo_is_no_lease_while_a_term_of_its_sender_is_unknown(void **sta
     lab_free(lab);
 }
 
-/* P8: a patience that was told is kept for as long as it says: the peer decides under a lease of
- * it, whatever this node has measured since. */
+/* PEERS-8: a patience that was told is kept for as long as it says: the peer decides under a lease
+ * of it, whatever this node has measured since. */
 static void patience_falls_only_after_it_was_kept_once_more(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -570,8 +572,8 @@ static void patience_falls_only_after_it_was_kept_once_more(void **state)
     lab_free(lab);
 }
 
-/* P8: no patience is longer than a second, neither this node's nor one that it believes: a leader
- * that dies behind a slow way is still replaced. */
+/* PEERS-8: no patience is longer than a second, neither this node's nor one that it believes: a
+ * leader that dies behind a slow way is still replaced. */
 static void patience_has_an_end_whatever_is_measured_or_told(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -609,8 +611,8 @@ static void ghost_is_punctual(struct lab *lab, int64_t ms)
     }
 }
 
-/* P11: late but coming is a starved machine, not a dead one; in time until it stopped is neither a
- * reason to wait for longer. */
+/* PEERS-11: late but coming is a starved machine, not a dead one; in time until it stopped is
+ * neither a reason to wait for longer. */
 static void a_peer_that_came_late_is_waited_for_a_second(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -624,7 +626,7 @@ static void a_peer_that_came_late_is_waited_for_a_second(void **state)
     lab_free(lab);
 }
 
-/* P11: a false alarm is not raised twice: who was found silent and came, came late. */
+/* PEERS-11: a false alarm is not raised twice: who was found silent and came, came late. */
 static void a_peer_that_was_found_silent_and_came_is_waited_for_a_second(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -637,8 +639,8 @@ static void a_peer_that_was_found_silent_and_came_is_waited_for_a_second(void **
     lab_free(lab);
 }
 
-/* P11 is forgotten of a peer that has been in time for long, and never held against one that was
- * away. */
+/* PEERS-11 is forgotten of a peer that has been in time for long, and never held against one that
+ * was away. */
 static void a_peer_that_is_in_time_again_is_waited_for_as_before(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -653,7 +655,7 @@ static void a_peer_that_is_in_time_again_is_waited_for_as_before(void **state)
     lab_free(lab);
 }
 
-/* P12: a shard that is often late itself, each time by less than a pause, takes that off the
+/* PEERS-12: a shard that is often late itself, each time by less than a pause, takes that off the
  * silence of others, and no more. */
 static void short_stalls_of_its_own_are_no_silence_of_others(void **state)
 {
@@ -670,8 +672,8 @@ static void short_stalls_of_its_own_are_no_silence_of_others(void **state)
     lab_free(lab);
 }
 
-/* P10: a peer lags when it lives, and has echoed nothing that was sent in the last half second. One
- * that never echoed anything has only just been met. */
+/* PEERS-10: a peer lags when it lives, and has echoed nothing that was sent in the last half
+ * second. One that never echoed anything has only just been met. */
 static void a_peer_without_recent_echoes_lags(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -741,9 +743,9 @@ static void a_ping_of_the_far_future_is_not_echoed_for_long(void **state)
     lab_free(lab);
 }
 
-/* P4: of an announcement in which something is missing nothing counts, nor do parts of two make
- * one; and a term that is told twice is still one. What an earlier process opened says nothing of
- * this. */
+/* PEERS-4: of an announcement in which something is missing nothing counts, nor do parts of two
+ * make one; and a term that is told twice is still one. What an earlier process opened says nothing
+ * of this. */
 static void terms_are_known_when_all_of_them_were_told(void **state)
 {
     struct lab *lab = lab_of_a_ghost();

@@ -354,7 +354,7 @@ static void without_a_level_nothing_is_lent(void **state)
     assert_int_equal(flow->counts[OUTCOME_ALLOW], 10);
 }
 
-/* L5: a level is the owner's to tell. What another node says of a pool lends nothing. */
+/* POOLS-5: a level is the owner's to tell. What another node says of a pool lends nothing. */
 static void a_level_of_another_node_lends_nothing(void **state)
 {
     struct lab *lab = *state;
@@ -382,8 +382,8 @@ static void a_level_of_another_node_lends_nothing(void **state)
     assert_true(flow_borrowed(flow) > 5);
 }
 
-/* L3: when the owner has no room for somebody's report nothing is lent, for that may have said that
- * nothing is spare. */
+/* POOLS-3: when the owner has no room for somebody's report nothing is lent, for that may have said
+ * that nothing is spare. */
 static void a_report_without_room_ends_lending(void **state)
 {
     struct lab *lab = *state;

@@ -248,9 +248,9 @@ static void the_pool_is_never_overfilled_by_regions(void **state)
     end(lab);
 }
 
-/* L6, L8: a region that is cut off borrows nothing from half a second on, and what is inside its
- * limits goes on; so long the home does not lend what it takes for needed there. When the region is
- * back it borrows again. */
+/* POOLS-6, POOLS-8: a region that is cut off borrows nothing from half a second on, and what is
+ * inside its limits goes on; so long the home does not lend what it takes for needed there. When
+ * the region is back it borrows again. */
 static void a_region_that_is_cut_off_borrows_nothing(void **state)
 {
     struct lab *lab = begin(2, 1, WAN_MS, RULES);
@@ -281,7 +281,7 @@ static void a_region_that_is_cut_off_borrows_nothing(void **state)
     end(lab);
 }
 
-/* L7: what a region may lend still, though nothing is heard of it, is lent to nobody else. */
+/* POOLS-7: what a region may lend still, though nothing is heard of it, is lent to nobody else. */
 static void what_a_silent_region_may_lend_is_not_lent_twice(void **state)
 {
     struct lab *lab = begin(2, 1, WAN_MS, RULES);
@@ -328,8 +328,8 @@ static void a_load_that_one_region_reports_stops_all(void **state)
     end(lab);
 }
 
-/* L9: the home's owner dies. The next one does not know what the other regions need before they
- * have told it, so it lends nothing until they have; then it lends what they leave. */
+/* POOLS-9: the home's owner dies. The next one does not know what the other regions need before
+ * they have told it, so it lends nothing until they have; then it lends what they leave. */
 static void a_new_owner_at_home_waits_for_the_other_regions(void **state)
 {
     struct lab *lab = begin(2, 3, WAN_MS, RULES);
@@ -355,7 +355,7 @@ static void a_new_owner_at_home_waits_for_the_other_regions(void **state)
     end(lab);
 }
 
-/* L9: a region that is gone is waited for no longer than what it needed would be counted. */
+/* POOLS-9: a region that is gone is waited for no longer than what it needed would be counted. */
 static void a_new_owner_at_home_does_not_wait_for_ever(void **state)
 {
     struct lab *lab = begin(2, 1, WAN_MS, RULES);
@@ -373,8 +373,8 @@ static void a_new_owner_at_home_does_not_wait_for_ever(void **state)
     end(lab);
 }
 
-/* L8: the owner in a region that is not the home dies. The next one tells the home nothing before
- * it has heard of all leaders of its region, and then what they need. */
+/* POOLS-8: the owner in a region that is not the home dies. The next one tells the home nothing
+ * before it has heard of all leaders of its region, and then what they need. */
 static void a_new_owner_in_a_region_learns_before_it_speaks(void **state)
 {
     struct lab *lab = begin(2, 3, WAN_MS, RULES);
@@ -406,8 +406,8 @@ static void a_new_owner_in_a_region_learns_before_it_speaks(void **state)
     end(lab);
 }
 
-/* L5, L7: a level of a region that is not the home, one that answers no report of this owner, or
- * one that was too long under way, lends nothing. */
+/* POOLS-5, POOLS-7: a level of a region that is not the home, one that answers no report of this
+ * owner, or one that was too long under way, lends nothing. */
 static void only_a_fresh_level_of_the_home_lends(void **state)
 {
     struct lab *lab = begin(3, 1, WAN_MS, RULES);
@@ -448,8 +448,8 @@ static void only_a_fresh_level_of_the_home_lends(void **state)
     end(lab);
 }
 
-/* L6: what a region's leaders may lend together is what the region was given, though their keys
- * ask for more by now than at the time of the level; and all of it is theirs. */
+/* POOLS-6: what a region's leaders may lend together is what the region was given, though their
+ * keys ask for more by now than at the time of the level; and all of it is theirs. */
 static void a_region_hands_out_what_it_was_given(void **state)
 {
     struct lab *lab = begin(2, 3, WAN_MS, RULES);
@@ -528,9 +528,9 @@ static void a_report_of_somebody_else_is_not_taken(void **state)
     end(lab);
 }
 
-/* L10: while nodes have different rules, a region whose rules call the pool its own lends its own
- * rate and tells nobody; the home takes no report for a pool that it does not call global, and so
- * gives nothing. When all have the new rules there is one rate. */
+/* POOLS-10: while nodes have different rules, a region whose rules call the pool its own lends its
+ * own rate and tells nobody; the home takes no report for a pool that it does not call global, and
+ * so gives nothing. When all have the new rules there is one rate. */
 static void rules_on_their_way_lend_no_more_than_either(void **state)
 {
     static const char older[] = "pools: {p: {rate: 150/s}}\nrules:\n" RULE("n", ELASTIC);

@@ -84,7 +84,8 @@ static void a_newcomer_is_added_after_it_has_lived_for_300_ms(void **state)
     net_free(net);
 }
 
-/* P6: what a node says of itself gives it no more of the ring than so many times its share. */
+/* PROPOSE-6: what a node says of itself gives it no more of the ring than so many times its
+ * share. */
 static void a_newcomer_weighs_at_most_four_times_the_heaviest(void **state)
 {
     static const uint32_t weights[][3] = {
@@ -106,7 +107,7 @@ static void a_newcomer_weighs_at_most_four_times_the_heaviest(void **state)
     }
 }
 
-/* P6: who answers nobody is in no ring, however many say that it lives. */
+/* PROPOSE-6: who answers nobody is in no ring, however many say that it lives. */
 static void who_is_only_heard_of_is_not_added(void **state)
 {
     struct net *net = net_cluster(2);
@@ -147,8 +148,8 @@ static void who_is_only_heard_of_is_not_added(void **state)
     net_free(net);
 }
 
-/* P4: a proposer that has just started does not know who lives: over the head of a member that it
- * has not heard of yet a change would be settled. */
+/* PROPOSE-4: a proposer that has just started does not know who lives: over the head of a member
+ * that it has not heard of yet a change would be settled. */
 static void who_was_not_heard_of_yet_is_not_dead(void **state)
 {
     struct net *net = net_cluster(1);
@@ -259,8 +260,8 @@ static void who_is_cut_off_alone_changes_nothing_and_catches_up(void **state)
     net_free(net);
 }
 
-/* P1 in a transition: the lowest of all that take part in it, whether they go, come or stay; and
- * nobody who does not take part. */
+/* PROPOSE-1 in a transition: the lowest of all that take part in it, whether they go, come or stay;
+ * and nobody who does not take part. */
 static void only_the_lowest_of_both_sides_proposes_in_a_transition(void **state)
 {
     struct net *net = net_cluster(3);
@@ -289,8 +290,8 @@ static void only_the_lowest_of_both_sides_proposes_in_a_transition(void **state)
     net_free(net);
 }
 
-/* P3: a voter that is to go votes no more before it goes: else a majority of those who decide on
- * its going may be made of such as are not there any more. */
+/* PROPOSE-3: a voter that is to go votes no more before it goes: else a majority of those who
+ * decide on its going may be made of such as are not there any more. */
 static void a_voter_stops_voting_before_it_is_removed(void **state)
 {
     struct net *net = net_cluster(4);

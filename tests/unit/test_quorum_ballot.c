@@ -407,7 +407,8 @@ static uint32_t tell(uint64_t seed, uint32_t nodes, uint32_t faults, uint32_t *m
     random_init(&story->random, seed);
     story->faults = faults;
     story->lab = lab_new(nodes, 1, 3);
-    disks_init(story->lab); /* without any, a branch of the plane of one is never merged (M6) */
+    /* without any, a branch of the plane of one is never merged (MERGE-6) */
+    disks_init(story->lab);
     struct ring_config *own = story->lab->config;
     *story->lab->config_next = *own;
     agree(story);

@@ -101,8 +101,8 @@ static void slots_are_held_only_with_their_header(void **state)
     lab_free(lab);
 }
 
-/* J5 after a restart: which of the slots in the journal its header tells of is not known any more,
- * so the first mark asks for a new header. */
+/* JOURNAL-5 after a restart: which of the slots in the journal its header tells of is not known any
+ * more, so the first mark asks for a new header. */
 static void after_a_restart_slots_are_held_only_with_a_new_header(void **state)
 {
     struct lab *lab = lab_of_ghosts();
@@ -134,8 +134,8 @@ static void after_a_restart_slots_are_held_only_with_a_new_header(void **state)
     lab_free(lab);
 }
 
-/* J1: the header of a batch that was refused goes with a later one, and HELD with it: the leader
- * waits for that word, and does not ask for it for ever. */
+/* JOURNAL-1: the header of a batch that was refused goes with a later one, and HELD with it: the
+ * leader waits for that word, and does not ask for it for ever. */
 static void the_header_of_a_refused_batch_is_written_later(void **state)
 {
     (void)state;
@@ -664,8 +664,8 @@ static bool has_promised(const struct lab *lab, const struct term *ballot)
     return term_compare(&lab->shards[ASKED].journal->promised[GHOST_VNODE], ballot) == 0;
 }
 
-/* B2: who follows a living leader promises nothing to another candidate, unless that leader wants
- * it so; else each replica that alone lost sight of the leader would depose it. */
+/* BALLOT-2: who follows a living leader promises nothing to another candidate, unless that leader
+ * wants it so; else each replica that alone lost sight of the leader would depose it. */
 static void who_is_bound_to_a_decider_promises_to_the_invited_alone(void **state)
 {
     struct lab *lab = lab_of_ghosts();
@@ -684,8 +684,8 @@ static void who_is_bound_to_a_decider_promises_to_the_invited_alone(void **state
     lab_free(lab);
 }
 
-/* B2 of candidates: a ballot under way is left time, or two candidates would outbid each other for
- * ever. */
+/* BALLOT-2 of candidates: a ballot under way is left time, or two candidates would outbid each
+ * other for ever. */
 static void who_has_promised_is_bound_to_its_candidate_for_a_while(void **state)
 {
     struct lab *lab = lab_of_ghosts();
@@ -701,7 +701,7 @@ static void who_has_promised_is_bound_to_its_candidate_for_a_while(void **state)
     lab_free(lab);
 }
 
-/* B3: the sets of an older configuration may lack a majority of the newest one's. */
+/* BALLOT-3: the sets of an older configuration may lack a majority of the newest one's. */
 static void a_ballot_of_an_older_configuration_is_not_promised(void **state)
 {
     struct lab *lab = lab_of_ghosts();
@@ -717,8 +717,8 @@ static void a_ballot_of_an_older_configuration_is_not_promised(void **state)
     lab_free(lab);
 }
 
-/* B5: a ballot that gets on is kept, and a promise that is told again is no getting on: one replica
- * that repeats itself would keep a ballot alive that never finds a majority. */
+/* BALLOT-5: a ballot that gets on is kept, and a promise that is told again is no getting on: one
+ * replica that repeats itself would keep a ballot alive that never finds a majority. */
 static void a_promise_that_is_repeated_counts_once(void **state)
 {
     (void)state;
@@ -785,8 +785,8 @@ static void a_term_is_opened_on_nothing_but_the_state_that_was_pulled(void **sta
     lab_free(lab);
 }
 
-/* B4: a ballot is promised to its writer alone. Of one that another speaks of it is kept in mind
- * that the next one must be above it. */
+/* BALLOT-4: a ballot is promised to its writer alone. Of one that another speaks of it is kept in
+ * mind that the next one must be above it. */
 static void a_ballot_that_another_speaks_of_is_noted_and_not_promised(void **state)
 {
     struct lab *lab = lab_of_ghosts();
@@ -804,7 +804,7 @@ static void a_ballot_that_another_speaks_of_is_noted_and_not_promised(void **sta
     lab_free(lab);
 }
 
-/* B3: who is no replica has no vote, whatever it is asked. */
+/* BALLOT-3: who is no replica has no vote, whatever it is asked. */
 static void who_dropped_the_vnode_promises_nothing_of_it(void **state)
 {
     struct lab *lab = lab_of_ghosts();
@@ -817,7 +817,7 @@ static void who_dropped_the_vnode_promises_nothing_of_it(void **state)
     lab_free(lab);
 }
 
-/* B3: who has an older view than its leader is no candidate, though that one invites it. */
+/* BALLOT-3: who has an older view than its leader is no candidate, though that one invites it. */
 static void who_is_passed_a_vnode_of_a_newer_configuration_declines(void **state)
 {
     (void)state;

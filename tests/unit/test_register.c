@@ -554,7 +554,8 @@ static void a_value_left_in_doubt_is_carried_on_by_its_acceptor(void **state)
     world_free(world);
 }
 
-/* R1: who missed decisions learns of them from those it asks; who is asked by one ahead catches up.
+/* REGISTER-1: who missed decisions learns of them from those it asks; who is asked by one ahead
+ * catches up.
  */
 static void those_behind_are_told(void **state)
 {
@@ -628,7 +629,8 @@ static void tell(struct world *world, uint32_t at, const struct register_message
     place->record_len = (size_t)len;
 }
 
-/* R2: a promise that a crash undoes would let an older proposer in behind a newer one's back. */
+/* REGISTER-2: a promise that a crash undoes would let an older proposer in behind a newer one's
+ * back. */
 static void a_promise_survives_a_crash(void **state)
 {
     struct world *world = world_new(7, 3);
@@ -656,7 +658,8 @@ static void a_promise_survives_a_crash(void **state)
     world_free(world);
 }
 
-/* R2: the next proposer must hear of what was accepted, whatever happened to the acceptor since. */
+/* REGISTER-2: the next proposer must hear of what was accepted, whatever happened to the acceptor
+ * since. */
 static void an_acceptance_survives_a_crash(void **state)
 {
     struct world *world = world_new(8, 3);
@@ -686,7 +689,8 @@ static void an_acceptance_survives_a_crash(void **state)
     world_free(world);
 }
 
-/* R4: of several values that were accepted, only the one of the highest ballot may be chosen. */
+/* REGISTER-4: of several values that were accepted, only the one of the highest ballot may be
+ * chosen. */
 static void the_value_of_the_highest_ballot_is_carried_on(void **state)
 {
     (void)state;
@@ -759,7 +763,7 @@ static void a_number_far_above_those_known_is_not_heard(void **state)
     world_free(world);
 }
 
-/* R3: a process that knows nothing of the one before may not propose under its ballot. */
+/* REGISTER-3: a process that knows nothing of the one before may not propose under its ballot. */
 static void processes_of_one_node_use_different_ballots(void **state)
 {
     struct world *world = world_new(10, 3);
@@ -775,7 +779,8 @@ static void processes_of_one_node_use_different_ballots(void **state)
     world_free(world);
 }
 
-/* R2, where it had no room on the disk: the promise is made anew when it is asked for again. */
+/* REGISTER-2, where it had no room on the disk: the promise is made anew when it is asked for
+ * again. */
 static void a_promise_that_was_not_kept_is_none(void **state)
 {
     struct world *world = world_new(13, 3);
@@ -799,7 +804,7 @@ static void a_promise_that_was_not_kept_is_none(void **state)
     world_free(world);
 }
 
-/* R3, where the record of a ballot, or of a decision, had no room on the disk. */
+/* REGISTER-3, where the record of a ballot, or of a decision, had no room on the disk. */
 static void a_process_uses_no_ballot_twice_though_its_disk_is_full(void **state)
 {
     struct world *world = world_new(12, 3);
@@ -815,7 +820,7 @@ static void a_process_uses_no_ballot_twice_though_its_disk_is_full(void **state)
     world_free(world);
 }
 
-/* R5: the voters that decide next must know what they follow. */
+/* REGISTER-5: the voters that decide next must know what they follow. */
 static void a_change_of_voters_needs_both_majorities(void **state)
 {
     (void)state;

@@ -424,7 +424,7 @@ static struct lab *begin_by_hash(uint32_t regions, uint32_t known)
     return lab;
 }
 
-/* A5: a region that has no ring yet, or none any more, counts nothing. */
+/* REMOTE-5: a region that has no ring yet, or none any more, counts nothing. */
 static void keys_are_at_home_in_regions_that_have_a_ring(void **state)
 {
     struct lab *lab = begin_by_hash(3, 2);
@@ -445,7 +445,8 @@ static void keys_are_at_home_in_regions_that_have_a_ring(void **state)
     lab_free(lab);
 }
 
-/* A5: who has just started may know regions from its disk before it has heard of their members. */
+/* REMOTE-5: who has just started may know regions from its disk before it has heard of their
+ * members. */
 static void a_home_has_its_name_before_its_members_are_known(void **state)
 {
     struct lab *lab = begin_by_hash(2, 3);
@@ -463,8 +464,8 @@ static void a_home_has_its_name_before_its_members_are_known(void **state)
     lab_free(lab);
 }
 
-/* A6: leases of the home that a key had may be out still, so that its new one, and whoever would
- * ask that, wait for their end. Keys that stay where they were do not. */
+/* REMOTE-6: leases of the home that a key had may be out still, so that its new one, and whoever
+ * would ask that, wait for their end. Keys that stay where they were do not. */
 static void a_key_whose_home_moves_waits_for_the_end_of_its_leases(void **state)
 {
     struct lab *lab = begin_by_hash(3, 3);
@@ -491,7 +492,7 @@ static void a_key_whose_home_moves_waits_for_the_end_of_its_leases(void **state)
     lab_free(lab);
 }
 
-/* A6: what is known for the first time is no change. */
+/* REMOTE-6: what is known for the first time is no change. */
 static void a_node_that_starts_waits_for_no_leases(void **state)
 {
     struct lab *lab = begin_by_hash(3, 0);

@@ -65,7 +65,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     socket_release(&f->holder);
-    replies_free(&f->replies); /* before the answers that still wait: Y3 */
+    replies_free(&f->replies); /* before the answers that still wait: REPLIES-3 */
     socket_close(&f->client);
     socket_close(&f->router);
     socket_context_free(&f->context);

@@ -65,7 +65,8 @@ static void undone(struct reserve *reserve, uint64_t seq, uint16_t attempt, uint
     reserve_undone(reserve, &key, attempt, keep, NOW_NS + 1000 * MS_NS);
 }
 
-/* V1: what was noted is found with all that is needed, until it was undone; then it is not. */
+/* RESERVE-1: what was noted is found with all that is needed, until it was undone; then it is
+ * not. */
 static void a_reservation_is_found_until_it_is_undone(void **state)
 {
     struct reserve *reserve = *state;
@@ -80,7 +81,7 @@ static void a_reservation_is_found_until_it_is_undone(void **state)
     assert_int_equal(find(reserve, 7, 1, &what), RESERVE_UNKNOWN);
 }
 
-/* V1: what is kept of it can still be undone later, and no more than that. */
+/* RESERVE-1: what is kept of it can still be undone later, and no more than that. */
 static void what_is_kept_can_be_undone_later(void **state)
 {
     struct reserve *reserve = *state;
@@ -91,7 +92,8 @@ static void what_is_kept_can_be_undone_later(void **state)
     assert_true(what.granted == 2 && what.marks[0].place == 70);
 }
 
-/* V2, V3: it belongs to those who were told of it, and goes when the last of them gives it up. */
+/* RESERVE-2, RESERVE-3: it belongs to those who were told of it, and goes when the last of them
+ * gives it up. */
 static void it_belongs_to_those_who_were_told(void **state)
 {
     struct reserve *reserve = *state;
@@ -108,7 +110,7 @@ static void it_belongs_to_those_who_were_told(void **state)
     assert_int_equal(find(reserve, 7, 2, &what), RESERVE_ALONE);
 }
 
-/* V4: a denial, and what was decided without marks, leave nothing to undo. */
+/* RESERVE-4: a denial, and what was decided without marks, leave nothing to undo. */
 static void without_a_charge_or_marks_nothing_is_undone(void **state)
 {
     struct reserve *reserve = *state;
@@ -121,7 +123,8 @@ static void without_a_charge_or_marks_nothing_is_undone(void **state)
     assert_int_equal(find(reserve, 7, 1, &what), RESERVE_UNKNOWN);
 }
 
-/* V5: an undo that met nothing is remembered for its own attempt alone, and beside a reservation.
+/* RESERVE-5: an undo that met nothing is remembered for its own attempt alone, and beside a
+ * reservation.
  */
 static void a_word_that_was_left_is_for_its_own_attempt(void **state)
 {
@@ -170,8 +173,8 @@ static void hardly_any_is_lost_before_it_is_nearly_full(void **state)
     assert_int_equal(known + reserve->answers.dropped, ENTRIES * 3 / 4);
 }
 
-/* V4: marks that were overwritten are not taken for those of another; nor are they cut by the end
- * of their ring. */
+/* RESERVE-4: marks that were overwritten are not taken for those of another; nor are they cut by
+ * the end of their ring. */
 static void overwritten_marks_are_not_taken_for_others(void **state)
 {
     struct reserve *reserve = *state;
@@ -213,8 +216,8 @@ static void parts_are_told_apart_by_what_they_charge(void **state)
 
 /* ---- from leader to leader ----------------------------------------------------------------- */
 
-/* V6: what one memory gives another takes: newest first, without what was undone; and there it can
- * be undone once, by the attempt that was told. */
+/* RESERVE-6: what one memory gives another takes: newest first, without what was undone; and there
+ * it can be undone once, by the attempt that was told. */
 static void what_is_known_goes_along(void **state)
 {
     struct reserve *a = *state;
@@ -247,8 +250,9 @@ static void what_is_known_goes_along(void **state)
     reserve_fini(&b);
 }
 
-/* V6: behind a reset there is nothing to give back, on either side of the pass: who passes on says
- * so of what came before, and who takes over counts resets from then on, by its own table. */
+/* RESERVE-6: behind a reset there is nothing to give back, on either side of the pass: who passes
+ * on says so of what came before, and who takes over counts resets from then on, by its own
+ * table. */
 static void what_a_reset_took_goes_along_as_nothing(void **state)
 {
     struct reserve *a = *state;
@@ -272,8 +276,9 @@ static void what_a_reset_took_goes_along_as_nothing(void **state)
     }
 }
 
-/* V6: who opens a term keeps what belongs to the state it is opened on, and nothing else: what was
- * charged after that, or in a term that somebody else has followed, may have been undone there. */
+/* RESERVE-6: who opens a term keeps what belongs to the state it is opened on, and nothing else:
+ * what was charged after that, or in a term that somebody else has followed, may have been undone
+ * there. */
 static void a_term_keeps_what_its_state_contains(void **state)
 {
     struct reserve *reserve = *state;

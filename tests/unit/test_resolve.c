@@ -54,8 +54,8 @@ static uint64_t used_by(struct lab *lab, uint32_t at)
     return lab_stats(lab, at).checks - before;
 }
 
-/* Z4: the turn ends inside the message. Who asks meanwhile is answered; the rest follows in later
- * turns, in one answer, and each item is charged once. */
+/* RESOLVE-4: the turn ends inside the message. Who asks meanwhile is answered; the rest follows in
+ * later turns, in one answer, and each item is charged once. */
 static void a_costly_message_takes_many_turns_and_others_are_answered_between(void **state)
 {
     enum { ITEMS = 40 };
@@ -80,7 +80,7 @@ static void a_costly_message_takes_many_turns_and_others_are_answered_between(vo
     assert_int_equal(used_of_all(lab), ITEMS);
 }
 
-/* N4: repeated through another node, which is sooner finished, it is charged once. */
+/* UNFINISHED-4: repeated through another node, which is sooner finished, it is charged once. */
 static void a_message_that_is_repeated_before_it_is_finished_is_charged_once(void **state)
 {
     enum { ITEMS = 20 };
@@ -127,7 +127,8 @@ static void assert_cut_off(struct lab *lab, uint64_t seq)
     assert_int_equal(used_of_all(lab), decided);
 }
 
-/* N3: rules that are no longer in force decide nothing, and those that are did not begin. */
+/* UNFINISHED-3: rules that are no longer in force decide nothing, and those that are did not
+ * begin. */
 static void what_is_left_when_the_rules_change_is_busy(void **state)
 {
     struct lab *lab = *state;
@@ -138,7 +139,7 @@ static void what_is_left_when_the_rules_change_is_busy(void **state)
     assert_cut_off(lab, seq);
 }
 
-/* N3: a client that waits no longer is worked for no longer. */
+/* UNFINISHED-3: a client that waits no longer is worked for no longer. */
 static void what_is_left_when_the_client_waits_no_longer_is_busy(void **state)
 {
     struct lab *lab = *state;
@@ -149,7 +150,7 @@ static void what_is_left_when_the_client_waits_no_longer_is_busy(void **state)
     assert_cut_off(lab, seq);
 }
 
-/* N3: so many wait and no more; and all are answered. */
+/* UNFINISHED-3: so many wait and no more; and all are answered. */
 static void more_unfinished_messages_than_have_room_are_busy(void **state)
 {
     enum { MESSAGES = UNFINISHED_MAX + 50 };

@@ -29,7 +29,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* R1: this is what keeps a repeated request from being charged twice. */
+/* RETRY-1: this is what keeps a repeated request from being charged twice. */
 static void an_answer_is_recalled_with_its_verdict(void **state)
 {
     struct retry_memory *memory = *state;
@@ -61,7 +61,7 @@ static bool release(struct retry_memory *memory, uint16_t attempt, int64_t now_n
     return hold != RETRY_HELD_ALONE;
 }
 
-/* R1: two seconds is what callers are promised, and what bounds the memory's use. */
+/* RETRY-1: two seconds is what callers are promised, and what bounds the memory's use. */
 static void an_answer_is_recalled_for_two_seconds_and_then_forgotten(void **state)
 {
     struct retry_memory *memory = *state;
@@ -163,7 +163,8 @@ static void a_released_answer_is_void(void **state)
     assert_false(retry_recall(memory, &first, 1, NOW_NS, &entry));
 }
 
-/* R2: tokens that several attempts were told of go back when the last of them gives them up. */
+/* RETRY-2: tokens that several attempts were told of go back when the last of them gives them
+ * up. */
 static void only_the_last_of_several_attempts_gives_back(void **state)
 {
     struct retry_memory *memory = *state;
@@ -178,8 +179,8 @@ static void only_the_last_of_several_attempts_gives_back(void **state)
     assert_false(retry_recall(memory, &first, 1, NOW_NS, &entry));
 }
 
-/* R3: who asks again for want of an answer is the same attempt: it claims nothing beside itself,
- * whether it was the first one or a later one, and a look claims nothing at all. */
+/* RETRY-3: who asks again for want of an answer is the same attempt: it claims nothing beside
+ * itself, whether it was the first one or a later one, and a look claims nothing at all. */
 static void an_attempt_claims_once(void **state)
 {
     struct retry_memory *memory = *state;
@@ -196,8 +197,8 @@ static void an_attempt_claims_once(void **state)
     assert_false(retry_look(memory, &first, NOW_NS, &entry));
 }
 
-/* R2: a copy that comes late and is decided afresh takes nothing from those who were told of the
- * answer before: what it gives back may be theirs. */
+/* RETRY-2: a copy that comes late and is decided afresh takes nothing from those who were told of
+ * the answer before: what it gives back may be theirs. */
 static void a_second_answer_keeps_the_claims_on_the_first(void **state)
 {
     struct retry_memory *memory = *state;
@@ -245,7 +246,7 @@ static void an_answer_can_be_given_up_in_part(void **state)
     assert_int_equal(entry.granted, 4);
 }
 
-/* R3: more attempts than there is room for never turn to "nobody claims it". */
+/* RETRY-3: more attempts than there is room for never turn to "nobody claims it". */
 static void many_claims_are_never_given_back(void **state)
 {
     struct retry_memory *memory = *state;
@@ -279,7 +280,7 @@ static struct retry_key numbered(uint64_t seq)
     return (struct retry_key){.session = 1, .seq = seq};
 }
 
-/* R1: every answer lost to a fifth in its set is counted, and none is lost uncounted. */
+/* RETRY-1: every answer lost to a fifth in its set is counted, and none is lost uncounted. */
 static void lost_answers_are_exactly_those_counted(void **state)
 {
     enum { KEYS = 40000 };
@@ -304,7 +305,7 @@ static void lost_answers_are_exactly_those_counted(void **state)
     assert_int_equal(memory->dropped, lost);
 }
 
-/* R1: the answer that makes room is the oldest of its set, whose caller waits least likely. */
+/* RETRY-1: the answer that makes room is the oldest of its set, whose caller waits least likely. */
 static void the_oldest_answer_of_a_full_set_makes_room(void **state)
 {
     enum { KEYS_MAX = 150000, KEYS_A_MS = 100 };

@@ -468,7 +468,7 @@ static struct answer answer_by_rules(struct lab *lab, uint64_t ticket, uint64_t 
 }
 
 /* A node that lacks an edit of the rules asks in turn with one that has it: what was consumed
- * drains as the newer rules say, and is not converted back and forth (D15 of decide.c). */
+ * drains as the newer rules say, and is not converted back and forth (DECIDE-15). */
 static void a_forward_by_older_rules_converts_nothing(void **state)
 {
     struct lab *lab = *state;
@@ -794,8 +794,8 @@ static void copies_that_wait_for_the_disk_count_once(void **state)
     }
 }
 
-/* P6: what the disk has may be of the past, and is not taken into memory: then the key is new, and
- * is not asked for again and again. */
+/* ROUTEPENDING-6: what the disk has may be of the past, and is not taken into memory: then the key
+ * is new, and is not asked for again and again. */
 static void a_key_of_the_past_on_disk_is_new(void **state)
 {
     struct lab *lab = lab_new(1, 1, 1);
@@ -828,8 +828,8 @@ static void a_key_of_the_past_on_disk_is_new(void **state)
     lab_free(lab);
 }
 
-/* P5: what the disk said of a key is not believed later, when the check was kept waiting by
- * something else meanwhile: the key may have come, and have left memory again. */
+/* ROUTEPENDING-5: what the disk said of a key is not believed later, when the check was kept
+ * waiting by something else meanwhile: the key may have come, and have left memory again. */
 static void a_check_that_waits_for_more_asks_the_disk_anew(void **state)
 {
     const struct limit limit = lab_limit(100);

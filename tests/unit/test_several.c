@@ -308,7 +308,7 @@ static void lost_undos_are_sent_again_and_done_once(void **state)
     lose_undos(*state, RULES(LIMITS("1/h", "token_bucket"), LIMITS("9/h", "token_bucket")));
 }
 
-/* The same where what gives back is otherwise not repeated (Q6 of quorum.c). */
+/* The same where what gives back is otherwise not repeated (QUORUM-6). */
 static void lost_undos_of_a_majority_are_done_once(void **state)
 {
     lose_undos(*state, RULES(LIMITS("1/h", "token_bucket"),
@@ -513,8 +513,8 @@ static void what_another_attempt_was_told_of_stays_charged(void **state)
     assert_used(lab, &request, 1, 1);
 }
 
-/* D5: of a group that was denied the parts that would have allowed took nothing; asked again, when
- * what denied is gone, they are charged. */
+/* DECIDE-5: of a group that was denied the parts that would have allowed took nothing; asked again,
+ * when what denied is gone, they are charged. */
 static void a_part_that_took_nothing_is_charged_when_repeated(void **state)
 {
     struct lab *lab = *state;

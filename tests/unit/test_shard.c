@@ -460,8 +460,8 @@ static void a_resigning_shard_waits_for_the_living_alone(void **state)
     assert_true(resign(lab, 2)); /* there is nobody to pass to */
 }
 
-/* V10 of vnodes.c: who has passed everything on has its sockets closed while it writes. That it
- * hears nobody then is no reason to take anything over. */
+/* VNODES-10: who has passed everything on has its sockets closed while it writes. That it hears
+ * nobody then is no reason to take anything over. */
 static void who_has_passed_everything_on_takes_nothing_over(void **state)
 {
     struct lab *lab = *state;

@@ -38,7 +38,7 @@ static struct cluster_time_sample sample_of(struct shard *shard)
     return samples[0];
 }
 
-/* W1: the narrowest bounds since the last look, and how many keep-alives they stand for. */
+/* SKEW-1: the narrowest bounds since the last look, and how many keep-alives they stand for. */
 static void the_narrowest_bounds_are_told(void **state)
 {
     struct shard *shard = first(state);
@@ -66,7 +66,7 @@ static void a_keep_alive_that_contradicts_others_begins_anew(void **state)
     assert_true(sample.high_ns < S);
 }
 
-/* W3: a jump of two seconds ends deciding, taking over and writing; one of less does not. */
+/* SKEW-3: a jump of two seconds ends deciding, taking over and writing; one of less does not. */
 static void a_shard_whose_time_jumps_decides_nothing(void **state)
 {
     struct lab *lab = *state;
@@ -85,7 +85,7 @@ static void a_shard_whose_time_jumps_decides_nothing(void **state)
     assert_false(shard_write_due(leader, leader->now_ns));
 }
 
-/* W3: only a keep-alive of after that which agrees within two seconds ends it, or time. */
+/* SKEW-3: only a keep-alive of after that which agrees within two seconds ends it, or time. */
 static void a_peer_that_agrees_ends_the_doubt(void **state)
 {
     struct shard *shard = first(state);
@@ -108,7 +108,7 @@ static void a_peer_that_agrees_ends_the_doubt(void **state)
     assert_true(skew_stands(shard));
 }
 
-/* W3: of whom nobody is heard, nobody is in its way. */
+/* SKEW-3: of whom nobody is heard, nobody is in its way. */
 static void who_hears_nobody_goes_on_soon(void **state)
 {
     struct shard *shard = first(state);
@@ -126,7 +126,7 @@ static struct shard *of_node(struct lab *lab, uint64_t node)
     return lab->shards[at].shard;
 }
 
-/* W2: of a peer whose clock has no say nothing is taken, until its next process comes. */
+/* SKEW-2: of a peer whose clock has no say nothing is taken, until its next process comes. */
 static void a_peer_without_a_say_is_not_heard(void **state)
 {
     struct lab *lab = *state;

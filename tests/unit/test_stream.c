@@ -76,8 +76,8 @@ static void a_replica_is_told_of_changes_in_records_that_it_knows(void **state)
     assert_int_equal(lab_used(lab, newer, KEY, &limit), 3);
 }
 
-/* R2: of two slots of a vnode in one frame neither is told with a mark, but behind both there is
- * one. */
+/* STREAM-2: of two slots of a vnode in one frame neither is told with a mark, but behind both there
+ * is one. */
 static void a_mark_stands_behind_all_slots_of_its_vnode(void **state)
 {
     struct lab *lab = *state;
@@ -219,7 +219,7 @@ static struct lab *lab_of_a_ghost(void)
     return lab;
 }
 
-/* R5: what a complete copy does not have is gone; what a mark does not mention stays. */
+/* STREAMIN-1: what a complete copy does not have is gone; what a mark does not mention stays. */
 static void a_complete_copy_leaves_nothing_over(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -235,7 +235,8 @@ static void a_complete_copy_leaves_nothing_over(void **state)
     lab_free(lab);
 }
 
-/* R4: a copy that is not seen from its beginning is not whole: it is refused, and nothing goes. */
+/* STREAM-4: a copy that is not seen from its beginning is not whole: it is refused, and nothing
+ * goes. */
 static void a_copy_without_its_beginning_is_refused(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -276,14 +277,14 @@ static void assert_earlier_term_is_ignored(uint32_t sync)
     lab_free(lab);
 }
 
-/* B1 of reconcile.c: what comes late of a leader's earlier term does not touch what is held. */
+/* RECONCILE-1: what comes late of a leader's earlier term does not touch what is held. */
 static void a_slot_of_an_earlier_term_is_not_taken(void **state)
 {
     (void)state;
     assert_earlier_term_is_ignored(1);
 }
 
-/* B1 of reconcile.c, of a copy that began late: its sync is newer than that of the copy held. */
+/* RECONCILE-1, of a copy that began late: its sync is newer than that of the copy held. */
 static void a_copy_of_an_earlier_term_is_not_begun(void **state)
 {
     (void)state;
@@ -310,7 +311,8 @@ static void assert_claims(const struct lab *lab, uint64_t number, uint64_t seq)
     assert_int_equal(held.seq, seq);
 }
 
-/* S4: what is held was written in the term that is followed, so no mark of another is true of it.
+/* SHARD-4: what is held was written in the term that is followed, so no mark of another is true of
+ * it.
  */
 static void a_mark_of_another_term_is_not_taken(void **state)
 {
@@ -356,8 +358,8 @@ static void a_frame_for_an_earlier_process_is_not_taken(void **state)
     lab_free(lab);
 }
 
-/* B1 of reconcile.c: of a copy whose beginning was not seen no slot is taken either: no mark of it
- * will say whose they are. */
+/* RECONCILE-1: of a copy whose beginning was not seen no slot is taken either: no mark of it will
+ * say whose they are. */
 static void no_slot_of_a_copy_without_its_beginning_is_taken(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -415,7 +417,8 @@ static void a_stranger_does_not_break_a_copy_off(void **state)
     lab_free(lab);
 }
 
-/* R5: after a copy that was broken off among old slots, the replica asks for another one. */
+/* STREAMIN-1: after a copy that was broken off among old slots, the replica asks for another
+ * one. */
 static void a_copy_that_may_have_left_something_over_is_asked_for_again(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -440,7 +443,7 @@ static void a_copy_that_may_have_left_something_over_is_asked_for_again(void **s
     lab_free(lab);
 }
 
-/* R4: a slot that finds no room is not held, whatever plane: no mark of it is taken. */
+/* STREAM-4: a slot that finds no room is not held, whatever plane: no mark of it is taken. */
 static void a_slot_without_room_is_not_held(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -465,7 +468,7 @@ static void a_slot_without_room_is_not_held(void **state)
     probe_vnode(shard, VNODE, &held);
     assert_int_equal(held.seq, 0);
     lab_tick(lab, REPLICA);
-    assert_int_equal(lab_said(lab, REPLICA, GHOST, PEER_LACK, NULL), 0); /* R7 of stream_in.c */
+    assert_int_equal(lab_said(lab, REPLICA, GHOST, PEER_LACK, NULL), 0); /* STREAMIN-3 */
     lab->now_ns += 1001 * LAB_MS;
     ghost_sends(lab, 2, 1, true, 3);
     lab_tick(lab, REPLICA);
@@ -530,7 +533,7 @@ static void ghost_lives(struct lab *lab, uint32_t turns)
     }
 }
 
-/* R5: so it does if it had given its leader up for a moment before it could ask. */
+/* STREAMIN-1: so it does if it had given its leader up for a moment before it could ask. */
 static void what_a_copy_left_over_is_known_after_a_moment_without_a_decider(void **state)
 {
     struct lab *lab = lab_of_a_ghost();
@@ -610,7 +613,7 @@ static void a_repeated_pull_begins_anew_what_came_to_its_end(void **state)
     assert_true(syncs[2] != syncs[0]);
 }
 
-/* R6: a replica was not heard for a while, and the WATERMARK that it is to confirm is out.
+/* STREAM-6: a replica was not heard for a while, and the WATERMARK that it is to confirm is out.
  * Meanwhile something changes, is put off, and is gone again before it may be sent: the replica is
  * told that it lacks nothing all the same. */
 static void what_was_put_off_and_vanished_is_marked(void **state)
@@ -641,7 +644,7 @@ static void what_was_put_off_and_vanished_is_marked(void **state)
     assert_int_equal(held.seq, decided.seq);
 }
 
-/* R6: the same, while all is well: what changed is as good as new again before it is sent. */
+/* STREAM-6: the same, while all is well: what changed is as good as new again before it is sent. */
 static void what_vanished_before_it_was_sent_is_marked(void **state)
 {
     struct lab *lab = *state;

@@ -301,7 +301,7 @@ static void a_seed_leads_to_each_other(void **state)
     swim_free(&b);
 }
 
-/* Y3: all rumours about a member missed this node. Its probe is enough to ask it who it is. */
+/* SYNC-3: all rumours about a member missed this node. Its probe is enough to ask it who it is. */
 static void a_member_that_no_rumour_told_of_is_asked(void **state)
 {
     static struct swim_effects b_out;

@@ -221,7 +221,8 @@ static void a_node_refutes_what_is_said_of_it_but_follows_no_wild_number(void **
     swim_free(&swim);
 }
 
-/* D4: whoever is suspect here and does not know is told, however long ago the rumour ran out. */
+/* DOUBT-4: whoever is suspect here and does not know is told, however long ago the rumour ran
+ * out. */
 static void who_is_suspect_and_speaks_is_told_of_it_again(void **state)
 {
     struct swim *swim = node_new(64);

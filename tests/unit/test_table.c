@@ -179,8 +179,8 @@ static uint64_t used_in(const struct copy *copy)
     return used;
 }
 
-/* I6: the replica is given what it has missed: all keys that the disk alone has, of the vnodes in
- * question. */
+/* TABLE-6: the replica is given what it has missed: all keys that the disk alone has, of the vnodes
+ * in question. */
 static void make_up_for_missed(unsigned position)
 {
     for (uint32_t key = 0; key < KEYS; key++)
@@ -600,8 +600,8 @@ static uint32_t hit_new(uint32_t first, uint32_t count)
     return first + count;
 }
 
-/* I2 and I6: a replica that gets nothing for long, while the disk is written, costs no key: what is
- * on disk goes there, and the table knows that the replica has missed something. */
+/* TABLE-2 and TABLE-6: a replica that gets nothing for long, while the disk is written, costs no
+ * key: what is on disk goes there, and the table knows that the replica has missed something. */
 static void a_replica_that_is_away_costs_no_key(void **state)
 {
     (void)state;

@@ -105,7 +105,7 @@ static uint64_t used(const struct fixture *fixture, enum key key, int64_t now_ns
     return take(fixture, key, &fixture->limit, 0, now_ns).used;
 }
 
-/* The same where what lies ahead is not bounded (O9): one who decides by older rules. */
+/* The same where what lies ahead is not bounded (ALGORITHM-9): one who decides by older rules. */
 static uint64_t as_it_is(const struct fixture *fixture, enum key key, const struct limit *limit,
                          int64_t now_ns)
 {

@@ -67,7 +67,7 @@ static void the_order_is_total(void **state)
     }
 }
 
-/* T2: whoever opens a term is its writer, and it is newer than what that node had seen. */
+/* TERM-2: whoever opens a term is its writer, and it is newer than what that node had seen. */
 static void an_opened_term_is_above_the_one_seen_and_names_its_writer(void **state)
 {
     struct random random;
@@ -99,7 +99,7 @@ static void opening_under_an_older_configuration_keeps_the_newer_epoch(void **st
     assert_int_equal(next.writer, 2);
 }
 
-/* Two nodes that open at once above the same term open different ones (T1 needs one leader). */
+/* Two nodes that open at once above the same term open different ones (TERM-1 needs one leader). */
 static void two_nodes_never_open_the_same_term(void **state)
 {
     const struct term seen = make(2, 4, 7);

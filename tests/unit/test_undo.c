@@ -159,7 +159,7 @@ static void compare(struct history *history)
         assert_int_equal(a.used, b.used);
         return;
     }
-    /* Of a bucket that was full meanwhile it is not known what has drained (I4 of gcra.c). */
+    /* Of a bucket that was full meanwhile it is not known what has drained (GCRA-4). */
     assert_true(a.used <= b.used + OPEN_MAX * 3);
     history->partly += a.used != b.used;
 }

@@ -71,7 +71,7 @@ static struct view *make_view(const struct ring_config *config, uint64_t self)
     return view;
 }
 
-/* V1: readers search by halves, and find this node by its index. */
+/* VIEW-1: readers search by halves, and find this node by its index. */
 static void members_are_sorted_by_id_and_self_is_this_node(void **state)
 {
     struct view *view = make_view(&stable, 30);
@@ -146,7 +146,7 @@ static void a_view_of_other_members_keeps_the_ring(void **state)
     }
 }
 
-/* V1: a view without this node would make `self` point at another one. */
+/* VIEW-1: a view without this node would make `self` point at another one. */
 static void a_view_without_this_node_is_refused(void **state)
 {
     struct view_member members[5];
@@ -207,7 +207,7 @@ static int position_of(const uint64_t *ids, uint32_t count, uint64_t id)
     return -1;
 }
 
-/* Compares the replica set of `vnode` with the sentence of V2; returns its size. */
+/* Compares the replica set of `vnode` with the sentence of VIEW-2; returns its size. */
 static uint32_t assert_merged(const struct view *view, uint32_t vnode)
 {
     uint64_t ids[VIEW_REPLICAS_MAX];
@@ -235,7 +235,7 @@ static uint32_t assert_merged(const struct view *view, uint32_t vnode)
     return count;
 }
 
-/* V2: while a node comes, the new replicas are preferred and the old ones still counted. */
+/* VIEW-2: while a node comes, the new replicas are preferred and the old ones still counted. */
 static void a_replica_set_in_a_transition_lists_the_new_and_then_the_old_ones(void **state)
 {
     struct view *view = make_view(&changing, 50);
@@ -249,7 +249,7 @@ static void a_replica_set_in_a_transition_lists_the_new_and_then_the_old_ones(vo
     view_free(&view);
 }
 
-/* V2: with no node in common the set is as large as it can be, and still bounded. */
+/* VIEW-2: with no node in common the set is as large as it can be, and still bounded. */
 static void a_replica_set_of_two_disjoint_rings_is_full(void **state)
 {
     struct view *view = make_view(&replaced, 10);

@@ -231,8 +231,8 @@ static void links_follow_the_number_of_shards_of_a_node(void **state)
     lab_view(lab, 0);
 }
 
-/* V11: the way from the leader to one replica loses everything, while both are well connected with
- * the third: there is one leader at every moment, of one term. */
+/* VNODES-11: the way from the leader to one replica loses everything, while both are well connected
+ * with the third: there is one leader at every moment, of one term. */
 static void a_link_lost_in_one_direction_makes_no_second_decider(void **state)
 {
     struct lab *lab = *state;

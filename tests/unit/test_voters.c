@@ -57,7 +57,7 @@ static void voters_are_in_distinct_zones_where_there_are_enough(void **state)
     assert_true(net_votes(net, 0, 3) && net_votes(net, 0, 4));
     const uint64_t epoch = net_config(net, 0)->epoch;
     net_run(net, 5 * NET_SECOND);
-    assert_int_equal(net_config(net, 0)->epoch, epoch); /* V1: it stays */
+    assert_int_equal(net_config(net, 0)->epoch, epoch); /* VOTERS-1: it stays */
     net_free(net);
 }
 
@@ -119,7 +119,7 @@ static void the_ring_is_frozen_without_a_majority_of_voters(void **state)
     net_free(net);
 }
 
-/* V2: of two voters both would be needed, so one of two that are left goes on alone. */
+/* VOTERS-2: of two voters both would be needed, so one of two that are left goes on alone. */
 static void the_number_of_living_voters_is_odd_as_well(void **state)
 {
     struct net *net = net_cluster(5);

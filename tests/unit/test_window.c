@@ -102,7 +102,8 @@ static void an_overloaded_node_answers_within_the_target_and_is_never_idle(void 
     }
 }
 
-/* W2: however slow a node, one full message may be out; and a handle with less room has less. */
+/* WINDOW-2: however slow a node, one full message may be out; and a handle with less room has
+ * less. */
 static void the_window_has_a_least_size(void **state)
 {
     (void)state;
@@ -141,8 +142,8 @@ static void a_refusal_closes_the_window(void **state)
     assert_in_range(window.size, MOST / 2 - MOST / MESSAGE, MOST / 2);
 }
 
-/* W3: how long one would wait is told by the pace of answers while others waited, and by nothing
- * else. */
+/* WINDOW-3: how long one would wait is told by the pace of answers while others waited, and by
+ * nothing else. */
 static void the_wait_is_known_from_when_others_waited(void **state)
 {
     (void)state;
@@ -155,8 +156,8 @@ static void the_wait_is_known_from_when_others_waited(void **state)
     assert_in_range(wait_ns * 100 / true_ns, 80, 120);
 }
 
-/* W3: the pace of a node that was slow for a while keeps nobody from asking it for longer than a
- * second. */
+/* WINDOW-3: the pace of a node that was slow for a while keeps nobody from asking it for longer
+ * than a second. */
 static void a_pause_is_not_believed_for_long(void **state)
 {
     (void)state;

@@ -163,8 +163,8 @@ static void a_header_waits_for_slots_that_a_copy_left_over(void **state)
     shard_written(shard, desk->lab->now_ns, true);
 }
 
-/* W3: where a claim fell, each batch up to the whole one says so, and the whole one claims anew; a
- * batch that was not written leaves it to the next. */
+/* WRITEBACK-3: where a claim fell, each batch up to the whole one says so, and the whole one claims
+ * anew; a batch that was not written leaves it to the next. */
 static void where_a_claim_fell_every_batch_says_so_until_one_is_whole(void **state)
 {
     struct desk *desk = *state;
@@ -324,7 +324,8 @@ static uint32_t writes_of(const struct desk *desk, uint32_t vnode, uint32_t coun
     return found;
 }
 
-/* A vnode that goes while its slots are being copied is forgotten after they are written (W4). */
+/* A vnode that goes while its slots are being copied is forgotten after they are written
+ * (WRITEBACK-4). */
 static void nothing_is_dropped_while_a_batch_is_being_copied(void **state)
 {
     struct desk *desk = *state;
@@ -345,7 +346,8 @@ static void nothing_is_dropped_while_a_batch_is_being_copied(void **state)
     shard_written(shard, desk->lab->now_ns, true);
 }
 
-/* What is still in the table of a vnode that goes would be written behind its drop (W4). */
+/* What is still in the table of a vnode that goes would be written behind its drop
+ * (WRITEBACK-4). */
 static void nothing_is_copied_of_a_vnode_that_is_being_removed(void **state)
 {
     struct desk *desk = *state;
@@ -432,8 +434,8 @@ static void what_came_meanwhile_waits_for_the_next_interval(void **state)
     assert_true(shard_write_due(shard, desk->lab->now_ns));
 }
 
-/* W2: a node that is never idle tells all the same what it has on disk: the headers of a round are
- * of its beginning, when nothing was dirty that is not written now. */
+/* WRITEBACK-2: a node that is never idle tells all the same what it has on disk: the headers of a
+ * round are of its beginning, when nothing was dirty that is not written now. */
 static void a_busy_node_claims_what_was_dirty_when_its_round_began(void **state)
 {
     struct desk *desk = *state;
@@ -457,7 +459,7 @@ static void a_busy_node_claims_what_was_dirty_when_its_round_began(void **state)
     }
 }
 
-/* W3: what a round had marked of a vnode is not claimed once its claim has fallen. */
+/* WRITEBACK-3: what a round had marked of a vnode is not claimed once its claim has fallen. */
 static void a_claim_that_falls_in_a_round_is_not_told_by_it(void **state)
 {
     struct desk *desk = *state;

@@ -4,9 +4,9 @@
  *
  *   tidegate [flags] COMMAND [SUBCOMMAND] [flags and operands, in any order]
  *
- * A1  What is refused for its shape (unknown or misplaced word or flag, missing argument) is
- *     CLI_EXIT_USAGE; what is refused for a value is CLI_EXIT_INVALID.
- * A2  A refusal names what was found and what was expected.
+ * ARGUMENTS-1  What is refused for its shape (unknown or misplaced word or flag, missing argument)
+ *              is CLI_EXIT_USAGE; what is refused for a value is CLI_EXIT_INVALID.
+ * ARGUMENTS-2  A refusal names what was found and what was expected.
  */
 #ifndef CLIENT_CLI_ARGUMENTS_ARGUMENTS_H
 #define CLIENT_CLI_ARGUMENTS_ARGUMENTS_H

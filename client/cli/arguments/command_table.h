@@ -8,9 +8,9 @@
  * Texts are Markdown's plain words: a paragraph ends with '\n', and `term TAB text` is an item of a
  * list. They are broken into lines where they are shown.
  *
- * E1  The rows of a flag have different commands, and agree in name, letter and whether they take a
- *     value.
- * E2  A command's usage names no flag that it does not take.
+ * COMMANDS-1  The rows of a flag have different commands, and agree in name, letter and whether
+ *             they take a value.
+ * COMMANDS-2  A command's usage names no flag that it does not take.
  */
 #ifndef CLIENT_CLI_ARGUMENTS_COMMAND_TABLE_H
 #define CLIENT_CLI_ARGUMENTS_COMMAND_TABLE_H

@@ -3,7 +3,7 @@
  *   a flag whose row says how    take_rows: switches, texts, numbers, choices
  *   all others                   a reader each, because flags are looked at together
  *
- * A refusal names the flag, what was found and what was expected (A2 of arguments.h).
+ * A refusal names the flag, what was found and what was expected (ARGUMENTS-2).
  */
 #include <stdio.h>
 #include <stdlib.h>

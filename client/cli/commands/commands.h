@@ -4,7 +4,7 @@
  *   cli_judge()   --node/policy             rules validate, rules explain: no node is asked
  *   all others    --tg_admin--> a node      what it says is shown as it came
  *
- * Each returns an enum cli_exit (C2 of cli.h).
+ * Each returns an enum cli_exit (CLI-2).
  */
 #ifndef CLIENT_CLI_COMMANDS_COMMANDS_H
 #define CLIENT_CLI_COMMANDS_COMMANDS_H

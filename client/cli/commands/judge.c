@@ -5,7 +5,7 @@
  * Both work on a file without any node. A node is asked only if it is named: to validate, because
  * a node of another version may judge otherwise; to explain, because the rules in force are its.
  *
- * J1  The answer has one shape, whether a node gave it or it was found here.
+ * JUDGE-1  The answer has one shape, whether a node gave it or it was found here.
  */
 #include <stdio.h>
 #include <string.h>

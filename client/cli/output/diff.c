@@ -3,7 +3,7 @@
  *      equal ...  | first  ............ last |  ... equal
  *                   lengths[i][j]: of the longest common sequence of what is left from there on
  *
- * D1  What was taken from either text is printed once, in its order.
+ * DIFF-1  What was taken from either text is printed once, in its order.
  */
 #include "client/cli/output/diff.h"
 

@@ -151,7 +151,7 @@ static void add_scalar(struct cli_text *text, const struct mp_token *token)
     }
 }
 
-/* D1: a key is a string, whatever it was. */
+/* DOCUMENT-1: a key is a string, whatever it was. */
 static void add_key(struct cli_text *text, const struct mp_token *token)
 {
     const bool quoted = token->type == MP_STR || token->type == MP_BIN;

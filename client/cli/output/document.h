@@ -7,9 +7,10 @@
  *                        --cli_yaml-->  name: n1
  *                                       vnodes: 4096
  *
- * D1  The output is valid whatever the value: what is no UTF-8 becomes U+FFFD, bytes become hex, a
- *     number that JSON lacks (NaN) and an extension become null, a key that is no string is quoted.
- * D2  Neither recurses; nesting is bounded by MP_DEPTH_MAX as the reader of tokens is.
+ * DOCUMENT-1  The output is valid whatever the value: what is no UTF-8 becomes U+FFFD, bytes become
+ *             hex, a number that JSON lacks (NaN) and an extension become null, a key that is no
+ *             string is quoted.
+ * DOCUMENT-2  Neither recurses; nesting is bounded by MP_DEPTH_MAX as the reader of tokens is.
  */
 #ifndef CLIENT_CLI_OUTPUT_DOCUMENT_H
 #define CLIENT_CLI_OUTPUT_DOCUMENT_H

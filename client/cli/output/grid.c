@@ -1,4 +1,4 @@
-/* grid.c - text in aligned columns; see grid.h for its invariants G1 and G2. */
+/* grid.c - text in aligned columns; see grid.h for its invariants GRID-1 and GRID-2. */
 #include "client/cli/output/grid.h"
 
 #include <string.h>
@@ -102,7 +102,7 @@ static void write_cell(const struct cli_grid *grid, size_t column, const char *c
 
 void cli_grid_write(struct cli_grid *grid, struct cli_text *out)
 {
-    ASSERT(grid->cell_count % grid->columns == 0); /* G1 */
+    ASSERT(grid->cell_count % grid->columns == 0); /* GRID-1 */
     if (grid->cells.failed)
         out->failed = true;
     if (!grid->header_written && grid->headers[0] != NULL)

@@ -6,8 +6,8 @@
  * Rows are collected and written by cli_grid_write, which may be called again after more rows:
  * columns keep their width then, so that a line can be shown before the next one is known.
  *
- * G1  A row has exactly `columns` cells.
- * G2  Widths never shrink between two writes, and the header is written once.
+ * GRID-1  A row has exactly `columns` cells.
+ * GRID-2  Widths never shrink between two writes, and the header is written once.
  */
 #ifndef CLIENT_CLI_OUTPUT_GRID_H
 #define CLIENT_CLI_OUTPUT_GRID_H

@@ -1,4 +1,4 @@
-/* text.c - a string that grows; see text.h for its invariants T1 and T2.
+/* text.c - a string that grows; see text.h for its invariants TEXT-1 and TEXT-2.
  *
  * Growth doubles, so that adding n bytes copies O(n). UTF-8 is checked as RFC 3629 says: no
  * overlong forms, no surrogates, nothing above U+10FFFF.

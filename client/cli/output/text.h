@@ -4,9 +4,9 @@
  * Running out of memory is sticky: `failed` is set, nothing more is added, and who prints looks
  * at it once at the end.
  *
- * T1  data[len] is NUL as soon as anything was added.
- * T2  What cli_text_shown adds is valid UTF-8 without control characters: neither a key nor a
- *     node can move the cursor of the terminal that shows it.
+ * TEXT-1  data[len] is NUL as soon as anything was added.
+ * TEXT-2  What cli_text_shown adds is valid UTF-8 without control characters: neither a key nor a
+ *         node can move the cursor of the terminal that shows it.
  */
 #ifndef CLIENT_CLI_OUTPUT_TEXT_H
 #define CLIENT_CLI_OUTPUT_TEXT_H
@@ -39,7 +39,8 @@ void cli_text_format(struct cli_text *text, const char *format, ...)
  * goes on at column `at`, the others begin at `indent`. */
 void cli_text_wrap(struct cli_text *text, const char *words, size_t len, size_t at, size_t indent,
                    size_t width);
-/* Adds bytes for people to see (T2): a control character becomes '?', what is no UTF-8 U+FFFD. */
+/* Adds bytes for people to see (TEXT-2): a control character becomes '?', what is no UTF-8
+ * U+FFFD. */
 void cli_text_shown(struct cli_text *text, const char *data, size_t len);
 
 /* Bytes of the UTF-8 character at `data`, 0 if there is none or `len` is 0. */

@@ -1,4 +1,4 @@
-/* log_source.c - the lines of a log file; see log_source.h for F1 and F2. */
+/* log_source.c - the lines of a log file; see log_source.h for LOGSOURCE-1 and LOGSOURCE-2. */
 #include "client/cli/replay/log_source.h"
 
 #include <assert.h>

@@ -2,9 +2,9 @@
  *
  *   file --zlib (which passes plain bytes through)--> buffer --> one line after the other
  *
- * F1  A line of more than LOG_LINE_MAX bytes is given cut to LOG_LINE_MAX + 1 and passed over
- *     whole, so memory is one buffer a file.
- * F2  What was read before an error is given; the error ends the lines.
+ * LOGSOURCE-1  A line of more than LOG_LINE_MAX bytes is given cut to LOG_LINE_MAX + 1 and passed
+ *              over whole, so memory is one buffer a file.
+ * LOGSOURCE-2  What was read before an error is given; the error ends the lines.
  */
 #ifndef CLIENT_CLI_REPLAY_LOG_SOURCE_H
 #define CLIENT_CLI_REPLAY_LOG_SOURCE_H

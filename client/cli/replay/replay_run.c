@@ -5,9 +5,11 @@
  *
  *   files --log_source--> lines --replay_read--> next record of each --earliest--> replay_take
  *
- * I1  Each file's lines keep their order; what is out of order within a file is replay's to mend.
- * I2  A line that cannot be read is counted and passed over; the first few are shown.
- * I3  A file that breaks off ends there; the rest is reported, and the exit status says so.
+ * REPLAYRUN-1  Each file's lines keep their order; what is out of order within a file is replay's
+ *              to mend.
+ * REPLAYRUN-2  A line that cannot be read is counted and passed over; the first few are shown.
+ * REPLAYRUN-3  A file that breaks off ends there; the rest is reported, and the exit status says
+ *              so.
  */
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +63,7 @@ static struct policy *load_rules(const char *path)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* Keeps the first few lines that could not be read (I2). */
+/* Keeps the first few lines that could not be read (REPLAYRUN-2). */
 static void note_problem(struct replay_run *run, const struct log_source *source, const char *text,
                          size_t len, const struct log_problem *problem)
 {
@@ -209,7 +211,7 @@ static int report(struct cli *cli, const struct replay_run *run)
     if (status != CLI_EXIT_OK || run->broken_path == NULL)
         return status;
     cli_complain("%s could not be read to its end: %s", run->broken_path, run->broken_why);
-    return CLI_EXIT_INVALID; /* I3 */
+    return CLI_EXIT_INVALID; /* REPLAYRUN-3 */
 }
 
 static int run_merge(struct merge *merge)

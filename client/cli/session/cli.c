@@ -1,4 +1,4 @@
-/* cli.c - where answers and complaints go; see C1 in cli.h. */
+/* cli.c - where answers and complaints go; see CLI-1. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

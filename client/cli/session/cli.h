@@ -1,8 +1,8 @@
 /* cli.h - one run of `tidegate`: what it was asked, its connection, and where it prints.
  *
- * C1  Answers go to standard output, everything else as `tidegate: sentence` to standard error.
- * C2  Every way out returns an enum cli_exit; only main ends the process.
- * C3  Nothing waits without a deadline, but --watch, which people end.
+ * CLI-1  Answers go to standard output, everything else as `tidegate: sentence` to standard error.
+ * CLI-2  Every way out returns an enum cli_exit; only main ends the process.
+ * CLI-3  Nothing waits without a deadline, but --watch, which people end.
  */
 #ifndef CLIENT_CLI_SESSION_CLI_H
 #define CLIENT_CLI_SESSION_CLI_H

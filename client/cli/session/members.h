@@ -7,11 +7,11 @@
  *   thread  --tg_open--> n3 --question-->   -      |    n3: not answered
  *   ...                                     ...  --+
  *
- * M1  Each member is asked for as long as the command's timeout allows, beside all others: so the
- *     whole takes one timeout, whoever does not answer. Of more than CLI_MEMBERS_AT_ONCE the next
- *     one is asked as soon as one is done with.
- * M2  Who is dead, or of a region out of reach, is not asked; who has left is no member.
- * M3  Answers come in any order, on several threads: the caller locks what they share.
+ * MEMBERS-1  Each member is asked for as long as the command's timeout allows, beside all others:
+ *            so the whole takes one timeout, whoever does not answer. Of more than
+ *            CLI_MEMBERS_AT_ONCE the next one is asked as soon as one is done with.
+ * MEMBERS-2  Who is dead, or of a region out of reach, is not asked; who has left is no member.
+ * MEMBERS-3  Answers come in any order, on several threads: the caller locks what they share.
  */
 #ifndef CLIENT_CLI_SESSION_MEMBERS_H
 #define CLIENT_CLI_SESSION_MEMBERS_H
@@ -29,7 +29,7 @@ struct cli_member {
     char region[CLI_MEMBER_LEN];
     char address[CLI_ADDRESS_LEN];
     char lost[CLI_TIME_LEN]; /* since when its region is out of reach; "": it is not */
-    bool asked;              /* M2; the caller may take it back */
+    bool asked;              /* MEMBERS-2; the caller may take it back */
     bool answered;           /* what its cli_member_ask returned */
 };
 

@@ -15,11 +15,11 @@
  *   busiest   search-per-user 18,200/s (11% denied), signup-per-phone 31/s (64% denied)
  *   changed   20:05:36 root@vm blocked user=mallory (abuse)
  *
- * R1  No line is longer than the width; what does not fit ends in "..".
- * R2  Zeros and what is not known are left out, or "-" in a table.
- * R3  Without `colour` there are no control codes. What nodes said is made safe to show (T2 of
- *     text.h).
- * R4  Of many nodes those that are well are summed up in one row, unless all are wanted.
+ * SCREEN-1  No line is longer than the width; what does not fit ends in "..".
+ * SCREEN-2  Zeros and what is not known are left out, or "-" in a table.
+ * SCREEN-3  Without `colour` there are no control codes. What nodes said is made safe to show
+ *           (TEXT-2).
+ * SCREEN-4  Of many nodes those that are well are summed up in one row, unless all are wanted.
  */
 #ifndef CLIENT_CLI_STATUS_SCREEN_H
 #define CLIENT_CLI_STATUS_SCREEN_H
@@ -165,7 +165,7 @@ bool screen_is_ill(const struct screen_node *node);
 
 void screen_write_table(struct cli_text *out, const struct screen *screen,
                         const struct screen_options *options);
-/* Adds what is in `line`, cut to the width, and ends it (R1). */
+/* Adds what is in `line`, cut to the width, and ends it (SCREEN-1). */
 void screen_line(struct cli_text *out, const char *line, size_t width);
 
 /* ---- screen_words.c: numbers for people; each returns `out` ---- */

@@ -37,7 +37,7 @@ struct batch_item {
     uint8_t operation;
     uint16_t attempt;  /* its name (retry.h) */
     uint16_t undo_for; /* an undo: the name of the attempt whose charge it gives back */
-    uint64_t takes;    /* of each limit, at most; ALLOCATION_ALL: as asked (D14 of decide.c) */
+    uint64_t takes;    /* of each limit, at most; ALLOCATION_ALL: as asked (DECIDE-14) */
     uint64_t gives;    /* an undo: so many tokens of each limit; 0: the rows only peek */
     uint16_t peer;
     uint16_t item;
@@ -60,9 +60,9 @@ struct batch_item {
 struct batch {
     uint32_t count; /* rows */
     uint32_t item_count;
-    bool has_repeated; /* some of it may be another copy (D4 of decide.c) */
-    bool has_several;  /* some of it may be undone by what comes behind it (D12) */
-    bool delivering;   /* the rows are being read: nothing may be added (D3 of decide.c) */
+    bool has_repeated; /* some of it may be another copy (DECIDE-4) */
+    bool has_several;  /* some of it may be undone by what comes behind it (DECIDE-12) */
+    bool delivering;   /* the rows are being read: nothing may be added (DECIDE-3) */
     struct hash128 ids[SHARD_BATCH_ROWS];
     uint32_t vnodes[SHARD_BATCH_ROWS];
     struct limit limits[SHARD_BATCH_ROWS];

@@ -10,12 +10,13 @@
  * of 0, so a borrowed request takes nothing from it, and what the other limits of the request take
  * is decided all or nothing as ever.
  *
- * N1  Nothing here can deny what the engine has allowed.
- * N2  Of several limits of one pool that are short only the first asks, and a request that is
- *     inside several limits of one pool is charged to it once: it is one request to what the pool
- *     protects.
- * N3  What was borrowed and not used, for another limit denies after all, goes back.
- * N4  So does what an undo gives back: a request that another owner denied is no load of a pool.
+ * BORROW-1  Nothing here can deny what the engine has allowed.
+ * BORROW-2  Of several limits of one pool that are short only the first asks, and a request that is
+ *           inside several limits of one pool is charged to it once: it is one request to what the
+ *           pool protects.
+ * BORROW-3  What was borrowed and not used, for another limit denies after all, goes back.
+ * BORROW-4  So does what an undo gives back: a request that another owner denied is no load of a
+ *           pool.
  */
 #include <string.h>
 
@@ -48,7 +49,8 @@ static bool pool_seen(const struct batch *batch, const struct batch_item *item, 
     return false;
 }
 
-/* Charges a request that was admitted to the pools of its limits, but for those that lent (N2). */
+/* Charges a request that was admitted to the pools of its limits, but for those that lent
+ * (BORROW-2). */
 static void charge(struct shard *shard, const struct batch_item *item,
                    const struct borrowing *borrowing)
 {
@@ -118,7 +120,7 @@ static void decide_others(struct shard *shard, const struct batch_item *item,
     decide_step(shard, first, item->count);
 }
 
-/* The other limits took less than was lent, or deny by now (N3). */
+/* The other limits took less than was lent, or deny by now (BORROW-3). */
 static uint64_t granted_by_others(const struct batch *batch, const struct batch_item *item,
                                   const struct borrowing *borrowing)
 {
@@ -187,7 +189,7 @@ static uint32_t row_charged(const struct batch *batch, const struct batch_item *
     return found;
 }
 
-/* An undo: takes off what `charge` and `borrow` did (N4). */
+/* An undo: takes off what `charge` and `borrow` did (BORROW-4). */
 static void take_off(struct shard *shard, const struct batch_item *item)
 {
     const struct batch *batch = &shard->batch;

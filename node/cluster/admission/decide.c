@@ -8,38 +8,44 @@
  *     forward of a peer ------------+--> batch --> engine_step --> answer per part --> origin
  *     part that waited -------------+
  *
- * D1  A group that the retry memory recalls consumes nothing: its rows only peek.
- * D2  What was decided is remembered before it is answered.
- * D3  Delivery adds nothing to the batch it reads: what it sets free is dispatched afterwards.
- * D4  What may be a repetition is looked up after all that came before it was decided.
- * D5  What took nothing because another part of its group was denied is not remembered.
- * D6  In the plane of quorum an answer is remembered for its term alone, and those that this one
- *     was passed on to with all that was decided; it leaves only when it is committed (quorum.c).
- * D7  There, what gives back is not done a second time when nothing is remembered of the first.
- * D8  What is no longer decided here when its batch runs takes nothing, and goes on.
- * D9  What waited, what gives back, and all of the plane of quorum, is looked up even if it is a
- *     first copy: a repeated one may have been decided before it. So is everything for as long as
- *     answers are kept after a repeated one that nobody knew was decided here, or after a term was
- *     opened: a first copy may be late, in a node that stood still or had nobody to ask.
- * D10 An undo gives back what the memory of reservations says that its attempt alone was granted
- *     and still holds (reserve.h), and in the same breath that is so no more. So a repeated one
- *     does nothing, and nothing is given back of which nothing is known: nor of a state that this
- *     one does not descend from.
- * D11 The id of a lease is a hash of the request's identity under the cluster's secret. So every
- *     node reckons the same one: a repeated request finds its lease wherever it is decided, the
- *     answer need not carry it, and nobody else can guess it.
- * D13 A row about a lease of tokens says which (D11), and of a release or renewal how much of it
- *     was used. Its answer waits until replicas know a lease (T1 of lessor.c), recalled or not.
- * D14 Of a key that other regions want as well, a check or lease takes what its region's account
- *     gives (allocation.c). If that is nothing its rows only peek, it is denied, and that is not
- *     remembered.
- * D12 An undo is looked up after all that came before it was decided: what it undoes may be there.
- *     Or it waits: then it is called off (V5 of reserve.h).
- * D15 What is asked by older rules than this shard has seen (its own, or those of whoever asked)
- *     leaves states at the rates and on the grids that they have (O7 of algorithm.h). So nodes that
- *     have an edit do not convert them, and those that still lack it do not convert them back. A
- *     version is one of all rules. A part that does not say by which rules it is asked - of an
- *     inline limit, of a node of release 0.1.0, of another region - is not held for older.
+ * DECIDE-1   A group that the retry memory recalls consumes nothing: its rows only peek.
+ * DECIDE-2   What was decided is remembered before it is answered.
+ * DECIDE-3   Delivery adds nothing to the batch it reads: what it sets free is dispatched
+ *            afterwards.
+ * DECIDE-4   What may be a repetition is looked up after all that came before it was decided.
+ * DECIDE-5   What took nothing because another part of its group was denied is not remembered.
+ * DECIDE-6   In the plane of quorum an answer is remembered for its term alone, and those that this
+ *            one was passed on to with all that was decided; it leaves only when it is committed
+ *            (quorum.c).
+ * DECIDE-7   There, what gives back is not done a second time when nothing is remembered of the
+ *            first.
+ * DECIDE-8   What is no longer decided here when its batch runs takes nothing, and goes on.
+ * DECIDE-9   What waited, what gives back, and all of the plane of quorum, is looked up even if it
+ *            is a first copy: a repeated one may have been decided before it. So is everything for
+ *            as long as answers are kept after a repeated one that nobody knew was decided here, or
+ *            after a term was opened: a first copy may be late, in a node that stood still or had
+ *            nobody to ask.
+ * DECIDE-10  An undo gives back what the memory of reservations says that its attempt alone was
+ *            granted and still holds (reserve.h), and in the same breath that is so no more. So a
+ *            repeated one does nothing, and nothing is given back of which nothing is known: nor of
+ *            a state that this one does not descend from.
+ * DECIDE-11  The id of a lease is a hash of the request's identity under the cluster's secret. So
+ *            every node reckons the same one: a repeated request finds its lease wherever it is
+ *            decided, the answer need not carry it, and nobody else can guess it.
+ * DECIDE-13  A row about a lease of tokens says which (DECIDE-11), and of a release or renewal how
+ *            much of it was used. Its answer waits until replicas know a lease (LESSOR-1), recalled
+ *            or not.
+ * DECIDE-14  Of a key that other regions want as well, a check or lease takes what its region's
+ *            account gives (allocation.c). If that is nothing its rows only peek, it is denied, and
+ *            that is not remembered.
+ * DECIDE-12  An undo is looked up after all that came before it was decided: what it undoes may be
+ *            there. Or it waits: then it is called off (RESERVE-5).
+ * DECIDE-15  What is asked by older rules than this shard has seen (its own, or those of whoever
+ *            asked) leaves states at the rates and on the grids that they have (ALGORITHM-7). So
+ *            nodes that have an edit do not convert them, and those that still lack it do not
+ *            convert them back. A version is one of all rules. A part that does not say by which
+ *            rules it is asked - of an inline limit, of a node of release 0.1.0, of another region
+ *            - is not held for older.
  */
 #include <string.h>
 
@@ -71,7 +77,7 @@ static void reserve_row(struct batch *batch, const struct batch_item *item, uint
     }
 }
 
-/* D13 */
+/* DECIDE-13 */
 static void hold_row(struct shard *shard, const struct batch_item *item,
                      const struct forward *forward, uint32_t row)
 {
@@ -82,7 +88,7 @@ static void hold_row(struct shard *shard, const struct batch_item *item,
         batch->costs[row] = forward->used;
 }
 
-/* D14 */
+/* DECIDE-14 */
 static void share_row(struct batch *batch, const struct batch_item *item, uint32_t row)
 {
     if (item->recalled)
@@ -107,7 +113,7 @@ static __attribute__((noinline)) void special_row(struct shard *shard,
     if (forward->limits[limit].algorithm == ALGORITHM_CONCURRENCY)
         batch->leases[row] = decide_lease(shard, forward);
     if (item->recalled) {
-        batch->operations[row] = OPERATION_PEEK; /* D1 */
+        batch->operations[row] = OPERATION_PEEK; /* DECIDE-1 */
         batch->costs[row] = item->memory.allowed ? 0 : forward->cost;
     }
     if ((loaded & 1u << limit) != 0)
@@ -120,7 +126,7 @@ static __attribute__((noinline)) void special_row(struct shard *shard,
         share_row(batch, item, row);
 }
 
-/* D15 */
+/* DECIDE-15 */
 bool decide_is_older(struct shard *shard, const struct forward *forward)
 {
     if (forward->rules > shard->rules_seen)
@@ -167,8 +173,8 @@ static bool undoes(const struct forward *forward)
     return (forward->retry.part & RETRY_UNDO) != 0;
 }
 
-/* D4: a repeated forward may have its first copy in the very batch; and a first copy that is looked
- * up (D9) a repeated one. */
+/* DECIDE-4: a repeated forward may have its first copy in the very batch; and a first copy that is
+ * looked up (DECIDE-9) a repeated one. */
 static void run_before_repeated(struct shard *shard, const struct forward *forward, bool is_pending,
                                 struct effects *effects)
 {
@@ -177,18 +183,19 @@ static void run_before_repeated(struct shard *shard, const struct forward *forwa
     if ((repeated && batch->item_count > 0) ||
         ((is_pending || decide_gives_back(forward) || decide_expects_late(shard)) &&
          batch->has_repeated) ||
-        (undoes(forward) && batch->has_several)) /* D12 */
+        (undoes(forward) && batch->has_several)) /* DECIDE-12 */
         decide_run(shard, effects);
 }
 
 bool decide_only_once(const struct shard *shard, const struct forward *forward)
 {
     return vnodes_quorum(shard, forward->vnode) && (forward->flags & FORWARD_RETRY) != 0 &&
-           decide_gives_back(forward) && !undoes(forward); /* D10: that may be repeated */
+           decide_gives_back(forward) && !undoes(forward); /* DECIDE-10: that may be repeated */
 }
 
 /* Under which key the first answer is remembered. What was decided in another term may not be part
- * of what is counted now, so in the plane of quorum the line of terms belongs to the key (D6). */
+ * of what is counted now, so in the plane of quorum the line of terms belongs to the key
+ * (DECIDE-6). */
 static struct retry_key key_of(const struct shard *shard, const struct retry_key *retry,
                                uint32_t vnode, struct hash128 id, bool several)
 {
@@ -232,11 +239,11 @@ bool decide_recall(struct shard *shard, struct batch_item *item, uint32_t vnode,
     if (firsts_recall(shard, vnode, &plain, &item->key, item->several))
         return retry_recall(memory, &item->key, item->attempt, shard->now_ns, &item->memory);
     if (item->again != 0)
-        shard->late_until_ns = shard->now_ns + RETRY_KEEP_NS; /* D9 */
+        shard->late_until_ns = shard->now_ns + RETRY_KEEP_NS; /* DECIDE-9 */
     return false;
 }
 
-/* Whether the group was decided before, and how (D9). */
+/* Whether the group was decided before, and how (DECIDE-9). */
 static bool look_up(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
     const bool waited = item->part != POOL_NONE;
@@ -259,7 +266,7 @@ static bool first_copy(struct shard *shard, const struct forward *forward)
     return first;
 }
 
-/* What the undo is to give back (D10); `cost` is what stays. */
+/* What the undo is to give back (DECIDE-10); `cost` is what stays. */
 static void prepare_undo(struct shard *shard, struct batch_item *item,
                          const struct forward *forward)
 {
@@ -288,7 +295,7 @@ static void prepare_undo(struct shard *shard, struct batch_item *item,
     }
 }
 
-/* Looks the group up in the retry memory (D1). */
+/* Looks the group up in the retry memory (DECIDE-1). */
 static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
     item->several = (forward->flags & FORWARD_SEVERAL) != 0 || undoes(forward);
@@ -339,7 +346,7 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
         const struct retry_key plain = plain_key(&forward->retry, forward->ids[0], several);
         struct retry_memory_entry first;
         if (!retry_look(memory_of(shard, several), &key, shard->now_ns, &first) &&
-            !firsts_recall(shard, forward->vnode, &plain, &key, several)) { /* D7 */
+            !firsts_recall(shard, forward->vnode, &plain, &key, several)) { /* DECIDE-7 */
             route_pending_answer(shard, index, &unavailable, shard->options.node_id, effects);
             return;
         }
@@ -458,7 +465,7 @@ static inline void make_answer(const struct shard *shard, const struct batch_ite
     answer->held = (batch->notes[row] & LIMIT_HELD) != 0;
 }
 
-/* D14: what is left is for others. When there is more nobody knows. */
+/* DECIDE-14: what is left is for others. When there is more nobody knows. */
 static void withhold(struct shard *shard, struct answer *answer)
 {
     if (answer->status != ANSWER_DECIDED)
@@ -654,7 +661,7 @@ static void wait_for_disk(struct shard *shard, const struct batch_item *item,
 }
 
 /* Whether what a part's rows say was the verdict on the group. One that allowed in a group that was
- * denied took nothing, and decides afresh next time (D5). */
+ * denied took nothing, and decides afresh next time (DECIDE-5). */
 static bool stands(const struct batch *batch, const struct batch_item *item, bool allowed)
 {
     if (item->parts == 1)
@@ -665,7 +672,7 @@ static bool stands(const struct batch *batch, const struct batch_item *item, boo
     return true;
 }
 
-/* D8: in the plane of quorum a term may have ended since the part joined the batch. */
+/* DECIDE-8: in the plane of quorum a term may have ended since the part joined the batch. */
 static void revoke(struct shard *shard)
 {
     struct batch *batch = &shard->batch;
@@ -680,7 +687,7 @@ static void revoke(struct shard *shard)
     }
 }
 
-/* D13, T6 of lessor.c: whether what the part was granted is told when a majority knows it. */
+/* DECIDE-13, LESSOR-6: whether what the part was granted is told when a majority knows it. */
 static bool awaits_replicas(const struct shard *shard, const struct batch *batch,
                             const struct batch_item *item, uint32_t first)
 {
@@ -715,11 +722,11 @@ static void deliver(struct shard *shard, const struct batch_item *item, struct e
         if (__builtin_expect(item->explains, 0))
             explain_rows(shard, item, i, first, end, effects);
         if (vnodes_quorum(shard, item->vnodes[i]) && answer.status == ANSWER_DECIDED) {
-            quorum_wait(shard, item->part, &answer); /* D6 */
+            quorum_wait(shard, item->part, &answer); /* DECIDE-6 */
             quorum_advance(shard, item->vnodes[i], effects);
         } else if (answer.allowed && item->part != POOL_NONE &&
                    awaits_replicas(shard, batch, item, first))
-            lessor_wait(shard, item->part, &answer, effects); /* D13 */
+            lessor_wait(shard, item->part, &answer, effects); /* DECIDE-13 */
         else if (item->part != POOL_NONE)
             route_pending_answer(shard, item->part, &answer, shard->options.node_id, effects);
         else if (item->from_peer)
@@ -774,12 +781,12 @@ void decide_run(struct shard *shard, struct effects *effects)
     struct batch *batch = &shard->batch;
     if (batch->item_count == 0)
         return;
-    ASSERT(!batch->delivering); /* D3 */
+    ASSERT(!batch->delivering); /* DECIDE-3 */
     const uint32_t items = batch->item_count;
     if (shard->vnode_end > shard->options.vnodes)
         revoke(shard);
     if (shard->merge.guarded > 0)
-        merge_before(shard); /* M1 of merge.c */
+        merge_before(shard); /* MERGE-1 */
     decide_step(shard, 0, batch->count);
     if (__builtin_expect(batch->elastic, 0))
         borrow_batch(shard);

@@ -31,7 +31,7 @@ static inline struct batch_item *decide_group(struct shard *shard, uint32_t rows
                                               struct effects *effects)
 {
     struct batch *batch = &shard->batch;
-    ASSERT(rows <= LIMIT_GROUP_MAX && !batch->delivering); /* D3 */
+    ASSERT(rows <= LIMIT_GROUP_MAX && !batch->delivering); /* DECIDE-3 */
     if (batch->count + rows > SHARD_BATCH_ROWS || batch->item_count == SHARD_BATCH_ROWS)
         decide_run(shard, effects);
     struct batch_item *item = &batch->items[batch->item_count++];
@@ -64,27 +64,28 @@ static inline bool decide_gives_back(const struct forward *forward)
     return forward->operation == OPERATION_REFUND || forward->operation == OPERATION_RESET;
 }
 
-/* Whether first copies may come behind repeated ones (D9). */
+/* Whether first copies may come behind repeated ones (DECIDE-9). */
 static inline bool decide_expects_late(const struct shard *shard)
 {
     return __builtin_expect(shard->now_ns < shard->late_until_ns, 0);
 }
 
 /* Whether the forward gives back and may have been decided before, in a vnode of the plane of
- * quorum: then it is not done if nothing is remembered of it (Q6). */
+ * quorum: then it is not done if nothing is remembered of it (QUORUM-6). */
 bool decide_only_once(const struct shard *shard, const struct forward *forward);
 /* Whether the group, whose keys are set, was answered before, here or where it was decided before
  * (firsts.h), and how: its attempt is told. `id` is its first slot. */
 bool decide_recall(struct shard *shard, struct batch_item *item, uint32_t vnode, struct hash128 id);
 void decide_part(struct shard *shard, uint32_t index, struct effects *effects);
-/* Whether the undo of a peer's part came before it (V5 of reserve.h). */
+/* Whether the undo of a peer's part came before it (RESERVE-5). */
 bool decide_called_off(const struct shard *shard, uint32_t index);
 void decide_forward(struct shard *shard, uint16_t peer, const struct forward *forward,
                     struct effects *effects);
 /* Has the engine decide rows of the batch. */
 void decide_step(struct shard *shard, uint32_t first, uint32_t count);
 
-/* Whether the part is asked by older rules than some part before it, as far as it says (D15). */
+/* Whether the part is asked by older rules than some part before it, as far as it says
+ * (DECIDE-15). */
 bool decide_is_older(struct shard *shard, const struct forward *forward);
 
 #endif

@@ -131,7 +131,7 @@ static int64_t ms_up(int64_t ns)
     return ns < 0 ? -1 : ns / MS + (ns % MS != 0);
 }
 
-/* Of a limit that denies; Q6 of requests.c. */
+/* Of a limit that denies; REQUESTS-6. */
 static int64_t retry_ms_of(int64_t ns)
 {
     return ns == 0 ? 1 : ms_up(ns);
@@ -143,7 +143,8 @@ static uint64_t thousandths(uint64_t rate)
     return (rate + 500000) / 1000000;
 }
 
-/* Adds to the row of an elastic limit how its pool is doing, as this shard has heard (X3). */
+/* Adds to the row of an elastic limit how its pool is doing, as this shard has heard
+ * (EXPLAIN-3). */
 static void tell_pool(const struct shard *shard, const struct policy_rule *rule, uint32_t limit,
                       struct wire_explain_row *row)
 {

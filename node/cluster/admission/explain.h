@@ -6,13 +6,13 @@
  *   row of a batch --here--> place (item, part, limit) of the message's block --> DECISIONS
  *                  \--peer's--> EXPLAIN record, ahead of the ANSWER --> the same place there
  *
- * X1  Explaining changes no decision, and never delays one: where there is no block free, or a
- *     record is lost, rows are missing, counted, and the decision stands.
- * X2  A limit has one place, so what is decided again (a term ended, a part moved) replaces what
- *     was told first, and rows come in the order of the rules, whoever answers first.
- * X3  How the pool of an elastic limit is doing is told by the node that was asked, as it heard
- *     from the pool's owner: it is the same for all who decide, and needs no word of theirs. So is
- *     which region lends, of a pool of scope global.
+ * EXPLAIN-1  Explaining changes no decision, and never delays one: where there is no block free, or
+ *            a record is lost, rows are missing, counted, and the decision stands.
+ * EXPLAIN-2  A limit has one place, so what is decided again (a term ended, a part moved) replaces
+ *            what was told first, and rows come in the order of the rules, whoever answers first.
+ * EXPLAIN-3  How the pool of an elastic limit is doing is told by the node that was asked, as it
+ *            heard from the pool's owner: it is the same for all who decide, and needs no word of
+ *            theirs. So is which region lends, of a pool of scope global.
  */
 #ifndef NODE_CLUSTER_ADMISSION_EXPLAIN_H
 #define NODE_CLUSTER_ADMISSION_EXPLAIN_H

@@ -15,36 +15,38 @@
  * leader with many keys. That one adds up and tells the home; of what comes back it makes levels
  * and budgets for its own leaders, which together are the region's budget.
  *
- * L1  A level is made of reports younger than POOLS_FRESH_NS, one of each leader.
- * L2  Who has become the owner tells no level for POOLS_LEARN_NS: by then each leader that has
- *     anything to tell has told it, and levels of a former owner are void.
- * L3  A report there was no room for stops lending of its pool: what it would have said may be that
- *     nothing is spare.
- * L4  A load is believed for as long as it was told to be, though who told it dies: it is the
- *     owner's to keep, not the report's. It is told at once, but not more often than each
- *     POOLS_SOON_NS.
- * L5  A level is taken only from the leader of the pool's vnode, as far as this shard knows; one
- *     from another region only by that leader, and from the region that its own rules call the
- *     home.
+ * POOLS-1   A level is made of reports younger than POOLS_FRESH_NS, one of each leader.
+ * POOLS-2   Who has become the owner tells no level for POOLS_LEARN_NS: by then each leader that
+ *           has anything to tell has told it, and levels of a former owner are void.
+ * POOLS-3   A report there was no room for stops lending of its pool: what it would have said may
+ *           be that nothing is spare.
+ * POOLS-4   A load is believed for as long as it was told to be, though who told it dies: it is the
+ *           owner's to keep, not the report's. It is told at once, but not more often than each
+ *           POOLS_SOON_NS.
+ * POOLS-5   A level is taken only from the leader of the pool's vnode, as far as this shard knows;
+ *           one from another region only by that leader, and from the region that its own rules
+ *           call the home.
  *
  * Of global pools:
  *
- * L6  A level from another region is handed out when it comes, once, and none is made without: a
- *     region that is cut off from the home lends nothing from ELASTIC_LEVEL_NS on. No check waits
- *     for it.
- * L7  It is handed out only if it answers a report of this very owner that is younger than
- *     POOLS_WAY_NS. So all levels that a region's report brought are void POOLS_VOID_NS after it
- *     came, and until then the home takes the region's last budget for lent, though it is silent.
- *     Lending pauses where the way there and back takes longer than 400 ms.
- * L8  What a silent region last admitted inside its limits counts for POOLS_HELD_NS, or until it is
- *     removed, or its next owner reports. That one tells nothing while it learns (L2): who adds up
- *     half of a region's leaders would say that more is spare than there is.
- * L9  The home's new owner lends when each other region has reported to it, or POOLS_HELD_NS later:
- *     so a region that asks for nothing says so, each POOLS_IDLE_NS.
- * L10 Who is told by the rules that a pool has another scope or home learns anew, as a new owner.
- *     While rules are on their way, each region lends by those of its owner: a rate of its own, or
- *     what a home gives it, or, as the home, what the regions leave that report to it. So all
- *     together lend no more than by the older or by the newer rules, whichever say more.
+ * POOLS-6   A level from another region is handed out when it comes, once, and none is made
+ *           without: a region that is cut off from the home lends nothing from ELASTIC_LEVEL_NS on.
+ *           No check waits for it.
+ * POOLS-7   It is handed out only if it answers a report of this very owner that is younger than
+ *           POOLS_WAY_NS. So all levels that a region's report brought are void POOLS_VOID_NS after
+ *           it came, and until then the home takes the region's last budget for lent, though it is
+ *           silent. Lending pauses where the way there and back takes longer than 400 ms.
+ * POOLS-8   What a silent region last admitted inside its limits counts for POOLS_HELD_NS, or until
+ *           it is removed, or its next owner reports. That one tells nothing while it learns
+ *           (POOLS-2): who adds up half of a region's leaders would say that more is spare than
+ *           there is.
+ * POOLS-9   The home's new owner lends when each other region has reported to it, or POOLS_HELD_NS
+ *           later: so a region that asks for nothing says so, each POOLS_IDLE_NS.
+ * POOLS-10  Who is told by the rules that a pool has another scope or home learns anew, as a new
+ *           owner. While rules are on their way, each region lends by those of its owner: a rate of
+ *           its own, or what a home gives it, or, as the home, what the regions leave that report
+ *           to it. So all together lend no more than by the older or by the newer rules, whichever
+ *           say more.
  */
 #include "node/cluster/admission/pools.h"
 #include "node/cluster/partition/vnodes.h"
@@ -63,16 +65,16 @@
 #define POOLS_LEARN_NS (500 * MS)
 #define POOLS_ALL_NS   (1000 * MS) /* how often everybody is told how a pool is doing */
 #define POOLS_KNOWN_NS (3000 * MS) /* how long that is believed */
-#define POOLS_WAY_NS   (500 * MS)  /* from a report to a home until the level is here (L7) */
+#define POOLS_WAY_NS   (500 * MS)  /* from a report to a home until the level is here (POOLS-7) */
 #define POOLS_VOID_NS  (POOLS_WAY_NS + ELASTIC_LEVEL_NS)
 #define POOLS_IDLE_NS  (1000 * MS) /* how often a home is told that nothing is asked for */
 #define NANO           UINT64_C(1000000000)
 
-static_assert(POOLS_LEARN_NS >= ELASTIC_LEVEL_NS, "a former owner's levels are void (L2)");
+static_assert(POOLS_LEARN_NS >= ELASTIC_LEVEL_NS, "a former owner's levels are void (POOLS-2)");
 static_assert(POOLS_FRESH_NS >= 2 * POOLS_EVERY_NS, "one lost report is no silence");
 static_assert(2 * POOLS_EVERY_NS < ELASTIC_LEVEL_NS, "one lost level does not end borrowing");
 static_assert((int)POLICY_POOLS_MAX == (int)ELASTIC_POOLS_MAX, "each pool has its place");
-static_assert(POOLS_IDLE_NS < POOLS_HELD_NS, "idle regions end the learning of a home (L9)");
+static_assert(POOLS_IDLE_NS < POOLS_HELD_NS, "idle regions end the learning of a home (POOLS-9)");
 static_assert((int)PEER_REPORT_MAX <= (int)REMOTE_LINE_LEN, "a report fits");
 static_assert(PEER_REPORT_MAX <= CHANNEL_OUTBOX_LEN - CHANNEL_LIVE_FLUSH, "a report fits");
 
@@ -119,7 +121,7 @@ void pools_load(struct shard *shard, uint32_t pool, uint32_t load_ppm)
     *place = (struct pool_load){pool, load_ppm, shard->now_ns + POOLS_LOAD_NS};
     const int64_t soon_ns = shard->pools.last_ns + POOLS_SOON_NS;
     if (soon_ns < shard->pools.next_ns)
-        shard->pools.next_ns = soon_ns; /* L4 */
+        shard->pools.next_ns = soon_ns; /* POOLS-4 */
 }
 
 static const struct pool_load *load_of(const struct shard *shard, uint32_t pool)
@@ -173,7 +175,7 @@ static struct pool_owned *owned_of(struct shard *shard, uint32_t pool)
     if (place == NULL || (place->id == pool && place->home == home))
         return place;
     struct pool_owned owned = {.id = pool, .home = home, .since_ns = shard->now_ns};
-    if (place->id == pool) { /* L10 */
+    if (place->id == pool) { /* POOLS-10 */
         owned.load_ppm = place->load_ppm;
         owned.load_until_ns = place->load_until_ns;
     }
@@ -184,7 +186,7 @@ static struct pool_owned *owned_of(struct shard *shard, uint32_t pool)
     return place;
 }
 
-/* The load told last counts: it is valid longest (L4). */
+/* The load told last counts: it is valid longest (POOLS-4). */
 static void keep_load(struct shard *shard, uint32_t pool, uint32_t ppm, int64_t until_ns)
 {
     struct pool_owned *owned = owned_of(shard, pool);
@@ -200,7 +202,7 @@ static bool owns(struct shard *shard, uint32_t pool)
     return vnodes_route(shard, vnode_of(shard, pool), &at) == ROUTE_HERE;
 }
 
-/* A place for a report of that source, if the pool is owned here and there is room (L3). */
+/* A place for a report of that source, if the pool is owned here and there is room (POOLS-3). */
 static struct pool_entry *take_entry(struct shard *shard, uint32_t pool,
                                      const struct pool_source *source, int64_t sent_ns)
 {
@@ -296,7 +298,7 @@ bool pools_known(const struct shard *shard, uint32_t pool, struct shard_pool *ou
 
 void pools_level(struct shard *shard, uint16_t at, const struct peer_pool_level *told)
 {
-    if (vnodes_leader(shard, vnode_of(shard, told->pool)) != shard->peers[at]->node) /* L5 */
+    if (vnodes_leader(shard, vnode_of(shard, told->pool)) != shard->peers[at]->node) /* POOLS-5 */
         return;
     elastic_set_level(shard->pools.elastic, told->pool, &told->level, shard->now_ns);
     know(shard, told);
@@ -388,7 +390,7 @@ static bool is_among(uint64_t id, const uint64_t *ids, uint32_t count)
     return false;
 }
 
-/* Lets go reports that are old (L1, L8), or of a region that is no more. */
+/* Lets go reports that are old (POOLS-1, POOLS-8), or of a region that is no more. */
 static void forget_reports(struct shard *shard)
 {
     struct pools *pools = &shard->pools;
@@ -416,11 +418,11 @@ static void forget_old(struct shard *shard)
         for (uint32_t i = 0; i < pools->entry_count && !used; i++)
             used = pools->entries[i].report.pool == owned->id;
         if (owned->id != 0 && (!used || !owns(shard, owned->id)))
-            owned->id = 0; /* to learn anew, if it comes back (L2) */
+            owned->id = 0; /* to learn anew, if it comes back (POOLS-2) */
     }
 }
 
-/* A global pool is owned whether it is asked for here or not: its home wants to know (L9). */
+/* A global pool is owned whether it is asked for here or not: its home wants to know (POOLS-9). */
 static void own_global(struct shard *shard)
 {
     const struct policy *policy = shard->policies[shard->policy].policy;
@@ -435,7 +437,7 @@ static void own_global(struct shard *shard)
 struct sum {
     uint64_t guaranteed;
     uint64_t borrowed;
-    uint64_t held;     /* by regions that are silent: they may lend it yet (L7) */
+    uint64_t held;     /* by regions that are silent: they may lend it yet (POOLS-7) */
     uint32_t deciders; /* that reported */
     uint32_t load_ppm;
 };
@@ -477,7 +479,7 @@ static bool region_reported(const struct shard *shard, const struct pool_owned *
     return false;
 }
 
-/* L2, L9. */
+/* POOLS-2, POOLS-9. */
 static bool is_learning(const struct shard *shard, const struct pool_owned *owned)
 {
     const int64_t age_ns = shard->now_ns - owned->since_ns;
@@ -491,7 +493,7 @@ static bool is_learning(const struct shard *shard, const struct pool_owned *owne
     return age_ns < POOLS_VOID_NS || (age_ns < POOLS_HELD_NS && silent > 0);
 }
 
-/* Whether not all is known that was reported (L3). */
+/* Whether not all is known that was reported (POOLS-3). */
 static bool is_lacking(const struct shard *shard, const struct pool_owned *owned)
 {
     return owned->lacking_ns != 0 && shard->now_ns - owned->lacking_ns < POOLS_FRESH_NS;
@@ -651,10 +653,10 @@ static void tell_home(struct shard *shard, struct pool_owned *owned, struct effe
     const bool idle = sum.deciders == 0 && sum.load_ppm == PEER_LOAD_UNKNOWN;
     if (is_learning(shard, owned) || is_lacking(shard, owned) ||
         (idle && shard->now_ns - owned->told_home_ns < POOLS_IDLE_NS))
-        return; /* L8, L3, L9 */
+        return; /* POOLS-8, POOLS-3, POOLS-9 */
     struct bytes_writer *outbox = remote_outbox(shard, owned->home, PEER_REPORT_MAX, effects);
     if (outbox == NULL)
-        return; /* L6 */
+        return; /* POOLS-6 */
     owned->told_home_ns = shard->now_ns;
     pools->report.pool = owned->id;
     pools->report.guaranteed = sum.guaranteed;
@@ -674,9 +676,9 @@ void pools_level_remote(struct shard *shard, uint64_t region, const struct peer_
     const int64_t way_ns = shard->now_ns - told->echo_ns;
     struct peer_pool_level all = *told;
     if (owned == NULL || owned->id != told->pool || owned->home != region ||
-        home_of(shard, told->pool) != region || !owns(shard, told->pool)) /* L5 */
+        home_of(shard, told->pool) != region || !owns(shard, told->pool)) /* POOLS-5 */
         return;
-    if (told->echo_ns < owned->since_ns || way_ns < 0 || way_ns >= POOLS_WAY_NS) /* L7 */
+    if (told->echo_ns < owned->since_ns || way_ns < 0 || way_ns >= POOLS_WAY_NS) /* POOLS-7 */
         return;
     all.echo_ns = 0;
     memcpy(owned->near, told->level.level, sizeof owned->near);
@@ -728,7 +730,7 @@ void pools_check_invariants(const struct shard *shard)
     const struct pools *pools = &shard->pools;
     ASSERT(pools->entry_count <= POOLS_REPORTS_MAX);
     for (uint32_t i = 0; i < pools->entry_count; i++)
-        for (uint32_t k = 0; k < i; k++) /* L1 */
+        for (uint32_t k = 0; k < i; k++) /* POOLS-1 */
             ASSERT(!is_of(&pools->entries[i], pools->entries[k].report.pool,
                           &pools->entries[k].source));
     elastic_check_invariants(pools->elastic);

@@ -101,7 +101,7 @@ void cluster_time_heard(struct cluster_time *time, int64_t now_ns,
         return;
     if (member == NULL && (member = place_for(time, now_ns)) == NULL)
         return;
-    if (member->id != sample->id || sample->process > member->process) /* K6 */
+    if (member->id != sample->id || sample->process > member->process) /* CLUSTERTIME-6 */
         *member = (struct cluster_time_member){.id = sample->id, .process = sample->process};
     else if (sample->process != 0 && sample->process < member->process)
         return;
@@ -160,7 +160,8 @@ static struct bounds bounds_of(const struct cluster_time_member *member, bool wa
     return (struct bounds){member->low_ns + wall_ns, member->high_ns + wall_ns};
 }
 
-/* The least that `from` and what lies within `bounds` can differ by, with its sign (K5). */
+/* The least that `from` and what lies within `bounds` can differ by, with its sign
+ * (CLUSTERTIME-5). */
 static int64_t least(const struct bounds *bounds, const struct bounds *from)
 {
     if (bounds->low_ns > from->high_ns)
@@ -235,7 +236,7 @@ static struct distance distance_of(const struct bounds *bounds, const struct bou
 }
 
 /* Whether a step that is entered at `at_ns` holds. It is left at less, and only where that is sure
- * (K3): wide bounds say nothing against it. */
+ * (CLUSTERTIME-3): wide bounds say nothing against it. */
 static bool stands(bool before, const struct distance *distance, int64_t at_ns)
 {
     return before ? distance->most_ns >= at_ns / 5 * 4 : distance->least_ns >= at_ns;

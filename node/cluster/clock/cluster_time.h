@@ -8,17 +8,18 @@
  * answer came. However late a frame is, the truth lies within its bounds; so a starved processor
  * makes them wide, and never a skew.
  *
- * K1  A member has one value, and moves nothing alone: what counts is the median of a majority of
- *     the ring, this node included, that was measured SAMPLES times.
- * K2  A node follows the median of the wall clocks of a majority that agrees within
- *     CLUSTER_TIME_REFUSED_NS, never its own wall clock, unless the ring is of it alone.
- * K3  Who is off by 100 ms is told of; by 500 ms of cluster time passes its vnodes on; by 2 s has
- *     no say. A step is left at four fifths of what it is entered at.
- * K4  Where no majority agrees within 2 s nobody is worse than told of, as measured by this node's
- *     own clocks: nobody can say which are right. Wall clocks are measured by the middle one, if of
- *     an odd number there is one.
- * K5  A step is entered by the least difference that the bounds allow, and left by the most.
- * K6  A verdict is on a process: the next one of the node begins anew.
+ * CLUSTERTIME-1  A member has one value, and moves nothing alone: what counts is the median of a
+ *                majority of the ring, this node included, that was measured SAMPLES times.
+ * CLUSTERTIME-2  A node follows the median of the wall clocks of a majority that agrees within
+ *                CLUSTER_TIME_REFUSED_NS, never its own wall clock, unless the ring is of it alone.
+ * CLUSTERTIME-3  Who is off by 100 ms is told of; by 500 ms of cluster time passes its vnodes on;
+ *                by 2 s has no say. A step is left at four fifths of what it is entered at.
+ * CLUSTERTIME-4  Where no majority agrees within 2 s nobody is worse than told of, as measured by
+ *                this node's own clocks: nobody can say which are right. Wall clocks are measured
+ *                by the middle one, if of an odd number there is one.
+ * CLUSTERTIME-5  A step is entered by the least difference that the bounds allow, and left by the
+ *                most.
+ * CLUSTERTIME-6  A verdict is on a process: the next one of the node begins anew.
  *
  * Pure. Must not: read a clock, or allocate after cluster_time_new.
  */
@@ -102,9 +103,10 @@ bool cluster_time_agreed(const struct cluster_time *time);
 /* Whether a majority has agreed with the time of this process, and it was not found off since: who
  * starts may believe it (first_time.h). */
 bool cluster_time_confirmed(const struct cluster_time *time);
-/* Whether a majority was measured and does not agree, on cluster time or on wall clocks (K4). */
+/* Whether a majority was measured and does not agree, on cluster time or on wall clocks
+ * (CLUSTERTIME-4). */
 bool cluster_time_divided(const struct cluster_time *time);
-/* What our cluster time is to be slewed by (K2); 0: it runs on evenly. */
+/* What our cluster time is to be slewed by (CLUSTERTIME-2); 0: it runs on evenly. */
 int64_t cluster_time_target_ns(const struct cluster_time *time);
 
 const char *cluster_time_verdict_name(enum clock_verdict verdict);

@@ -28,7 +28,8 @@ void first_time_ring(struct first_time *first, const struct ring_config *config)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* The member's place: its own, that of who answered at this address before, or a new one (F1). */
+/* The member's place: its own, that of who answered at this address before, or a new one
+ * (FIRSTTIME-1). */
 static struct first_time_member *place_for(struct first_time *first, uint64_t id, uint32_t place)
 {
     struct first_time_member *found = NULL;
@@ -118,7 +119,7 @@ static void collect(const struct first_time *first, bool late, struct votes *vot
     for (uint32_t i = 0; i < first->count; i++) {
         const struct first_time_member *member = &first->members[i];
         const int64_t width_ns = sat_sub(member->high_ns, member->low_ns);
-        const int64_t at_ns = sat_add(member->low_ns, width_ns / 2); /* F2 */
+        const int64_t at_ns = sat_add(member->low_ns, width_ns / 2); /* FIRSTTIME-2 */
         if (!any && !in_ring(first, member->id))
             continue;
         if (!late && width_ns > FIRST_TIME_PROMPT_NS) {

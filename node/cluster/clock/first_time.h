@@ -35,10 +35,10 @@
  *   5  two run and agree, the own is off, two are away    theirs
  *   5  two run and differ, the own is near one, two away  that one and the own
  *
- * F1  One vote a member, and one an address: no answer counts twice, and none that lies outside of
- *     what a clock can say.
- * F2  What is set is the middle of what an answer allows, or the own wall clock; never what is
- *     only possible.
+ * FIRSTTIME-1  One vote a member, and one an address: no answer counts twice, and none that lies
+ *              outside of what a clock can say.
+ * FIRSTTIME-2  What is set is the middle of what an answer allows, or the own wall clock; never
+ *              what is only possible.
  *
  * Pure. Must not: read a clock, or allocate.
  */

@@ -146,13 +146,13 @@ int settings_apply(struct settings *settings, const void *bytes, size_t len, boo
     if (error != 0)
         return TG_EPROTOCOL;
     if (change.version <= settings->version || !hash128_equal(change.before, settings->digest))
-        return TG_ECONFLICT; /* S3 */
+        return TG_ECONFLICT; /* SETTINGS-3 */
     for (uint32_t i = 0; i < change.op_count && error == 0; i++)
         error = apply_op(settings, &change, &change.ops[i]);
     if (error == 0)
         error = settings_log_add(&settings->log, &change, bytes, len);
     if (error != 0)
-        return error; /* done again, what was put stays put (T2) */
+        return error; /* done again, what was put stays put (SETTINGSTABLE-2) */
     settings->version = change.version;
     settings->digest = settings_change_digest(bytes, len);
     settings->voters = change.voters;
@@ -231,7 +231,7 @@ bool settings_answer(struct settings *settings, const struct settings_frame *ask
                      struct settings_frame *out)
 {
     bool known;
-    if (asked->version >= settings->version || settings->mixed) /* S6 */
+    if (asked->version >= settings->version || settings->mixed) /* SETTINGS-6 */
         return false;
     memset(out, 0, offsetof(struct settings_frame, items));
     out->version = settings->version;
@@ -369,8 +369,8 @@ static bool put_range(struct settings *settings, const struct settings_frame *fr
     return true;
 }
 
-/* From now on the records are of no version (S6). Two nodes that copy from one source have not got
- * the same of it, so the digest is this node's alone. */
+/* From now on the records are of no version (SETTINGS-6). Two nodes that copy from one source have
+ * not got the same of it, so the digest is this node's alone. */
 static void begin_mixing(struct settings *settings)
 {
     uint8_t bytes[24];
@@ -484,7 +484,7 @@ int settings_restore(struct settings *settings, int64_t now_ns, const char *key,
     return 0; /* of a newer release */
 }
 
-/* Whether the log leads from its floor to the head (T3). */
+/* Whether the log leads from its floor to the head (SETTINGSTABLE-3). */
 int settings_restored(const struct settings *settings)
 {
     const struct settings_log *log = &settings->log;

@@ -17,36 +17,37 @@
  *        ^                                                         v
  *        +------------ CHANGES, or RECORDS <------- FETCH ---- whoever is behind
  *
- * S1  There is one change of each version: the register decides it, by a majority of the voters
- *     that the change before names and of those that it names itself. Voters follow the ring's; of
- *     several regions, they are spread over these.
- * S2  An edit is acknowledged when its change is decided, so it is on a majority's disks: it is
- *     lost only with them. Applying is one transaction: log, records and head (version, digest,
- *     voters).
- * S3  A change holds the digest of the one before it, so equal digests are equal histories, and a
- *     node votes for and applies nothing but what follows its own. Two nodes of one version and
- *     other digests come of a disk that was put back, or of lineages forced at once: whoever sees
- *     it proposes an empty change, and who cannot follow that copies.
- * S4  An edit based on a record that has changed since is refused, and told what it met; one that
- *     would change nothing is done. Its id finds it again in the log, whoever carried it out.
- * S5  Without a majority of the voters nothing can be changed, and the node says so; it goes on
- *     with what it has. A change that was accepted by some, but not told as decided, may come
- *     about.
- * S6  A node that was away takes the changes that it lacks; where they are not kept any more, the
- *     records, range by range. In between its records are mixed, of different versions, each of
- *     them whole, and even of a lineage that may be lost with its source. So its digest is one
- *     that nobody has: no change follows it, only a whole copy ends it, and nobody is answered from
- *     it. It says so in gossip: who has a history of its version proposes a change then, for which
- *     it votes and which it copies; it proposes none itself unless all that live are as it is. Its
- *     version rises when it has all of them, then with every change since (T2 of
- *     settings_table.h). Rules come into force when all is there, or nothing comes any more; of
- *     mixed ones, only at a start.
- * S7  Force (`remove --force`) begins a new lineage with the forcing node's records and voters
- *     that live; who comes back from the old one drops what it had beyond. The byte of its maker
- *     tells apart two that begin at once, as for the ring.
- * S8  An id of SETTINGS_EDITS_MAX edits is remembered; more at once are refused as busy.
- * S9  A node that joins does not serve before it has the settings, or has waited for them for
- *     long (control_settings_awaited): it would decide by other rules, or by none.
+ * SETTINGS-1  There is one change of each version: the register decides it, by a majority of the
+ *             voters that the change before names and of those that it names itself. Voters follow
+ *             the ring's; of several regions, they are spread over these.
+ * SETTINGS-2  An edit is acknowledged when its change is decided, so it is on a majority's disks:
+ *             it is lost only with them. Applying is one transaction: log, records and head
+ *             (version, digest, voters).
+ * SETTINGS-3  A change holds the digest of the one before it, so equal digests are equal histories,
+ *             and a node votes for and applies nothing but what follows its own. Two nodes of one
+ *             version and other digests come of a disk that was put back, or of lineages forced at
+ *             once: whoever sees it proposes an empty change, and who cannot follow that copies.
+ * SETTINGS-4  An edit based on a record that has changed since is refused, and told what it met;
+ *             one that would change nothing is done. Its id finds it again in the log, whoever
+ *             carried it out.
+ * SETTINGS-5  Without a majority of the voters nothing can be changed, and the node says so; it
+ *             goes on with what it has. A change that was accepted by some, but not told as
+ *             decided, may come about.
+ * SETTINGS-6  A node that was away takes the changes that it lacks; where they are not kept any
+ *             more, the records, range by range. In between its records are mixed, of different
+ *             versions, each of them whole, and even of a lineage that may be lost with its source.
+ *             So its digest is one that nobody has: no change follows it, only a whole copy ends
+ *             it, and nobody is answered from it. It says so in gossip: who has a history of its
+ *             version proposes a change then, for which it votes and which it copies; it proposes
+ *             none itself unless all that live are as it is. Its version rises when it has all of
+ *             them, then with every change since (SETTINGSTABLE-2). Rules come into force when all
+ *             is there, or nothing comes any more; of mixed ones, only at a start.
+ * SETTINGS-7  Force (`remove --force`) begins a new lineage with the forcing node's records and
+ *             voters that live; who comes back from the old one drops what it had beyond. The byte
+ *             of its maker tells apart two that begin at once, as for the ring.
+ * SETTINGS-8  An id of SETTINGS_EDITS_MAX edits is remembered; more at once are refused as busy.
+ * SETTINGS-9  A node that joins does not serve before it has the settings, or has waited for them
+ *             for long (control_settings_awaited): it would decide by other rules, or by none.
  *
  * The first change of a cluster is made by the lowest-id member when all members live and none has
  * any: its voters are those of the ring (control_edit.c).
@@ -118,7 +119,7 @@ struct settings_edit {
     char sentence[SETTINGS_SENTENCE_LEN]; /* CONFLICT and what follows: why */
 };
 
-/* A copy of all records that is under way (S6). */
+/* A copy of all records that is under way (SETTINGS-6). */
 struct settings_copying {
     bool active;
     uint64_t source;
@@ -139,7 +140,7 @@ struct settings {
     struct settings_table table;
     struct settings_log log;
     uint32_t items_max;
-    bool mixed;       /* a copy has begun and did not end (S6) */
+    bool mixed;       /* a copy has begun and did not end (SETTINGS-6) */
     uint64_t version; /* the head; 0: nothing yet */
     struct hash128 digest;
     struct register_voters voters;
@@ -185,19 +186,19 @@ MUST_USE int settings_restored(const struct settings *settings);
  * Edits stay, and what the runtime was told. */
 void settings_forget(struct settings *settings);
 
-/* Applies the change that follows the head, and keeps it (S2); `more`: in one transaction with the
- * one that is applied next. 0, TG_ECONFLICT (it does not follow), TG_EPROTOCOL, TG_ENOMEM: the head
- * is what it was. */
+/* Applies the change that follows the head, and keeps it (SETTINGS-2); `more`: in one transaction
+ * with the one that is applied next. 0, TG_ECONFLICT (it does not follow), TG_EPROTOCOL, TG_ENOMEM:
+ * the head is what it was. */
 MUST_USE int settings_apply(struct settings *settings, const void *bytes, size_t len, bool more,
                             struct effects *effects);
 /* Ends a transaction that was to have more. */
 void settings_end(const struct settings *settings, struct effects *effects);
 /* Whether a change of the version after the head carries on from this head, so that it may be voted
- * for (S3); true as well of what the register has to judge, other versions and no change at all,
- * and of any change if records are mixed: this node will copy whatever comes of it. */
+ * for (SETTINGS-3); true as well of what the register has to judge, other versions and no change at
+ * all, and of any change if records are mixed: this node will copy whatever comes of it. */
 bool settings_follows(const struct settings *settings, const void *bytes, size_t len);
-/* Takes a frame of RECORDS that follows what was copied so far (S6). False if it does not, or
- * cannot be read; else ask on, from where settings->copying says, or from the head if that has
+/* Takes a frame of RECORDS that follows what was copied so far (SETTINGS-6). False if it does not,
+ * or cannot be read; else ask on, from where settings->copying says, or from the head if that has
  * ended. */
 bool settings_take_records(struct settings *settings, int64_t now_ns,
                            const struct settings_frame *frame, struct effects *effects);

@@ -1,7 +1,7 @@
 /* settings_change.c - the codecs of settings_change.h. Pure.
  *
- * I1  What is read is within the bounds of settings_change.h, and its texts hold no control
- *     character but in values: authors and notes reach terminals.
+ * EDITS-1  What is read is within the bounds of settings_change.h, and its texts hold no control
+ *          character but in values: authors and notes reach terminals.
  */
 #include "node/cluster/configstore/settings_change.h"
 
@@ -40,7 +40,7 @@ static struct hash128 get_hash(struct mp_cursor *cursor)
     return hash;
 }
 
-/* I1. */
+/* EDITS-1. */
 bool settings_text_ok(const struct settings_text *text, size_t len_max)
 {
     for (size_t i = 0; i < text->len && text->len <= len_max; i++)

@@ -129,7 +129,7 @@ int settings_table_put(struct settings_table *table, const struct settings_entry
     const size_t at = settings_table_at(table, entry->kind, &entry->name);
     const bool there = is_at(table, at, entry->kind, &entry->name);
     if (there && table->records[at]->entry.version >= entry->version)
-        return 0; /* T2 */
+        return 0; /* SETTINGSTABLE-2 */
     struct settings_record *record = grow(table) ? make_record(table, entry) : NULL;
     if (record == NULL)
         return TG_ENOMEM;
@@ -151,7 +151,7 @@ bool settings_table_remove(struct settings_table *table, uint32_t kind,
 {
     const size_t at = settings_table_at(table, kind, name);
     if (!is_at(table, at, kind, name) || table->records[at]->entry.version >= version)
-        return false; /* T2 */
+        return false; /* SETTINGSTABLE-2 */
     struct settings_record *record = table->records[at];
     table->bytes -= record->bytes;
     table->count--;
@@ -171,7 +171,7 @@ void settings_table_check_invariants(const struct settings_table *table)
             continue;
         const struct settings_entry *before = &table->records[i - 1]->entry;
         ASSERT(settings_compare(before->kind, &before->name, entry->kind, &entry->name) <
-               0); /* T1 */
+               0); /* SETTINGSTABLE-1 */
     }
     ASSERT(bytes == table->bytes);
 }
@@ -288,7 +288,7 @@ void settings_log_check_invariants(const struct settings_log *log)
         struct settings_change change;
         const int error = settings_change_decode(logged->bytes, logged->len, &change);
         ASSERT(error == 0 && change.version == logged->version && change.version > version);
-        ASSERT(hash128_equal(change.before, before)); /* T3 */
+        ASSERT(hash128_equal(change.before, before)); /* SETTINGSTABLE-3 */
         before = logged->digest;
         version = logged->version;
         bytes += logged->len;

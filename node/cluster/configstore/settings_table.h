@@ -6,10 +6,12 @@
  *        floor                                          head
  *   ------|--- change --- change --- ... --- change -----|        at most SETTINGS_LOG_MAX of them
  *
- * T1  No two records have one kind and name; each has the version that put it last.
- * T2  A change is applied to a record only if the record is not newer already. So a copy that was
- *     taken while changes went on becomes right by applying the changes since it was begun.
- * T3  Each change of the log names the digest of the one before it; the first one, the floor's.
+ * SETTINGSTABLE-1  No two records have one kind and name; each has the version that put it last.
+ * SETTINGSTABLE-2  A change is applied to a record only if the record is not newer already. So a
+ *                  copy that was taken while changes went on becomes right by applying the changes
+ *                  since it was begun.
+ * SETTINGSTABLE-3  Each change of the log names the digest of the one before it; the first one, the
+ *                  floor's.
  *
  * Memory is taken as records come, by the allocator given: nothing here is on the check path.
  */
@@ -72,7 +74,7 @@ const struct settings_entry *settings_table_find(const struct settings_table *ta
                                                  const struct settings_text *name);
 /* The record of the kind with the highest name, or NULL. */
 const struct settings_entry *settings_table_last(const struct settings_table *table, uint32_t kind);
-/* Puts a copy of the entry, unless a newer one is there (T2). 0 or TG_ENOMEM. */
+/* Puts a copy of the entry, unless a newer one is there (SETTINGSTABLE-2). 0 or TG_ENOMEM. */
 MUST_USE int settings_table_put(struct settings_table *table, const struct settings_entry *entry);
 /* Removes the record, unless it is of `version` or newer; false if nothing was removed. */
 bool settings_table_remove(struct settings_table *table, uint32_t kind,

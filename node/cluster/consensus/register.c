@@ -167,7 +167,7 @@ static bool promise(struct register_core *core, int64_t now_ns,
     if (order == 0)
         return true; /* asked twice */
     core->promised = *ballot;
-    out->persist = true; /* R2: the promise */
+    out->persist = true; /* REGISTER-2: the promise */
     return true;
 }
 
@@ -177,14 +177,14 @@ static bool accept(struct register_core *core, int64_t now_ns, const struct regi
     if (register_ballot_compare(ballot, &core->promised) < 0)
         return false;
     if (register_ballot_compare(ballot, &core->accepted) == 0)
-        return true; /* told twice; R3: the same value */
+        return true; /* told twice; REGISTER-3: the same value */
     core->promised = *ballot;
     core->accepted = *ballot;
     set_value(&core->accepted_value, bytes, len);
     core->promised_ns = now_ns;
     core->doubt_ns = now_ns + REGISTER_DOUBT_NS +
                      (int64_t)random_below(&core->random, (uint64_t)REGISTER_DOUBT_NS);
-    out->persist = true; /* R2: the acceptance */
+    out->persist = true; /* REGISTER-2: the acceptance */
     return true;
 }
 
@@ -235,7 +235,7 @@ static void back_off(struct register_core *core, int64_t now_ns)
         core->tries++;
 }
 
-/* R5. */
+/* REGISTER-5. */
 static void look_for_decision(struct register_core *core, struct register_out *out)
 {
     if (!majority(&core->voters, core->accepts) || !majority(&core->successors, core->accepts_next))
@@ -295,7 +295,7 @@ static void begin_accepting(struct register_core *core, int64_t now_ns, struct r
     look_for_decision(core, out);
 }
 
-/* R4. False if what the acceptor reports cannot be read. */
+/* REGISTER-4. False if what the acceptor reports cannot be read. */
 static bool note_promise(struct register_core *core, uint64_t from,
                          const struct register_ballot *accepted, const uint8_t *bytes, size_t len)
 {
@@ -425,7 +425,7 @@ void register_receive(struct register_core *core, int64_t now_ns,
 {
     const bool asks = message->type == REGISTER_PREPARE || message->type == REGISTER_ACCEPT;
     clear(out);
-    if (message->epoch != core->epoch) { /* R1 */
+    if (message->epoch != core->epoch) { /* REGISTER-1 */
         if (message->epoch > core->epoch)
             out->fetch_from = message->sender;
         else if (asks)

@@ -13,16 +13,21 @@
  *        |<-- ACCEPTED ------------------------- |   a majority of each          |
  *      decided: control makes it durable and tells everybody
  *
- * R1  An acceptor answers for one instance: the epoch after the committed one that it knows. A
- *     proposer behind it is told the configuration; one ahead of it is asked for it.
- * R2  A promise and an acceptance are durable before they are answered, and before they count for
- *     the proposer in the same node (the caller carries out `persist` before all else).
- * R3  A ballot is used by one process for one value: (number, node, incarnation of the process).
- * R4  A proposer carries on the value of the highest ballot that a majority reports; only if there
- *     is none does it propose its own. So a value that may have been chosen stays.
- * R5  A value is decided when a majority of the voters of e has accepted it under one ballot and
- *     so has a majority of the voters that it names itself: who decides next knows it.
- * R6  A node that lost its store has another id: what the old one promised nobody answers for.
+ * REGISTER-1  An acceptor answers for one instance: the epoch after the committed one that it
+ *             knows. A proposer behind it is told the configuration; one ahead of it is asked for
+ *             it.
+ * REGISTER-2  A promise and an acceptance are durable before they are answered, and before they
+ *             count for the proposer in the same node (the caller carries out `persist` before all
+ *             else).
+ * REGISTER-3  A ballot is used by one process for one value: (number, node, incarnation of the
+ *             process).
+ * REGISTER-4  A proposer carries on the value of the highest ballot that a majority reports; only
+ *             if there is none does it propose its own. So a value that may have been chosen stays.
+ * REGISTER-5  A value is decided when a majority of the voters of e has accepted it under one
+ *             ballot and so has a majority of the voters that it names itself: who decides next
+ *             knows it.
+ * REGISTER-6  A node that lost its store has another id: what the old one promised nobody answers
+ *             for.
  *
  * Pure: time and messages in, a struct of wishes out. One thread. Does not know addresses.
  */
@@ -84,7 +89,7 @@ struct register_send {
 
 /* What a call wants done, in this order. */
 struct register_out {
-    bool persist;        /* make register_encode's bytes durable first (R2) */
+    bool persist;        /* make register_encode's bytes durable first (REGISTER-2) */
     uint64_t fetch_from; /* non-zero: ask this node for its configuration, which is newer */
     uint64_t tell;       /* non-zero: tell this node the committed configuration */
     uint32_t send_count;
@@ -127,8 +132,8 @@ void register_put_ballot(struct mp_writer *writer, const struct register_ballot 
 void register_get_ballot(struct mp_cursor *cursor, struct register_ballot *ballot);
 
 /* Goes back to what is on disk, because that had no room for the record, or for what was decided:
- * forgets all but the numbers that this process has used (R3). register_follow and register_restore
- * come next, as after a restart. */
+ * forgets all but the numbers that this process has used (REGISTER-3). register_follow and
+ * register_restore come next, as after a restart. */
 void register_forget(struct register_core *core);
 /* The committed configuration is now this one; what belonged to earlier instances is forgotten. */
 void register_follow(struct register_core *core, const struct ring_config *committed);

@@ -229,7 +229,8 @@ static void receive_join(struct control *control, const void *frame, size_t len,
         control_ask_settings(control, message.address, effects);
         break;
     case JOIN_FETCH:
-        if (ours && control_region_takes(control, message.region, message.sender) && /* C3, C5 */
+        /* CONTROL-3, CONTROL-5 */
+        if (ours && control_region_takes(control, message.region, message.sender) &&
             control_may_answer(control, message.sender, message.address))
             control_tell_config(control, message.address, &message.identity.secret, effects);
         break;

@@ -12,17 +12,18 @@
  * configuration and settings (join.h, register_wire.h, settings_wire.h), which begin with a byte
  * that msgpack never uses.
  *
- * C1  The configuration only moves forward: one of a higher epoch replaces one of a lower.
- * C2  A configuration is durable here before it is told to anyone or given to a shard.
- * C3  Clusters never mix: a message of another cluster id changes nothing.
+ * CONTROL-1  The configuration only moves forward: one of a higher epoch replaces one of a lower.
+ * CONTROL-2  A configuration is durable here before it is told to anyone or given to a shard.
+ * CONTROL-3  Clusters never mix: a message of another cluster id changes nothing.
  *
- * C4  Configurations of one lineage (the upper half of the epoch) are agreed on by the voters, one
- *     epoch after the other (register.h). Only an operator's force, while no majority of them can
- *     answer, begins a new lineage; its epochs are above all of the old one.
+ * CONTROL-4  Configurations of one lineage (the upper half of the epoch) are agreed on by the
+ *            voters, one epoch after the other (register.h). Only an operator's force, while no
+ *            majority of them can answer, begins a new lineage; its epochs are above all of the old
+ *            one.
  *
- * C5  Rings never mix: a region has a ring and a register of its own, and what another region says
- *     of its own changes nothing here. Members, identity and settings are of all regions
- *     (control_region.c).
+ * CONTROL-5  Rings never mix: a region has a ring and a register of its own, and what another
+ *            region says of its own changes nothing here. Members, identity and settings are of all
+ *            regions (control_region.c).
  *
  * What is proposed is behind one function (propose_next, in propose.c); the lowest-id live member
  * proposes by itself, any other when its operator asks. One thread calls all functions.

@@ -1,11 +1,12 @@
 /* control_config.c - how the ring configuration moves: agreed on, kept, told, fetched.
  *
  *   propose.c: what is wanted --> register.c: agreed on by the voters --+
- *   CONFIG from others --> control_proof.c: proven --------------------+--> adopt: durable (C2),
- *   a new lineage, by the operator's force ----------------------------+    told, shown to shards
+ *   CONFIG from others --> control_proof.c: proven ---------------------+--> adopt: durable, told,
+ *   a new lineage, by the operator's force -----------------------------+    shown to shards
+ *                                                                            (CONTROL-2)
  *
- * What the register wants durable precedes whatever else it wants (R2 of register.h), because
- * effects are carried out in their order.
+ * What the register wants durable precedes whatever else it wants (REGISTER-2), because effects are
+ * carried out in their order.
  */
 #include <assert.h>
 #include <string.h>
@@ -101,11 +102,11 @@ void control_tell_ring(struct control *control)
 bool control_adopt(struct control *control, struct effects *effects)
 {
     if (control->next->epoch <= control->config->epoch)
-        return false; /* C1 */
+        return false; /* CONTROL-1 */
     ring_config_copy(control->config, control->next);
     const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
     ASSERT(len > 0);
-    control_keep(CONTROL_CONFIG_KEY, control->bytes, (size_t)len, effects); /* C2 */
+    control_keep(CONTROL_CONFIG_KEY, control->bytes, (size_t)len, effects); /* CONTROL-2 */
     register_follow(control->ballots, control->config);
     control_tell_ring(control);
     control_proof_end(control);
@@ -204,7 +205,7 @@ bool control_receive_register(struct control *control, const void *bytes, size_t
     if (register_wire_decode(bytes, len, &frame) != 0)
         return false;
     if (!control->joined || memcmp(frame.cluster_id, control->identity.cluster_id,
-                                   CONTROL_CLUSTER_ID_LEN) != 0) /* C3 */
+                                   CONTROL_CLUSTER_ID_LEN) != 0) /* CONTROL-3 */
         return true;
     if (control->disk_full)
         return true; /* no vote, no proposal */
@@ -212,7 +213,7 @@ bool control_receive_register(struct control *control, const void *bytes, size_t
         control_receive_vote(control, &frame, effects);
         return true;
     }
-    if (!control_region_takes(control, frame.region, frame.message.sender) || /* C5 */
+    if (!control_region_takes(control, frame.region, frame.message.sender) || /* CONTROL-5 */
         !may_follow(control, &frame.message))
         return true;
     register_receive(control->ballots, control->now_ns, &frame.message, &control->wants);

@@ -10,16 +10,16 @@
  *        control_disk_has_room: asks the others for what it lacks, votes, carries on what it
  *                               has accepted
  *
- * D1  Nothing that the disk refused was told to anybody, shown to an operator or a shard, or
- *     counted: a value precedes in the effects whatever rests on it, and no other event comes
- *     between them and control_disk_refused. So all that is lost is work.
- * D2  An own ballot is used once, although the record of it may be lost (register_forget).
- * D3  An edit that nobody was offered is refused for good; of any other it is said that it may
- *     come about.
- * D4  Members tell in their records that their disks are full, so that all can say who is missing.
- *     That is no reason to begin a new lineage by force: only the dead are. Who proposes by itself
- *     is chosen among the others; yet a transition of the ring does not end without its members, so
- *     it waits for room at those that live (P4 of propose.c).
+ * DISKFULL-1  Nothing that the disk refused was told to anybody, shown to an operator or a shard,
+ *             or counted: a value precedes in the effects whatever rests on it, and no other event
+ *             comes between them and control_disk_refused. So all that is lost is work.
+ * DISKFULL-2  An own ballot is used once, although the record of it may be lost (register_forget).
+ * DISKFULL-3  An edit that nobody was offered is refused for good; of any other it is said that it
+ *             may come about.
+ * DISKFULL-4  Members tell in their records that their disks are full, so that all can say who is
+ *             missing. That is no reason to begin a new lineage by force: only the dead are. Who
+ *             proposes by itself is chosen among the others; yet a transition of the ring does not
+ *             end without its members, so it waits for room at those that live (PROPOSE-4).
  */
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +68,7 @@ void control_say_disk_full(const struct control *control, char *out, size_t capa
                    control->options.name, PLACE_LEN, control->options.data);
 }
 
-/* D4. */
+/* DISKFULL-4. */
 static bool lacks_room(const struct control *control, uint64_t id)
 {
     if (id == control->options.node_id)
@@ -119,7 +119,8 @@ static void refuse(const struct control *control, struct settings_edit *edit)
 {
     static const char doubt[] = "; whether this change comes about all the same is not known yet: "
                                 "look at the history before you repeat it";
-    const bool offered = edit->offered || register_in_doubt(control->settings->ballots); /* D3 */
+    /* DISKFULL-3 */
+    const bool offered = edit->offered || register_in_doubt(control->settings->ballots);
     control_edit_end(control, edit, offered ? SETTINGS_EDIT_DOUBT : SETTINGS_EDIT_UNAVAILABLE, 0);
     control_say_disk_full(control, edit->sentence, sizeof edit->sentence - sizeof doubt);
     if (offered)

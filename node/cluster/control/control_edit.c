@@ -1,9 +1,10 @@
 /* control_edit.c - what this node wants changed in the settings: edits of operators, and upkeep.
  *
  *   WAITS --judged--> DONE         its change is decided, or nothing would change
- *     |      |------> CONFLICT     what it is based on has changed (S4 of settings.h)
+ *     |      |------> CONFLICT     what it is based on has changed (SETTINGS-4)
  *     |  proposed, again and again, on top of whatever was decided meanwhile
- *     +--> UNAVAILABLE             no majority of the voters can be reached, or keep it (S5)
+ *     +--> UNAVAILABLE             no majority of the voters can be reached, or keep it
+ *     |                            (SETTINGS-5)
  *     +--> DOUBT                   offered to voters, and nobody knows in time; asked again later,
  *                                  the log says
  *
@@ -104,8 +105,9 @@ static void ring_voters(const struct ring_config *config, struct register_voters
     memcpy(voters->ids, config->voters, config->voters_count * sizeof *config->voters);
 }
 
-/* Whether the records are mixed, and somebody has a history that is to be copied instead (S6): a
- * change on top of what is here would have no vote but the own, and stand in the way of theirs. */
+/* Whether the records are mixed, and somebody has a history that is to be copied instead
+ * (SETTINGS-6): a change on top of what is here would have no vote but the own, and stand in the
+ * way of theirs. */
 static bool has_to_copy(const struct control *control)
 {
     const struct settings *settings = control->settings;
@@ -238,7 +240,7 @@ int control_edit(struct control *control, int64_t now_ns,
         return 0;
     struct settings_edit *edit = find_place(control);
     if (edit == NULL)
-        return TG_EBUSY; /* S8 */
+        return TG_EBUSY; /* SETTINGS-8 */
     const size_t len = request->name.len + request->value.len + request->author.len +
                        request->note.len + request->beside.len;
     uint8_t *bytes = alloc_get(control->allocator, len);
@@ -355,7 +357,7 @@ static void say_nothing(struct settings_edit *edit)
         (void)snprintf(edit->sentence, sizeof edit->sentence, "%s", sentences[edit->kind]);
 }
 
-/* S4. True if the edit is still to be proposed. */
+/* SETTINGS-4. True if the edit is still to be proposed. */
 static bool judge(struct control *control, struct settings_edit *edit)
 {
     const struct settings *settings = control->settings;
@@ -452,7 +454,7 @@ static bool propose_edit(struct control *control, struct settings_edit *edit,
     return propose(control, &change, effects);
 }
 
-/* Gives up what takes too long (S5). */
+/* Gives up what takes too long (SETTINGS-5). */
 static void look_at_time(struct control *control, struct settings_edit *edit)
 {
     const int64_t age_ns = control->now_ns - edit->started_ns;
@@ -567,7 +569,7 @@ static bool voters_wanted(const struct control *control, struct register_voters 
     return !voters_frozen(control);
 }
 
-/* S1. */
+/* SETTINGS-1. */
 static bool follow_ring(struct control *control, struct effects *effects)
 {
     struct register_voters wanted;
@@ -608,7 +610,7 @@ static bool sweep(struct control *control, struct effects *effects)
     return change.op_count > 0 && propose(control, &change, effects);
 }
 
-/* S3. */
+/* SETTINGS-3. */
 static bool rejoin(struct control *control, struct effects *effects)
 {
     const struct settings *settings = control->settings;
@@ -626,7 +628,7 @@ static bool rejoin(struct control *control, struct effects *effects)
     return propose(control, &change, effects);
 }
 
-/* The version that begins the next lineage (S7). */
+/* The version that begins the next lineage (SETTINGS-7). */
 static uint64_t next_lineage(const struct control *control)
 {
     const uint64_t version = control->settings->version;
@@ -654,7 +656,7 @@ static bool ring_is_forced(const struct control *control)
            control->now_ns - control->settings->forced_ns >= CONTROL_WISH_NS;
 }
 
-/* S7. True if it was done. */
+/* SETTINGS-7. True if it was done. */
 static bool force(struct control *control, struct effects *effects)
 {
     const uint64_t leaving = control->wish.remove;

@@ -1,13 +1,13 @@
 /* control_foreign.c - a seed that answers for another cluster than this node's.
  *
  * A data directory was taken to the wrong place, or a seed names the wrong one. Both clusters keep
- * apart (C3 of control.h), so without a word the node would wait for its own for ever, or serve
- * alone.
+ * apart (CONTROL-3), so without a word the node would wait for its own for ever, or serve alone.
  *
- * F1  Only an address that was configured counts, and only the answer to a greeting that this node
- *     has just sent there: addresses known from earlier may belong to anybody by now.
- * F2  It ends the node only soon after its start, and only while it has heard nobody of its own
- *     cluster: a node that served well is not ended by what somebody starts elsewhere.
+ * FOREIGN-1  Only an address that was configured counts, and only the answer to a greeting that
+ *            this node has just sent there: addresses known from earlier may belong to anybody by
+ *            now.
+ * FOREIGN-2  It ends the node only soon after its start, and only while it has heard nobody of its
+ *            own cluster: a node that served well is not ended by what somebody starts elsewhere.
  */
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ void control_look_foreign(struct control *control)
     size_t cursor = 0;
     const struct swim_member *member;
     for (size_t i = 0; i < control->gossip.met_count; i++)
-        if (is_configured(control, control->gossip.met[i].seed)) /* F1 */
+        if (is_configured(control, control->gossip.met[i].seed)) /* FOREIGN-1 */
             note(control, &control->gossip.met[i]);
     while (!control->accompanied && (member = swim_next(control->swim, &cursor)) != NULL)
         control->accompanied =
@@ -76,5 +76,5 @@ bool control_misplaced(const struct control *control)
     const struct control_foreign *foreign = &control->foreign;
     return control->options.has_identity && !control->accompanied && foreign->first_ns != 0 &&
            foreign->first_ns - control->started_ns < FOREIGN_BEGIN_NS &&
-           foreign->last_ns - foreign->first_ns >= FOREIGN_WAIT_NS; /* F2 */
+           foreign->last_ns - foreign->first_ns >= FOREIGN_WAIT_NS; /* FOREIGN-2 */
 }

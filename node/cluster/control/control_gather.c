@@ -75,7 +75,7 @@ static void ask(struct control *control, const struct swim_member *member, struc
         *row = (struct gather_row){.id = member->record.id};
     }
     if (row == NULL)
-        return; /* J1 */
+        return; /* GATHER-1 */
     row->asked_ns = control->now_ns;
     send(control, &frame, member->record.gossip, effects);
 }
@@ -110,7 +110,7 @@ static void told(struct control *control, const struct figures_frame *frame)
     struct gather_row *row = row_of(gather, frame->sender);
     if (row == NULL || (frame->number != control_figures_number(control, gather->number, row->id) &&
                         frame->number != control_figures_number(control, gather->before, row->id)))
-        return; /* F2 of figures.h */
+        return; /* FIGURES-2 */
     row->told_ns = control->now_ns;
     row->figures = frame->figures;
 }

@@ -6,11 +6,11 @@
  *   changed     blocks, API keys and quotas, by whom; rules have lines of their own, where they
  *               are put in force (rules_file.c)
  *
- * O1  A state is told when it has lasted for a second: a restart in order is none.
- * O2  Of changes at most NEWS_LINES are told in a second, and then how many more: an import of
- *     100,000 quotas is no reason to write as many lines.
- * O3  No sentence has in it who is blocked, or whose quota it is (log.h): the version that is named
- *     leads there, for whoever may ask.
+ * NEWS-1  A state is told when it has lasted for a second: a restart in order is none.
+ * NEWS-2  Of changes at most NEWS_LINES are told in a second, and then how many more: an import of
+ *         100,000 quotas is no reason to write as many lines.
+ * NEWS-3  No sentence has in it who is blocked, or whose quota it is (log.h): the version that is
+ *         named leads there, for whoever may ask.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 enum { NEWS_LINES = 8, WHAT_LEN = 160, SHOWN_MAX = 64 };
 
 #define NEWS_WINDOW_NS (1000 * CONTROL_MS)
-#define NEWS_LASTS_NS  (1000 * CONTROL_MS) /* O1 */
+#define NEWS_LASTS_NS  (1000 * CONTROL_MS) /* NEWS-1 */
 
 /* ---- what operators asked of this node ------------------------------------------------------- */
 
@@ -163,7 +163,7 @@ static bool next_change(struct control *control, struct settings_change *change)
     return settings_change_decode(logged->bytes, logged->len, change) == 0;
 }
 
-/* O2. */
+/* NEWS-2. */
 static bool has_room(struct control *control)
 {
     struct control_news *news = &control->news;

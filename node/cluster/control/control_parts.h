@@ -42,7 +42,7 @@ void control_tell_config(struct control *control, const char *address, const str
                          struct effects *effects);
 /* Tells gossip who is in the ring. */
 void control_tell_ring(struct control *control);
-/* Puts control->next in force (C1, C2); false if it is not newer. */
+/* Puts control->next in force (CONTROL-1, CONTROL-2); false if it is not newer. */
 bool control_adopt(struct control *control, struct effects *effects);
 /* Takes the one of an ADMIT or a CONFIG: with proof (control_proof.c), or what `asked` brought. */
 void control_take_config(struct control *control, const struct join_message *message, bool asked,
@@ -113,17 +113,17 @@ bool control_clock_sure(const struct control *control);
 bool control_remote(const struct control *control, const struct swim_member *member);
 /* What gossip knows of the region, NULL: nothing. */
 const struct swim_region *control_region_find(const struct control *control, const char *name);
-/* Whether another region is in reach (G4). */
+/* Whether another region is in reach (FOUNDING-4). */
 bool control_region_reached(int64_t now_ns, const struct swim_region *region);
-/* From when on the member's region is out of reach (G4). */
+/* From when on the member's region is out of reach (FOUNDING-4). */
 int64_t control_region_lost_ns(const struct control *control, const struct swim_member *member);
 /* Whether `region`, or if it is "" that of the sender as gossip knows it, is the own one. */
 bool control_region_ours(const struct control *control, const char *region, uint64_t sender);
-/* The same of a frame on the ring, which is counted if it is to be ignored (C5). */
+/* The same of a frame on the ring, which is counted if it is to be ignored (CONTROL-5). */
 bool control_region_takes(struct control *control, const char *region, uint64_t sender);
-/* Whether this node may ask that member to be let into its cluster (G5). */
+/* Whether this node may ask that member to be let into its cluster (FOUNDING-5). */
 bool control_region_admits(const struct control *control, const struct swim_record *record);
-/* Whether all that live know of regions (G5). */
+/* Whether all that live know of regions (FOUNDING-5). */
 bool control_region_all_know(const struct control *control);
 /* Whether the configuration store knows of more than one region: then its voters are of all. */
 bool control_regions(const struct control *control);
@@ -229,7 +229,8 @@ uint32_t voters_choose(const struct control *control, uint64_t leaving,
 /* The same among those that live: the voters of a new lineage. */
 uint32_t voters_choose_living(const struct control *control, uint64_t leaving,
                               uint64_t out[RING_VOTERS_MAX]);
-/* The voters that the settings of several regions shall have; 0: that is not known yet (V4). */
+/* The voters that the settings of several regions shall have; 0: that is not known yet
+ * (VOTERS-4). */
 uint32_t voters_choose_regions(const struct control *control, uint64_t out[RING_VOTERS_MAX]);
 /* The same among those that live. */
 uint32_t voters_choose_regions_living(const struct control *control, uint64_t leaving,

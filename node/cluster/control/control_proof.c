@@ -8,20 +8,22 @@
  *                         CONFIG with that number <--------------------  |  a majority says the
  *                         same epoch and the same bytes: adopt
  *
- * F1  Answers count by what was asked: the number is random, goes to the address of whom it asks,
- *     and stands in the answer. Members of an older release, which do not repeat it, are believed
- *     when they were just asked.
- * F2  A voter votes by accepting (R5 of register.h), and says with its configuration what it has
- *     accepted for the next. This node, if it is a voter, knows that of itself. Such a vote alone
- *     is none for what was decided: that comes with the bytes, from one who has it in force.
- * F3  A new lineage has no vote (C4 of control.h): a member of the ring in force that was asked has
- *     to say so. Its number rises by small steps, so that there is always a higher one.
- * F4  Where voters other than this node are too few to prove it (others took their places while
- *     this node was away, say), most of those that live are asked instead, three being enough.
- * F5  Without a configuration of its own a node believes the first member that it has asked: it
- *     knows no voter yet.
- * F6  Addresses at which nobody is known are answered at a bounded rate, for an answer is longer
- *     than its question.
+ * PROOF-1  Answers count by what was asked: the number is random, goes to the address of whom it
+ *          asks, and stands in the answer. Members of an older release, which do not repeat it, are
+ *          believed when they were just asked.
+ * PROOF-2  A voter votes by accepting (REGISTER-5), and says with its configuration what it has
+ *          accepted for the next. This node, if it is a voter, knows that of itself. Such a vote
+ *          alone is none for what was decided: that comes with the bytes, from one who has it in
+ *          force.
+ * PROOF-3  A new lineage has no vote (CONTROL-4): a member of the ring in force that was asked has
+ *          to say so. Its number rises by small steps, so that there is always a higher one.
+ * PROOF-4  Where voters other than this node are too few to prove it (others took their places
+ *          while this node was away, say), most of those that live are asked instead, three being
+ *          enough.
+ * PROOF-5  Without a configuration of its own a node believes the first member that it has asked:
+ *          it knows no voter yet.
+ * PROOF-6  Addresses at which nobody is known are answered at a bounded rate, for an answer is
+ *          longer than its question.
  */
 #include <string.h>
 
@@ -52,7 +54,7 @@ bool control_may_answer(struct control *control, uint64_t sender, const char *ad
         control->strangers_ns = control->now_ns;
         control->strangers = 0;
     }
-    return control->strangers++ < STRANGERS_MAX; /* F6 */
+    return control->strangers++ < STRANGERS_MAX; /* PROOF-6 */
 }
 
 /* ---- what was said --------------------------------------------------------------------------- */
@@ -88,7 +90,7 @@ void control_proof_end(struct control *control)
     control->proof.wait_ns = 0;
 }
 
-/* F1. */
+/* PROOF-1. */
 static bool answers(const struct control *control, const struct join_message *message)
 {
     const struct control_proof *proof = &control->proof;
@@ -138,7 +140,7 @@ static bool said(const struct control_proof *proof, uint64_t node, uint64_t epoc
     return false;
 }
 
-/* F2: whether the voter has voted for it, though it may not know yet what came of it. */
+/* PROOF-2: whether the voter has voted for it, though it may not know yet what came of it. */
 static bool accepted(const struct control_proof *proof, uint64_t node, uint64_t epoch,
                      struct hash128 digest)
 {
@@ -151,7 +153,7 @@ static bool accepted(const struct control_proof *proof, uint64_t node, uint64_t 
 
 /* ---- whether it is proof --------------------------------------------------------------------- */
 
-/* F2. What follows a change that it has accepted it need not have accepted itself. */
+/* PROOF-2. What follows a change that it has accepted it need not have accepted itself. */
 static bool voted_here(const struct control *control, const struct join_message *message)
 {
     return control->next->epoch == control->config->epoch + 1
@@ -208,20 +210,20 @@ static bool proven(const struct control *control, const struct join_message *mes
         return false;
     if (voted(control, message, digest))
         return true;
-    if (ring_config_lineage(epoch) != ring_config_lineage(control->config->epoch)) /* F3 */
+    if (ring_config_lineage(epoch) != ring_config_lineage(control->config->epoch)) /* PROOF-3 */
         return count_living(control, digest, true, &agree) > 0
                    ? agree > 0
                    : count_living(control, digest, false, &agree) > 0 && agree > 0;
     if (!frozen_long(control))
         return false;
     const uint32_t most = count_living(control, digest, false, &agree) / 2 + 1;
-    return agree >= (most < ENOUGH ? most : ENOUGH); /* F4 */
+    return agree >= (most < ENOUGH ? most : ENOUGH); /* PROOF-4 */
 }
 
 bool control_proof_take(struct control *control, const struct join_message *message)
 {
     const bool answered = answers(control, message);
-    if (control->config->epoch == 0) /* F5 */
+    if (control->config->epoch == 0) /* PROOF-5 */
         return answered;
     if (answered)
         note(control, message);

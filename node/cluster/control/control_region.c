@@ -14,27 +14,29 @@
  *   the others of us    the same, but there is a record: wait for a member of us that has a ring
  *   who proposes in us  when it has a ring, the record is to name nobody any more
  *
- * G1  A ring is of one region: only its members are taken in, told its configuration, asked for it
- *     and heard in its register (C5 of control.h).
- * G2  A region's ring is created by the node that the settings name, while no living member of the
- *     region has one. Between the record and the ring it may restart. If it dies for good before
- *     that, another takes its place: after as long as dead members stay in a ring, or when an
- *     operator says so. The first epoch is above those of rings by an earlier record, so if one had
- *     come about after all, its members are taken into the new one.
- * G3  The ring of the cluster's first region is older than records. Its record, which names nobody,
- *     is made by whoever proposes there, as soon as a member of another region is known; no other
- *     region has one before. So a new node never takes a region for new whose members are out of
- *     reach. A cluster of one region has no record.
- * G4  Gossip says of a region what that said last. Where that is long ago, its members may live,
- *     but cannot be reached: they are taken for dead then, as those that are.
- * G5  Older releases take any member into their one ring. So nobody is let in from another region,
- *     and no region founded, before all that live know of regions.
- * G6  A region is removed by removing its record, when none of its members that have a ring is in
- *     reach. Whoever knows that, and hears nothing of it, takes its members for having left. If it
- *     comes back after all, it makes itself a record again (G3) and goes on.
- * G7  A key whose home a hash says is at home in a region whose record names nobody: that one has a
- *     ring. So all who have the same settings agree where a key is at home (A5 of
- *     remote_regions.c).
+ * FOUNDING-1  A ring is of one region: only its members are taken in, told its configuration, asked
+ *             for it and heard in its register (CONTROL-5).
+ * FOUNDING-2  A region's ring is created by the node that the settings name, while no living member
+ *             of the region has one. Between the record and the ring it may restart. If it dies for
+ *             good before that, another takes its place: after as long as dead members stay in a
+ *             ring, or when an operator says so. The first epoch is above those of rings by an
+ *             earlier record, so if one had come about after all, its members are taken into the
+ *             new one.
+ * FOUNDING-3  The ring of the cluster's first region is older than records. Its record, which names
+ *             nobody, is made by whoever proposes there, as soon as a member of another region is
+ *             known; no other region has one before. So a new node never takes a region for new
+ *             whose members are out of reach. A cluster of one region has no record.
+ * FOUNDING-4  Gossip says of a region what that said last. Where that is long ago, its members may
+ *             live, but cannot be reached: they are taken for dead then, as those that are.
+ * FOUNDING-5  Older releases take any member into their one ring. So nobody is let in from another
+ *             region, and no region founded, before all that live know of regions.
+ * FOUNDING-6  A region is removed by removing its record, when none of its members that have a ring
+ *             is in reach. Whoever knows that, and hears nothing of it, takes its members for
+ *             having left. If it comes back after all, it makes itself a record again (FOUNDING-3)
+ *             and goes on.
+ * FOUNDING-7  A key whose home a hash says is at home in a region whose record names nobody: that
+ *             one has a ring. So all who have the same settings agree where a key is at home
+ *             (REMOTE-5).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -219,7 +221,7 @@ static void propose_record(struct control *control, uint64_t founder)
                   founder != 0 ? "a region" : "a region's ring");
 }
 
-/* G7. What is not known now stays as it was. */
+/* FOUNDING-7. What is not known now stays as it was. */
 static void list_regions(struct control *control)
 {
     const uint64_t since = control->settings->kind_since[SETTINGS_REGION];
@@ -269,8 +271,8 @@ static bool leave_it_to_another(const struct control *control, bool ring)
     return false;
 }
 
-/* Above that of the ring by an earlier record (G2): changes of the settings are more than those of
- * a ring's lineage, but for an operator's who forces one again and again. */
+/* Above that of the ring by an earlier record (FOUNDING-2): changes of the settings are more than
+ * those of a ring's lineage, but for an operator's who forces one again and again. */
 static uint64_t next_generation(const struct control *control, const struct settings_entry *record)
 {
     uint64_t generation = settings_version_shown(record->version);
@@ -305,7 +307,7 @@ static void look_for_ring(struct control *control, struct effects *effects)
         return;
     const uint64_t founder = record != NULL ? founder_of(record) : 0;
     if (founder == self)
-        control_create_ring(control, next_generation(control, record), effects); /* G2 */
+        control_create_ring(control, next_generation(control, record), effects); /* FOUNDING-2 */
     else if ((record == NULL || founder != 0) && replaces(control, founder))
         propose_record(control, self);
 }
@@ -331,7 +333,7 @@ static void look_at_record(struct control *control)
 {
     const struct settings_entry *record = own_record(control);
     if (record == NULL ? knows_one_remote(control) : founder_of(record) != 0)
-        propose_record(control, 0); /* G2, G3 */
+        propose_record(control, 0); /* FOUNDING-2, FOUNDING-3 */
 }
 
 /* ---- removing -------------------------------------------------------------------------------- */
@@ -342,7 +344,8 @@ static bool is_of(const struct swim_member *member, const char *name)
     return strcmp(swim_region_name(&member->record), name) == 0 && member->state != SWIM_LEFT;
 }
 
-/* G6, of a node that has a ring itself: who founds one may need those that are out of reach. */
+/* FOUNDING-6, of a node that has a ring itself: who founds one may need those that are out of
+ * reach. */
 static void dismiss_removed(struct control *control)
 {
     size_t cursor = 0;
@@ -462,7 +465,7 @@ int control_region_remove(struct control *control, int64_t now_ns, const char *n
         return TG_ECONFLICT;
     (void)snprintf(control->removed, sizeof control->removed, "%s", name);
     if (control_region_record(control, name) == NULL)
-        return 0; /* G6 is about to do the rest */
+        return 0; /* FOUNDING-6 is about to do the rest */
     if (control_settings_frozen(control))
         control->wish = (struct control_wish){
             .force = true, .settings = true, .until_ns = now_ns + CONTROL_WISH_NS};

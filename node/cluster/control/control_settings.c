@@ -133,7 +133,7 @@ void control_receive_vote(struct control *control, const struct register_frame *
     struct settings *settings = control->settings;
     const struct register_message *message = &frame->message;
     if (message->value_len > 0 && !settings_follows(settings, message->value, message->value_len))
-        return; /* S3 of settings.h: no vote for what could not be applied here */
+        return; /* SETTINGS-3: no vote for what could not be applied here */
     register_receive(settings->ballots, control->now_ns, message, &settings->wants);
     control_take_votes(control, frame, effects);
 }
@@ -181,7 +181,8 @@ static void take_records(struct control *control, const struct settings_frame *f
     if (!settings_take_records(settings, control->now_ns, frame, effects))
         return;
     note_more(control, frame);
-    if (!settings->copying.active || settings->mixed != mixed) /* S6: also that it has no history */
+    /* SETTINGS-6: also that it has no history */
+    if (!settings->copying.active || settings->mixed != mixed)
         control_tell_self(control);
     control_ask_settings(control, frame->address, effects);
 }
@@ -216,7 +217,7 @@ bool control_receive_settings(struct control *control, const void *bytes, size_t
     if (settings_wire_decode(bytes, len, frame) != 0)
         return false;
     if (!control->joined || memcmp(frame->cluster_id, control->identity.cluster_id,
-                                   CONTROL_CLUSTER_ID_LEN) != 0) /* C3 */
+                                   CONTROL_CLUSTER_ID_LEN) != 0) /* CONTROL-3 */
         return true;
     if (control->disk_full && frame->type != SETTINGS_FETCH)
         return true;

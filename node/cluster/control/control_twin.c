@@ -4,10 +4,11 @@
  * would serve by forwarding, own nothing, and nobody would know why. Mostly somebody has copied a
  * command line or a configuration.
  *
- * W1  The twin that is in the ring is the first; of two outside nothing is said, for one of them is
- *     about to be taken in.
- * W2  A node whose disk was lost comes back as another one of its name while the one that it was is
- *     not known to be dead yet. So a twin ends nobody before others would know of its death.
+ * TWIN-1  The twin that is in the ring is the first; of two outside nothing is said, for one of
+ *         them is about to be taken in.
+ * TWIN-2  A node whose disk was lost comes back as another one of its name while the one that it
+ *         was is not known to be dead yet. So a twin ends nobody before others would know of its
+ *         death.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 
 #define TWIN_LOOK_NS (500 * CONTROL_MS)
 #define TWIN_SAY_NS  (3000 * CONTROL_MS)
-#define TWIN_END_NS  (15000 * CONTROL_MS) /* W2: a death is known after ten seconds at most */
+#define TWIN_END_NS  (15000 * CONTROL_MS) /* TWIN-2: a death is known after ten seconds at most */
 
 static bool is_twin(const struct control *control, const struct swim_member *member)
 {
@@ -26,7 +27,8 @@ static bool is_twin(const struct control *control, const struct swim_member *mem
            strcmp(member->record.name, control->options.name) == 0;
 }
 
-/* The twin of the lowest id on the other side of the ring's border; NULL: there is none (W1). */
+/* The twin of the lowest id on the other side of the ring's border; NULL: there is none
+ * (TWIN-1). */
 static const struct swim_member *find_twin(const struct control *control, bool outside)
 {
     const struct swim_member *member;

@@ -11,9 +11,9 @@
  *   [version, type, cluster id, sender, address to answer, number, [figure, ...],
  *    [[rule, checks, denied], ...]]
  *
- * F1  The order of figures is that of enum figure, and only grows: what a sender does not know is
- *     missing at the end, and what a receiver does not know is stepped over.
- * F2  An answer counts by the number of its question, and for its sender alone.
+ * FIGURES-1  The order of figures is that of enum figure, and only grows: what a sender does not
+ *            know is missing at the end, and what a receiver does not know is stepped over.
+ * FIGURES-2  An answer counts by the number of its question, and for its sender alone.
  *
  * Pure.
  */

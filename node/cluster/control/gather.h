@@ -3,10 +3,10 @@
  *   somebody looks --gather_look--> for 3 s each living member is asked once a second
  *   TELL ------------------------> kept for 3 s, shown in `status`
  *
- * J1  Nobody is asked but while somebody looks; GATHER_AT_ONCE in one step, so that the frames of a
- *     large cluster do not come at once; at most GATHER_MAX members, in the order of gossip.
- * J2  Who asks is answered at a bounded rate where nobody is known at its address (F6 of
- *     control_proof.c).
+ * GATHER-1  Nobody is asked but while somebody looks; GATHER_AT_ONCE in one step, so that the
+ *           frames of a large cluster do not come at once; at most GATHER_MAX members, in the order
+ *           of gossip.
+ * GATHER-2  Who asks is answered at a bounded rate where nobody is known at its address (PROOF-6).
  */
 #ifndef NODE_CLUSTER_CONTROL_GATHER_H
 #define NODE_CLUSTER_CONTROL_GATHER_H

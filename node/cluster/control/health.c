@@ -109,7 +109,7 @@ static bool tells(const struct health *health, int trouble, bool there, bool tol
     if (there)
         return told || !transferring ||
                (now_ns - health->since_ns[trouble] >= LASTED_NS &&
-                (back_ns == 0 || now_ns - back_ns >= HEALTH_CLEAR_NS)); /* H1 */
+                (back_ns == 0 || now_ns - back_ns >= HEALTH_CLEAR_NS)); /* HEALTH-1 */
     return told && !kinds[trouble].transferring &&
            now_ns - health->last_ns[trouble] < HEALTH_CLEAR_NS;
 }

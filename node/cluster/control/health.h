@@ -8,12 +8,13 @@
  *     v
  *   every node's `status`, `members`: a sentence, what it means, what to do
  *
- * H1  A trouble that comes and goes costs two versions of the record in 5 s at most, and never an
- *     incarnation: a record's version is its owner's to count.
- * H2  A bit that this release does not know is carried along and shown as nothing. Older releases
- *     carry these bits along and look at none.
- * H3  What a stranger writes into another's record in its name is refuted by its owner, as all of
- *     the record is (swim_table.c). Nothing is decided by these bits but what people are shown.
+ * HEALTH-1  A trouble that comes and goes costs two versions of the record in 5 s at most, and
+ *           never an incarnation: a record's version is its owner's to count.
+ * HEALTH-2  A bit that this release does not know is carried along and shown as nothing. Older
+ *           releases carry these bits along and look at none.
+ * HEALTH-3  What a stranger writes into another's record in its name is refuted by its owner, as
+ *           all of the record is (swim_table.c). Nothing is decided by these bits but what people
+ *           are shown.
  *
  * Pure: time and troubles come in.
  */

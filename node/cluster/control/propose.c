@@ -3,25 +3,27 @@
  *   stable ring:  the voters are put right; a member that an operator wants out, or that wants
  *                 out itself, is removed; a newcomer is added, in place of a dead member whose
  *                 name it bears; one dead for long is removed
- *   transition:   the voters are put right; settled once all living members say so (P4)
+ *   transition:   the voters are put right; settled once all living members say so (PROPOSE-4)
  *
- * P1  By itself, only the lowest-id live member of the ring with room on its disk proposes, so that
- *     proposals rarely meet; any member does when its operator asks. Whether a proposal comes about
- *     is for the voters to say (register.h), and a frozen ring is left as it is.
- * P2  One change at a time: each is made out of the committed configuration.
- * P3  Who votes is replaced first and removed after that.
- * P4  A transition is settled when all living members say so: those that come and stay, for they
- *     have taken over what they are to own, and those that go, for they may be the last ones to
- *     hold a vnode whose new replicas are all dead. Of whom nothing was heard yet since this
- *     process started is not taken for dead before all that live can have been heard of.
- * P5  An operator's force begins a new lineage if the ring is frozen, or if a transition does not
- *     end though the voters agree: where a vnode of consistency quorum has lost the majority of its
- *     old replicas for good, nobody may decide it before he says that they are lost (Q11 of
- *     quorum.c).
- * P6  A newcomer is taken in when it has answered the proposer itself, its wall clock was measured
- *     and is right (cluster_time.h), and weighs at most NEWCOMER_WEIGHTS times what the heaviest
- *     member does, or would by default: no rumour brings anybody into the ring, and nobody takes
- *     most of it at once by what it says of itself.
+ * PROPOSE-1  By itself, only the lowest-id live member of the ring with room on its disk proposes,
+ *            so that proposals rarely meet; any member does when its operator asks. Whether a
+ *            proposal comes about is for the voters to say (register.h), and a frozen ring is left
+ *            as it is.
+ * PROPOSE-2  One change at a time: each is made out of the committed configuration.
+ * PROPOSE-3  Who votes is replaced first and removed after that.
+ * PROPOSE-4  A transition is settled when all living members say so: those that come and stay, for
+ *            they have taken over what they are to own, and those that go, for they may be the last
+ *            ones to hold a vnode whose new replicas are all dead. Of whom nothing was heard yet
+ *            since this process started is not taken for dead before all that live can have been
+ *            heard of.
+ * PROPOSE-5  An operator's force begins a new lineage if the ring is frozen, or if a transition
+ *            does not end though the voters agree: where a vnode of consistency quorum has lost the
+ *            majority of its old replicas for good, nobody may decide it before he says that they
+ *            are lost (QUORUM-11).
+ * PROPOSE-6  A newcomer is taken in when it has answered the proposer itself, its wall clock was
+ *            measured and is right (cluster_time.h), and weighs at most NEWCOMER_WEIGHTS times what
+ *            the heaviest member does, or would by default: no rumour brings anybody into the ring,
+ *            and nobody takes most of it at once by what it says of itself.
  */
 #include <string.h>
 
@@ -83,7 +85,7 @@ static bool lower_lives(const struct control *control, const struct ring_member 
     return false;
 }
 
-/* P1. */
+/* PROPOSE-1. */
 bool propose_by_itself(const struct control *control)
 {
     const struct ring_config *config = control->config;
@@ -114,7 +116,7 @@ static bool put_voters_right(struct control *control, uint64_t leaving)
     return count > 0 && !same && ring_config_set_voters(control->next, config, voters, count) == 0;
 }
 
-/* Makes the configuration without member `id`, or the one before that (P3). */
+/* Makes the configuration without member `id`, or the one before that (PROPOSE-3). */
 static bool remove_member(struct control *control, uint64_t id)
 {
     if (votes(control->config, id))
@@ -122,7 +124,7 @@ static bool remove_member(struct control *control, uint64_t id)
     return ring_config_remove(control->next, control->config, id) == 0;
 }
 
-/* What a newcomer may weigh (P6). */
+/* What a newcomer may weigh (PROPOSE-6). */
 static uint32_t weight_max(const struct ring_config *config)
 {
     uint32_t most = RING_WEIGHT_DEFAULT;
@@ -132,7 +134,8 @@ static uint32_t weight_max(const struct ring_config *config)
                                                      : (uint32_t)RING_WEIGHT_MAX;
 }
 
-/* Whether the member has answered this node itself: what others say of it is not enough (P6). */
+/* Whether the member has answered this node itself: what others say of it is not enough
+ * (PROPOSE-6). */
 static bool has_answered(struct control *control, const struct swim_member *member)
 {
     if (member->rtt_ns == 0)
@@ -227,7 +230,7 @@ static bool has_settled(const struct control *control, uint64_t id)
            (member != NULL && member->record.settled_epoch >= control->config->epoch);
 }
 
-/* P4. */
+/* PROPOSE-4. */
 static bool all_settled(const struct control *control)
 {
     const struct ring_config *config = control->config;
@@ -267,7 +270,7 @@ bool propose_stands_still(const struct control *control)
            control->now_ns - since_ns >= CONTROL_STILL_NS;
 }
 
-/* P5: whether force is of use beside voters that agree. */
+/* PROPOSE-5: whether force is of use beside voters that agree. */
 static bool force_helps(const struct control *control)
 {
     return propose_stands_still(control) && (!ring_config_epoch_forced(control->config->epoch) ||

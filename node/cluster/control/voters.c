@@ -3,13 +3,15 @@
  *   members   1 2 | 3 4 | 5 ...      Who votes goes on voting, unless it has been dead for a
  *   voters     1  |  3  |  5         minute or wants out, and a living member can take its place.
  *
- * V1  The choice depends only on the configuration and on what gossip says, so that whoever
- *     proposes comes to the same, and it is stable: chosen again, it stays.
- * V2  Their number is odd: of an even one, a majority is no smaller than of one more.
- * V3  They are spread over zones, where there are several regions over regions, and in a region
- *     over its zones: where there are enough, one that is lost leaves a majority. A voter of the
- *     fullest makes place for a living member of one that has fewer, if that evens them out.
- * V4  Of a region nothing is known but by gossip: before that has heard of all voters, they stay.
+ * VOTERS-1  The choice depends only on the configuration and on what gossip says, so that whoever
+ *           proposes comes to the same, and it is stable: chosen again, it stays.
+ * VOTERS-2  Their number is odd: of an even one, a majority is no smaller than of one more.
+ * VOTERS-3  They are spread over zones, where there are several regions over regions, and in a
+ *           region over its zones: where there are enough, one that is lost leaves a majority. A
+ *           voter of the fullest makes place for a living member of one that has fewer, if that
+ *           evens them out.
+ * VOTERS-4  Of a region nothing is known but by gossip: before that has heard of all voters, they
+ *           stay.
  */
 #include <stdio.h>
 #include <string.h>
@@ -100,7 +102,7 @@ static uint32_t crowd(const struct choice *choice, const struct voters_candidate
     return count;
 }
 
-/* The number of voters for as many members as are willing (V2). */
+/* The number of voters for as many members as are willing (VOTERS-2). */
 static uint32_t size_wanted(const struct choice *choice)
 {
     uint32_t count = 0;
@@ -164,7 +166,7 @@ static void take_out(struct choice *choice, uint32_t at)
     choice->members[at] = choice->members[--choice->count];
 }
 
-/* V3, one at a time: of the fullest place, the last one makes room. */
+/* VOTERS-3, one at a time: of the fullest place, the last one makes room. */
 static void spread(struct choice *choice)
 {
     const struct voters_candidate *member = candidate(choice);
@@ -192,7 +194,7 @@ static uint32_t choose(struct choice *choice, bool living_only, uint64_t out[RIN
     if (!living_only)
         keep_voters(choice, false, true, wanted);
     while (choice->count > wanted || (choice->count > 0 && choice->count % 2 == 0))
-        take_out(choice, worst(choice)); /* V2 */
+        take_out(choice, worst(choice)); /* VOTERS-2 */
     spread(choice);
     for (uint32_t i = 0; i < choice->count; i++)
         out[i] = choice->members[i]->id;
@@ -258,7 +260,7 @@ static uint32_t choose_of_regions(const struct control *control, uint64_t leavin
     for (uint32_t i = 0; i < choice.voters.count && !living_only; i++)
         if (swim_find(control->swim, choice.voters.ids[i]) == NULL &&
             !control_dead_for(control, choice.voters.ids[i], CONTROL_VOTER_DEAD_NS))
-            return 0; /* V4 */
+            return 0; /* VOTERS-4 */
     return choose(&choice, living_only, out);
 }
 

@@ -1,9 +1,9 @@
-/* lease_id.c - the names of leases: the same for every attempt of one request (D11 of decide.c). */
+/* lease_id.c - the names of leases: the same for every attempt of one request (DECIDE-11). */
 #include "node/cluster/dedup/lease_id.h"
 #include "base/bytes.h"
 #include "node/cluster/shard_state.h"
 
-/* D11 */
+/* DECIDE-11 */
 uint64_t decide_lease_of(const struct shard *shard, const struct retry_key *key)
 {
     uint8_t bytes[18];

@@ -141,7 +141,7 @@ enum reserve_hold reserve_find(const struct reserve *reserve, const struct retry
                                 .marks = &reserve->marks[place->first % reserve->marks_max]};
     if (hold == RETRY_HELD_SHARED)
         return RESERVE_SHARED;
-    return out->count == 0 ? RESERVE_UNKNOWN : RESERVE_ALONE; /* V4 */
+    return out->count == 0 ? RESERVE_UNKNOWN : RESERVE_ALONE; /* RESERVE-4 */
 }
 
 struct retry_key reserve_word(const struct retry_key *key, uint16_t attempt)
@@ -173,7 +173,8 @@ void reserve_undone(struct reserve *reserve, const struct retry_key *key, uint16
     retry_let_go(&reserve->answers, key, attempt, keep, now_ns);
 }
 
-/* ---- V6: from leader to leader ------------------------------------------------------------- */
+/* ---- RESERVE-6: from leader to leader
+ * ------------------------------------------------------------- */
 
 uint32_t reserve_first(const struct reserve *reserve, uint32_t vnode)
 {

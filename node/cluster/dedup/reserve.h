@@ -15,19 +15,21 @@
  * comes when the slowest part has answered, or the caller's patience is over, and is repeated for a
  * while, so it is kept for longer than ordinary answers.
  *
- * V1  What is given back was charged, and is given back once: only a known reservation is undone,
- *     and it is not known any more, or smaller, afterwards. So an undo may be repeated at will.
- * V2  What another attempt at the same request was told of as well stays for that one.
- * V3  An undo acts for its own attempt alone: one that was never told of a grant undoes nothing.
- * V4  What is not known any more (too long ago, no room) stays charged until it drains.
- * V5  An undo may come before its charge was decided, which waits for the disk or a term. It leaves
- *     word, and the charge is not made: nobody waits for it any more.
- * V6  When deciding is passed on in order, what is known of the vnode goes along: the newest
- *     RESERVE_TRANSFER_MAX of its reservations, each once. Who opens a term on a state that
- *     contains them owns them from then on (reserve_opened); any that are of another state are
- *     forgotten, so that what a successor has undone is not known any more when deciding comes
- *     back. Of a charge that a reset may have taken since, it is told that there is nothing to give
- *     back; and who takes the others counts resets from then on.
+ * RESERVE-1  What is given back was charged, and is given back once: only a known reservation is
+ *            undone, and it is not known any more, or smaller, afterwards. So an undo may be
+ *            repeated at will.
+ * RESERVE-2  What another attempt at the same request was told of as well stays for that one.
+ * RESERVE-3  An undo acts for its own attempt alone: one that was never told of a grant undoes
+ *            nothing.
+ * RESERVE-4  What is not known any more (too long ago, no room) stays charged until it drains.
+ * RESERVE-5  An undo may come before its charge was decided, which waits for the disk or a term. It
+ *            leaves word, and the charge is not made: nobody waits for it any more.
+ * RESERVE-6  When deciding is passed on in order, what is known of the vnode goes along: the newest
+ *            RESERVE_TRANSFER_MAX of its reservations, each once. Who opens a term on a state that
+ *            contains them owns them from then on (reserve_opened); any that are of another state
+ *            are forgotten, so that what a successor has undone is not known any more when deciding
+ *            comes back. Of a charge that a reset may have taken since, it is told that there is
+ *            nothing to give back; and who takes the others counts resets from then on.
  *
  *     places   vnode 7: newest <-> older <-> ...        one chain a vnode, of those with marks
  */
@@ -81,8 +83,8 @@ struct reserve {
 
 /* What an undo may do. */
 enum reserve_hold {
-    RESERVE_UNKNOWN, /* nothing: V1, V3, V4 */
-    RESERVE_SHARED,  /* nothing now: V2 */
+    RESERVE_UNKNOWN, /* nothing: RESERVE-1, RESERVE-3, RESERVE-4 */
+    RESERVE_SHARED,  /* nothing now: RESERVE-2 */
     RESERVE_ALONE,   /* give back what is not to be kept */
 };
 
@@ -108,7 +110,8 @@ void reserve_learn(struct reserve *reserve, const struct retry_memory_entry *ent
 /* What an undo of `attempt` may do; except for UNKNOWN, the reservation. */
 enum reserve_hold reserve_find(const struct reserve *reserve, const struct retry_key *key,
                                uint16_t attempt, int64_t now_ns, struct reservation *out);
-/* V5: an undo of `attempt` met nothing that is known. `key` is that of reserve_key, undo or not. */
+/* RESERVE-5: an undo of `attempt` met nothing that is known. `key` is that of reserve_key, undo or
+ * not. */
 void reserve_call_off(struct reserve *reserve, const struct retry_key *key, uint16_t attempt,
                       int64_t now_ns);
 /* Whether that was so: what the attempt still has waiting is not to be charged. */
@@ -118,7 +121,8 @@ bool reserve_called_off(const struct reserve *reserve, const struct retry_key *k
 void reserve_undone(struct reserve *reserve, const struct retry_key *key, uint16_t attempt,
                     uint64_t keep, int64_t now_ns);
 
-/* ---- V6 -------------------------------------------------------------------------------------- */
+/* ---- RESERVE-6
+ * -------------------------------------------------------------------------------------- */
 
 /* The newest reservation of the vnode that can be undone, from place *at on, which moves on;
  * reserve_first is where to begin. `resets`: engine_resets of the vnode. False: there is none. */

@@ -78,7 +78,7 @@ uint16_t retry_attempt(uint64_t node, uint64_t ticket)
     return (uint16_t)hash_mix64((ticket & ~RETRY_TICKET_STANDS) ^ hash_mix64(node));
 }
 
-/* R3 */
+/* RETRY-3 */
 static void claim(struct retry_memory_entry *entry, uint16_t attempt)
 {
     for (uint32_t i = 0; i < entry->attempts; i++)
@@ -285,7 +285,7 @@ void retry_let_go(struct retry_memory *memory, const struct retry_key *key, uint
                   uint64_t keep, int64_t now_ns)
 {
     struct retry_memory_entry *entry = find(memory, key, now_ns);
-    if (entry == NULL || entry->claims == UINT8_MAX) /* R3 */
+    if (entry == NULL || entry->claims == UINT8_MAX) /* RETRY-3 */
         return;
     const uint32_t at = name_of(entry, attempt);
     if (at == entry->attempts)

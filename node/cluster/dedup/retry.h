@@ -14,11 +14,13 @@
  * The memory is a fixed table of 4-way sets: bounded, no allocation, and the items of a message
  * are in neighbouring sets.
  *
- * R1  An entry younger than the memory keeps them is found, unless its set (or both its sets, where
- *     there is a choice) took more than four newer ones in that time; such losses are counted.
- * R2  Tokens granted once and given back by n attempts are given back when the last of them does.
- * R3  An attempt claims an answer once, however often it is told of it. Where there is no room for
- *     its name, the tokens stay: too much is charged rather than too little.
+ * RETRY-1  An entry younger than the memory keeps them is found, unless its set (or both its sets,
+ *          where there is a choice) took more than four newer ones in that time; such losses are
+ *          counted.
+ * RETRY-2  Tokens granted once and given back by n attempts are given back when the last of them
+ *          does.
+ * RETRY-3  An attempt claims an answer once, however often it is told of it. Where there is no room
+ *          for its name, the tokens stay: too much is charged rather than too little.
  */
 #ifndef NODE_CLUSTER_DEDUP_RETRY_H
 #define NODE_CLUSTER_DEDUP_RETRY_H
@@ -50,7 +52,7 @@ struct retry_memory_entry {
     uint32_t at_ms;
     bool allowed;
     uint8_t limit_index;
-    uint8_t claims;   /* attempts that were told of this answer beside one; max: for ever (R3) */
+    uint8_t claims; /* attempts that were told of this answer beside one; max: for ever (RETRY-3) */
     uint8_t attempts; /* that were told, of whom this many are known by name */
     uint64_t granted;
     uint16_t names[RETRY_ATTEMPTS_MAX];
@@ -108,14 +110,15 @@ bool retry_recall(struct retry_memory *memory, const struct retry_key *key, uint
 /* The same, without a claim: nobody is told. */
 bool retry_look(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
                 struct retry_memory_entry *out);
-/* Whether `attempt` itself was told the answer to `key` that is known, or may have been (R3). */
+/* Whether `attempt` itself was told the answer to `key` that is known, or may have been
+ * (RETRY-3). */
 bool retry_told(const struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
                 int64_t now_ns, struct retry_memory_entry *out);
 
 /* What `attempt` has of the answer to `key`. */
 enum retry_hold {
     RETRY_HELD_NOT,    /* there is none, or it was not told of it */
-    RETRY_HELD_SHARED, /* it, and others too, or perhaps (R3) */
+    RETRY_HELD_SHARED, /* it, and others too, or perhaps (RETRY-3) */
     RETRY_HELD_ALONE,
 };
 /* Sets the entry and its index, unless it is HELD_NOT. */

@@ -55,7 +55,7 @@ void vnodes_caught_up(struct shard *shard, uint32_t vnode, struct effects *effec
 enum {
     VNODES_TRANSFER_GIVE_UP_MS = 1000,
     VNODES_CATCH_UP_AGAIN_MS = 100, /* a state of which nothing comes is asked for again */
-    VNODES_SHORT_SNAPSHOTS_MAX = 3, /* R6 of stream_in.c */
+    VNODES_SHORT_SNAPSHOTS_MAX = 3, /* STREAMIN-2 */
     VNODES_TRANSFERS_MAX =
         512, /* of the plane of quorum, at a time: meanwhile nobody decides them */
 };
@@ -69,9 +69,9 @@ void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct eff
 void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects);
 /* Opens a term, or pulls a better state, if everybody who lives was heard. */
 void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects *effects);
-/* Decides from now on (V1); links in `equal` hold the same state. */
+/* Decides from now on (VNODES-1); links in `equal` hold the same state. */
 void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effects);
-/* V11: whether a replica that reported is bound by a leader that is not heard here. */
+/* VNODES-11: whether a replica that reported is bound by a leader that is not heard here. */
 bool vnodes_held_back(const struct shard *shard, uint32_t number);
 
 /* ---- leadership_transfer.c

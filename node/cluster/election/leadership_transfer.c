@@ -9,13 +9,13 @@
  *    forwards what comes late
  *
  * What A remembers of charges that may have to be undone goes ahead of the TRANSFER, which says how
- * many there were (RESERVED; V6 of reserve.h). B notes it as long as it is a replica in A's term:
- * from A's seal on nothing of it changes, and once B decides, a late copy would bring back what B
- * has undone. If some were lost on the way, B waits for the TRANSFER to be repeated.
+ * many there were (RESERVED; RESERVE-6). B notes it as long as it is a replica in A's term: from
+ * A's seal on nothing of it changes, and once B decides, a late copy would bring back what B has
+ * undone. If some were lost on the way, B waits for the TRANSFER to be repeated.
  *
  * A TRANSFER that is not answered is repeated with what B may have lost; when B falls silent or
  * does not take it for VNODES_TRANSFER_GIVE_UP_MS, A recovers: it asks all replicas, and only if
- * none decides and none holds more, opens a term of its own. V3 of vnodes.c is the invariant.
+ * none decides and none holds more, opens a term of its own. VNODES-3 is the invariant.
  */
 #include "node/cluster/election/election.h"
 #include "node/cluster/partition/majority.h"
@@ -66,7 +66,7 @@ void vnodes_reserved(struct shard *shard, const struct peer_record *record)
                  engine_resets(shard->table, number), shard->now_ns);
 }
 
-/* Q8 of quorum.c: the TRANSFER follows when all that was decided is committed. */
+/* QUORUM-8: the TRANSFER follows when all that was decided is committed. */
 static bool seal_quorum(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct vnode *vnode = &shard->vnodes[number];
@@ -101,7 +101,8 @@ bool vnodes_try_transfer(struct shard *shard, uint32_t number, struct effects *e
         return false;
     if (vnodes_quorum(shard, number))
         return seal_quorum(shard, number, (uint32_t)link);
-    vnodes_set_role(shard, vnode, ROLE_TRANSFERRING); /* V3: nothing is decided from here on */
+    /* VNODES-3: nothing is decided from here on */
+    vnodes_set_role(shard, vnode, ROLE_TRANSFERRING);
     vnode->transfer_to = vnode->links[link].peer;
     if (stream_drain(shard, number, (uint32_t)link, effects)) {
         put_transfer(shard, number, (uint32_t)link, effects);

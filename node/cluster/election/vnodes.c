@@ -14,34 +14,35 @@
  * highest, pulling it if it is elsewhere; only then is a new term opened. It serves a start, a
  * take-over after a leader's silence, and a pass that got lost, by one mechanism.
  *
- * V1  A term is opened only by open_term, above every term known (T2 of term.h).
- * V2  A replica takes over only if by its own evidence the leader and every replica of higher rank
- *     are gone.
- * V3  TRANSFER is sent after the receiver's WATERMARK in one stream, and taken only by a receiver
- *     that holds exactly the state it states. The sender decides nothing from before the WATERMARK
- *     on.
- * V4  The term number never repeats for one writer: its incarnation is part of it (T3 of term.h).
- * V5  Who asks what others hold, or tells a replica that follows it that it does not decide,
- *     decides no more. Its replica of the highest rank then recovers as well: the one that asks
- *     will wait for it.
- * V6  Who learns of a term of its own that it does not decide in (it restarted without its latest
- *     state) recovers, whatever its rank: the others follow it, and only it knows better.
- * V7  Only replicas keep terms apart; to others a term is a hint whom to ask. Who is told by the
- *     writer of a term that it knows of an older one alone (it lost the newer in a crash) believes
- *     it if it is no replica, and tells it the newer one if it is.
- * V8  A vnode for which a tick would have something to do (vnodes_quiescent says no) is in
- *     shard.active_vnodes; so a tick of an idle shard looks at none. Whatever may end calm marks
- *     active.
- * V9  Who recovers and finds the best state on another line than its own (merge.c) does not take
- *     it, for its own counts would go, but yields: the others do not wait for it, one of them takes
- *     over and merges what it has.
- * V10 Who has passed on all that it decided, because it stops, takes nothing over any more: nobody
- *     listens to the others in its name, so that they are silent says nothing. What it would open
- *     would be the highest term when it comes back. Nor does it take requests: while they came in
- *     it would always owe one an undo, and never stop.
- * V11 Who does not hear the leader of the newest term opens none while a living replica hears it
- *     that follows it: a link that loses what goes one way makes no second leader beside one that a
- *     common neighbour can reach.
+ * VNODES-1   A term is opened only by open_term, above every term known (TERM-2).
+ * VNODES-2   A replica takes over only if by its own evidence the leader and every replica of
+ *            higher rank are gone.
+ * VNODES-3   TRANSFER is sent after the receiver's WATERMARK in one stream, and taken only by a
+ *            receiver that holds exactly the state it states. The sender decides nothing from
+ *            before the WATERMARK on.
+ * VNODES-4   The term number never repeats for one writer: its incarnation is part of it (TERM-3).
+ * VNODES-5   Who asks what others hold, or tells a replica that follows it that it does not decide,
+ *            decides no more. Its replica of the highest rank then recovers as well: the one that
+ *            asks will wait for it.
+ * VNODES-6   Who learns of a term of its own that it does not decide in (it restarted without its
+ *            latest state) recovers, whatever its rank: the others follow it, and only it knows
+ *            better.
+ * VNODES-7   Only replicas keep terms apart; to others a term is a hint whom to ask. Who is told by
+ *            the writer of a term that it knows of an older one alone (it lost the newer in a
+ *            crash) believes it if it is no replica, and tells it the newer one if it is.
+ * VNODES-8   A vnode for which a tick would have something to do (vnodes_quiescent says no) is in
+ *            shard.active_vnodes; so a tick of an idle shard looks at none. Whatever may end calm
+ *            marks active.
+ * VNODES-9   Who recovers and finds the best state on another line than its own (merge.c) does not
+ *            take it, for its own counts would go, but yields: the others do not wait for it, one
+ *            of them takes over and merges what it has.
+ * VNODES-10  Who has passed on all that it decided, because it stops, takes nothing over any more:
+ *            nobody listens to the others in its name, so that they are silent says nothing. What
+ *            it would open would be the highest term when it comes back. Nor does it take requests:
+ *            while they came in it would always owe one an undo, and never stop.
+ * VNODES-11  Who does not hear the leader of the newest term opens none while a living replica
+ *            hears it that follows it: a link that loses what goes one way makes no second leader
+ *            beside one that a common neighbour can reach.
  */
 #include <string.h>
 
@@ -60,8 +61,8 @@ void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role ro
     vnode->role = (uint8_t)role;
     if (role != ROLE_RECOVERING)
         vnode->yielded = 0;
-    /* R5 of stream_in.c: what a copy left over, or one that is broken off here would have cleared,
-     * stays until another copy is whole, if the same leader is followed again. */
+    /* STREAMIN-1: what a copy left over, or one that is broken off here would have cleared, stays
+     * until another copy is whole, if the same leader is followed again. */
     vnode->copy_complete = vnode->copy_complete && !vnode->has_stale_slots && !vnode->in_copy;
     stream_in_broken(shard, (uint32_t)(vnode - shard->vnodes));
     vnode->has_stale_slots = false;
@@ -102,7 +103,7 @@ bool vnodes_adopt(struct shard *shard, uint32_t number, const struct term *term)
     vnode->hint = own ? PEER_NONE : peers_for(shard, term->writer, number);
     const bool quorum = vnodes_quorum(shard, number);
     /* Of an own term, of the process before, somebody else has the state: a leader asks for it
-     * (V6), and who recovers is about to. */
+     * (VNODES-6), and who recovers is about to. */
     const bool asks = own && !quorum && vnode->role == ROLE_RECOVERING;
     if (!asks && vnode->role != ROLE_ABSENT && vnode->role != ROLE_REPLICA)
         vnodes_become_replica(shard, number);
@@ -127,7 +128,7 @@ void vnodes_moved(struct shard *shard, uint16_t at, uint32_t number, const struc
     if (vnodes_adopt(shard, number, term) || vnode->hint != at ||
         term_compare(term, &vnode->term) == 0)
         return;
-    if (vnode->role == ROLE_ABSENT) { /* V7 */
+    if (vnode->role == ROLE_ABSENT) { /* VNODES-7 */
         vnode->term = *term;
         vnode->hint = peers_for(shard, term->writer, number);
         shard->reroute_due = true;
@@ -220,7 +221,7 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
     for (uint16_t i = 0; i < shard->peer_count; i++)
         if (shard->peers[i]->in_view)
             peers_put_vnode(shard, i, PEER_OPENED, &entry, effects);
-    shard->late_until_ns = shard->now_ns + RETRY_KEEP_NS; /* D9 of decide.c */
+    shard->late_until_ns = shard->now_ns + RETRY_KEEP_NS; /* DECIDE-9 */
     shard->stats.terms_opened++;
     shard->stats.takeovers += replaces;
 }
@@ -241,8 +242,8 @@ uint32_t vnodes_announce(struct shard *shard, uint16_t at, struct effects *effec
 }
 
 /* Whether `link` need not be waited for any more. A replica that is heard is waited for as long as
- * it takes: it may hold a lease that this node's echoes renew, and decide (P3). Only one that was
- * never heard, because nothing tells yet that it exists, has but the time it takes to start. */
+ * it takes: it may hold a lease that this node's echoes renew, and decide (PEERS-3). Only one that
+ * was never heard, because nothing tells yet that it exists, has but the time it takes to start. */
 static bool accounted(const struct shard *shard, const struct vnode *vnode, uint32_t link)
 {
     const uint16_t at = vnode->links[link].peer;
@@ -280,7 +281,7 @@ void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects
         if (!accounted(shard, vnode, i))
             return;
     if (!vnodes_first_alive(shard, number) || vnodes_held_back(shard, number) ||
-        !skew_stands(shard)) /* W3 */
+        !skew_stands(shard)) /* SKEW-3 */
         return;
     if (vnode->best == PEER_NONE) {
         vnodes_open_term(shard, number, effects);
@@ -292,7 +293,7 @@ void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects
     }
     if (vnode->catching_up || vnode->yields)
         return;
-    if (vnode->best_diverged) { /* V9 */
+    if (vnode->best_diverged) { /* VNODES-9 */
         vnode->yields = true;
         vnodes_ask(shard, number, effects);
         return;
@@ -303,7 +304,7 @@ void vnodes_finish_recovery(struct shard *shard, uint32_t number, struct effects
     peers_put_vnode(shard, vnode->best, PEER_PULL, &entry, effects);
 }
 
-/* V9: notes whether the peer wants to be waited for. */
+/* VNODES-9: notes whether the peer wants to be waited for. */
 static void note_yield(struct shard *shard, uint16_t at, const struct peer_vnode *entry)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
@@ -328,7 +329,7 @@ void vnodes_query(struct shard *shard, uint16_t at, const struct peer_vnode *ent
                             (entry->asks && peers_silent(shard, vnode->hint));
     if (vnode->role == ROLE_REPLICA && leaderless && entry->role == ROLE_RECOVERING &&
         vnodes_first_alive(shard, entry->vnode))
-        vnodes_recover(shard, entry->vnode, false, effects); /* V5 */
+        vnodes_recover(shard, entry->vnode, false, effects); /* VNODES-5 */
     firsts_report(shard, at, entry, effects);
     merge_put_report(shard, at, entry->vnode, PEER_REPORT, effects);
 }
@@ -365,7 +366,7 @@ static void note_report(struct shard *shard, uint32_t link, const struct peer_vn
         vnode->same_lineage |= (uint8_t)(1u << link);
 }
 
-/* What a node says of itself that does not decide, though others follow it (V5). */
+/* What a node says of itself that does not decide, though others follow it (VNODES-5). */
 static bool decides(uint8_t role)
 {
     return role == ROLE_LEADING || role == ROLE_TRANSFERRING;

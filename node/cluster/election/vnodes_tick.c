@@ -2,7 +2,7 @@
  *
  * A tick repeats what was not answered, takes over from leaders that fell silent, passes vnodes to
  * replicas that are preferred, and notes what has arrived where the configuration wants it. It
- * looks at marked active vnodes alone (V8), so that an idle shard does next to nothing.
+ * looks at marked active vnodes alone (VNODES-8), so that an idle shard does next to nothing.
  */
 #include "node/cluster/election/election.h"
 #include "node/cluster/partition/majority.h"
@@ -19,7 +19,7 @@ static void watch_leader(struct shard *shard, uint32_t number, struct effects *e
     struct vnode *vnode = &shard->vnodes[number];
     const bool own = vnode->term.writer == shard->options.node_id;
     const bool gone = own || vnode->hint == PEER_NONE || peers_silent(shard, vnode->hint);
-    /* V6; else only the first may. */
+    /* VNODES-6; else only the first may. */
     if (own || (gone && vnodes_first_alive(shard, number))) {
         vnodes_recover(shard, number, false, effects);
     } else if (!gone && vnodes_lacks(shard, number) && !reconcile_busy(vnode) &&
@@ -150,8 +150,8 @@ static bool tick_one(struct shard *shard, uint32_t number, bool may_transfer,
  */
 static bool is_being_copied(struct shard *shard, uint32_t number)
 {
-    return vnodes_quorum(shard, number) ? quorum_of(shard, number)->in_batch /* J4 of journal.c */
-                                        : shard->writeback.copied > 0;       /* W4 of writeback.c */
+    return vnodes_quorum(shard, number) ? quorum_of(shard, number)->in_batch /* JOURNAL-4 */
+                                        : shard->writeback.copied > 0;       /* WRITEBACK-4 */
 }
 
 /* Asks the disk to forget what was dropped, a bounded number of vnodes at a time. */
@@ -215,7 +215,7 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
         const uint32_t number = shard->active_vnodes.list[i];
         struct vnode *vnode = &shard->vnodes[number];
         dropped = forget(shard, number, dropped, effects);
-        if (!shard->resigned) /* V10 */
+        if (!shard->resigned) /* VNODES-10 */
             passes += tick_one(shard, number, passes < VNODES_TRANSFERS_PER_TICK, effects);
         if (!vnode->arrived && has_arrived(shard, number)) {
             vnode->arrived = true;
@@ -239,7 +239,7 @@ void vnodes_peer_silent(struct shard *shard, uint16_t at, struct effects *effect
             if (vnode->links[i].peer == at)
                 stream_unconfirm(shard, number, i);
         vnodes_mark_active(shard, number);
-        if (shard->resigned) /* V10 */
+        if (shard->resigned) /* VNODES-10 */
             continue;
         if (vnode->role == ROLE_REPLICA && vnode->hint == at && vnodes_quorum(shard, number))
             quorum_replica_tick(shard, number, effects);

@@ -14,17 +14,19 @@
  * The engine decides all the same: an account only says who has to wait for his turn. So nothing
  * here can admit more than the limit, and what is not known costs fairness alone.
  *
- * S1  All accounts and what is spare are together what was left when that was last looked at, less
- *     what was taken since. It is looked at when an account is empty, once in an event.
- * S2  Nobody has more set aside for him than he can use at a time (`most`); who has not asked for
- *     ALLOCATION_IDLE_NS has nothing. So what one does not use is the others' within a second.
- * S3  No token stays behind because everybody has a part of it: who has most set aside may take
- *     what he needs, and owes that. It is made up for when more is dealt.
- * S4  Who has not asked for a while is dealt one token ahead of all others: a part of a thousandth
- *     would never become one.
- * S5  A repeated request is for the engine: it may be about what was taken before.
- * S6  A lease is of what is set aside for its region, and of an eighth of what is spare: others who
- *     begin to ask find something.
+ * ALLOCATION-1  All accounts and what is spare are together what was left when that was last looked
+ *               at, less what was taken since. It is looked at when an account is empty, once in an
+ *               event.
+ * ALLOCATION-2  Nobody has more set aside for him than he can use at a time (`most`); who has not
+ *               asked for ALLOCATION_IDLE_NS has nothing. So what one does not use is the others'
+ *               within a second.
+ * ALLOCATION-3  No token stays behind because everybody has a part of it: who has most set aside
+ *               may take what he needs, and owes that. It is made up for when more is dealt.
+ * ALLOCATION-4  Who has not asked for a while is dealt one token ahead of all others: a part of a
+ *               thousandth would never become one.
+ * ALLOCATION-5  A repeated request is for the engine: it may be about what was taken before.
+ * ALLOCATION-6  A lease is of what is set aside for its region, and of an eighth of what is spare:
+ *               others who begin to ask find something.
  */
 #include "node/cluster/lease/allocation.h"
 
@@ -92,7 +94,7 @@ static bool is_idle(const struct shard *shard, const struct allocation_claimant 
     return sat_sub(shard->now_ns, claimant->asked_ns) > ALLOCATION_IDLE_NS;
 }
 
-/* S2 */
+/* ALLOCATION-2 */
 static void drop_idle(const struct shard *shard, struct allocation_key *key)
 {
     for (uint32_t i = key->count; i-- > 0;) {
@@ -196,7 +198,7 @@ static bool deal(struct allocation_key *key)
     return key->spare > 0 && key->spare < spare;
 }
 
-/* S1 */
+/* ALLOCATION-1 */
 static void settle(const struct shard *shard, struct allocation_key *key, uint64_t left)
 {
     int64_t all = 0;
@@ -211,7 +213,7 @@ static void settle(const struct shard *shard, struct allocation_key *key, uint64
     key->spare = more > 0 ? more : 0;
     if (more < 0)
         take_back(key, (uint64_t)-more);
-    for (uint32_t i = 0; i < key->count; i++) /* S4 */
+    for (uint32_t i = 0; i < key->count; i++) /* ALLOCATION-4 */
         if (key->claimants[i].fresh) {
             const int64_t part = key->spare < ALLOCATION_PART ? key->spare : ALLOCATION_PART;
             key->spare -= give(&key->claimants[i], part, ALLOCATION_PART);
@@ -249,7 +251,7 @@ static uint64_t whole(int64_t parts)
 }
 
 /* How much the claimant may take, that is content with no less than `least`; 0: less than that. Of
- * what is spare a lease takes a part only (S6). */
+ * what is spare a lease takes a part only (ALLOCATION-6). */
 static uint64_t payable(const struct allocation_key *key,
                         const struct allocation_claimant *claimant, uint64_t least, bool claims)
 {
@@ -264,7 +266,7 @@ static uint64_t payable(const struct allocation_key *key,
             return 0;
         all += key->claimants[i].has;
     }
-    return whole(all) >= least ? least : 0; /* S3 */
+    return whole(all) >= least ? least : 0; /* ALLOCATION-3 */
 }
 
 static void pay(struct allocation_key *key, struct allocation_claimant *claimant, uint64_t tokens)
@@ -303,7 +305,7 @@ uint64_t allocation_ask(struct shard *shard, const struct forward *forward, stru
     const bool lease = forward->operation == OPERATION_LEASE;
     const bool claims = lease && forward->used > 0;
     if ((forward->operation != OPERATION_CHECK && !lease) || forward->cost == 0 ||
-        forward->cost > LIMIT_COUNT_MAX || (forward->flags & FORWARD_RETRY) != 0) /* S5 */
+        forward->cost > LIMIT_COUNT_MAX || (forward->flags & FORWARD_RETRY) != 0) /* ALLOCATION-5 */
         return ALLOCATION_ALL;
     struct allocation_key *key = find(shard, forward->ids[0]);
     if (key == NULL && claims)

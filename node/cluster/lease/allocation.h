@@ -37,7 +37,7 @@ struct allocation_claimant {
     uint64_t who;  /* the session of its lessee; 0: this region */
     uint64_t rate; /* tokens a second that its callers ask for */
     uint64_t most; /* so many it can use at a time */
-    int64_t has;   /* what is set aside for it, or was taken ahead of it (S3) */
+    int64_t has;   /* what is set aside for it, or was taken ahead of it (ALLOCATION-3) */
     int64_t asked_ns;
     bool fresh; /* it has not asked for a while */
 };

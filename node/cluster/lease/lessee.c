@@ -16,25 +16,28 @@
  *     |--|------------------|-----[ tokens ]------------------[ tokens ]-------- ...
  *                                                   nothing asked for since: RELEASE alone
  *
- * U1  What is admitted here was taken out of the limit before, and counts in it until the lease has
- *     ended for the leader: a release states what was used; expired is spent. So all nodes
- *     together admit what the limit allows, whoever dies and however the network splits.
- * U2  Nothing is taken of a lease after its end as this node must reckon it: from before it was
- *     asked for, less a 64th and a millisecond, for clocks are not alike (PROTOCOL.md).
- * U3  A lease is released once, and nothing is taken of it after that.
- * U4  A repeated check gets the answer that this shard gave it first (retry.h), or the leader
- *     (firsts.h). What this shard admitted by tokens may, repeated through another node, be charged
- *     twice, and is then admitted by the tokens of that one.
- * U5  LESSEE_MAX keys; a key that finds no room, or is asked for less than LESSEE_HOT times a
- *     second, is asked of its leader: to take tokens for one check would take them from others.
- * U6  A denial is believed until it can change by itself, LESSEE_DENIAL_NS at most: others may give
- *     back meanwhile. A refund or reset through this shard ends that belief, and gives back what is
- *     held: of what was admitted here the leader hears with the release, ahead of it, and can give
- *     back only what it has counted.
- * U11 The key's leader is a holder as well, and has its tokens of itself: what it admitted at once
- *     and by its own count would be forgotten if it died before its replicas knew. So no check is
- *     admitted but by tokens that a majority knows to be gone, or it waits until a majority knows
- *     it (T6 of lessor.c). A leader that is alone by plan, or without a majority, just decides.
+ * LESSEE-1   What is admitted here was taken out of the limit before, and counts in it until the
+ *            lease has ended for the leader: a release states what was used; expired is spent. So
+ *            all nodes together admit what the limit allows, whoever dies and however the network
+ *            splits.
+ * LESSEE-2   Nothing is taken of a lease after its end as this node must reckon it: from before it
+ *            was asked for, less a 64th and a millisecond, for clocks are not alike (PROTOCOL.md).
+ * LESSEE-3   A lease is released once, and nothing is taken of it after that.
+ * LESSEE-4   A repeated check gets the answer that this shard gave it first (retry.h), or the
+ *            leader (firsts.h). What this shard admitted by tokens may, repeated through another
+ *            node, be charged twice, and is then admitted by the tokens of that one.
+ * LESSEE-5   LESSEE_MAX keys; a key that finds no room, or is asked for less than LESSEE_HOT times
+ *            a second, is asked of its leader: to take tokens for one check would take them from
+ *            others.
+ * LESSEE-6   A denial is believed until it can change by itself, LESSEE_DENIAL_NS at most: others
+ *            may give back meanwhile. A refund or reset through this shard ends that belief, and
+ *            gives back what is held: of what was admitted here the leader hears with the release,
+ *            ahead of it, and can give back only what it has counted.
+ * LESSEE-11  The key's leader is a holder as well, and has its tokens of itself: what it admitted
+ *            at once and by its own count would be forgotten if it died before its replicas knew.
+ *            So no check is admitted but by tokens that a majority knows to be gone, or it waits
+ *            until a majority knows it (LESSOR-6). A leader that is alone by plan, or without a
+ *            majority, just decides.
  *
  * Of a rule with scope `global` whose home is another region (remote_regions.c) the leader of the
  * key in this region is the holder, and the home's leader who is asked. That is far away, so a
@@ -43,17 +46,17 @@
  * and the next is asked for before it could run out; and when an answer gave less than was asked
  * for, what finds no tokens is denied at once, as the limit is being used up. Each ask says how
  * many tokens a second callers want here: what is not enough for all is dealt out by that
- * (allocation.c). U1 - U3 hold as they are.
+ * (allocation.c). LESSEE-1 to LESSEE-3 hold as they are.
  *
- * U7  A key whose home has changed is asked for at the new one alone; what is held of the old one
- *     goes back there, and what comes of it late is released unused.
- * U8  A check of several rules is undone exactly while the lease lasts that it took from. Of one
- *     that has ended its use was told already, and stays.
- * U9  No tokens are asked for that can be of no use: a check counts as a demand for what its limits
- *     can ever give, and for none if it is content with no less than more.
- * U10 Only the first checks of a key wait for its home, and those for more than a lease is: where
- *     tokens are held, and have run out before the next ones came, a check is denied at once, and
- *     told when these are due.
+ * LESSEE-7   A key whose home has changed is asked for at the new one alone; what is held of the
+ *            old one goes back there, and what comes of it late is released unused.
+ * LESSEE-8   A check of several rules is undone exactly while the lease lasts that it took from. Of
+ *            one that has ended its use was told already, and stays.
+ * LESSEE-9   No tokens are asked for that can be of no use: a check counts as a demand for what its
+ *            limits can ever give, and for none if it is content with no less than more.
+ * LESSEE-10  Only the first checks of a key wait for its home, and those for more than a lease is:
+ *            where tokens are held, and have run out before the next ones came, a check is denied
+ *            at once, and told when these are due.
  */
 #include "node/cluster/lease/lessee.h"
 #include "node/cluster/dedup/lease_id.h"
@@ -123,7 +126,7 @@ static struct lease_cache *make(const struct shard *shard, const struct forward 
     return best;
 }
 
-/* What can be taken now (U2). */
+/* What can be taken now (LESSEE-2). */
 static uint64_t left_in(const struct shard *shard, const struct lease_cache *cache)
 {
     return cache->lease != 0 && shard->now_ns < cache->until_ns ? cache->granted - cache->used : 0;
@@ -195,7 +198,7 @@ static bool send(struct shard *shard, const struct lease_cache *cache, struct fo
     return true;
 }
 
-/* U3 */
+/* LESSEE-3 */
 static void release(struct shard *shard, const struct lease_cache *cache, uint64_t lease,
                     uint64_t used, struct effects *effects)
 {
@@ -347,7 +350,7 @@ static void receive(struct shard *shard, struct lease_cache *cache, const struct
 {
     const uint64_t lease = cache->asking;
     const int64_t told_ns = answer->delay_ns;
-    const int64_t until_ns = cache->asking_ns + told_ns - told_ns / 64 - MS; /* U2 */
+    const int64_t until_ns = cache->asking_ns + told_ns - told_ns / 64 - MS; /* LESSEE-2 */
     const bool granted = answer->status == ANSWER_DECIDED && answer->allowed && answer->granted > 0;
     cache->asking = 0;
     if (granted && shard->now_ns < until_ns && !shard->resigning) {
@@ -405,7 +408,7 @@ void lessee_answered(struct shard *shard, uint32_t part, struct effects *effects
     ASSERT(answered->cache > 0 && answered->cache <= LESSEE_MAX);
     struct lease_cache *cache = &shard->lessee.list[answered->cache - 1];
     ASSERT(cache->asking != 0 && cache->asking == decide_lease(shard, &answered->forward));
-    if (answered->forward.home != cache->forward.home) { /* U7: it is of a home that was */
+    if (answered->forward.home != cache->forward.home) { /* LESSEE-7: it is of a home that was */
         cache->asking = 0;
         if (answer.status != ANSWER_DECIDED || answer.granted > 0)
             release(shard, &(struct lease_cache){.forward = answered->forward},
@@ -433,7 +436,7 @@ static void fill_recalled(struct shard *shard, const struct lease_cache *cache,
     shard->stats.retries_recalled++;
 }
 
-/* U4 */
+/* LESSEE-4 */
 static bool recall(struct shard *shard, const struct lease_cache *cache,
                    const struct forward *forward, struct answer *answer)
 {
@@ -465,7 +468,7 @@ static bool take(struct shard *shard, struct lease_cache *cache, const struct fo
     return true;
 }
 
-/* U6 */
+/* LESSEE-6 */
 static bool deny(struct shard *shard, const struct lease_cache *cache,
                  const struct forward *forward, struct answer *answer)
 {
@@ -484,7 +487,7 @@ static bool deny(struct shard *shard, const struct lease_cache *cache,
     return true;
 }
 
-/* U6: something is to be given back. */
+/* LESSEE-6: something is to be given back. */
 static void give_back(struct shard *shard, struct lease_cache *cache, struct effects *effects)
 {
     cache->denied_until_ns = 0;
@@ -507,13 +510,13 @@ bool lessee_decide(struct shard *shard, const struct forward *forward, struct an
     if ((forward->flags & FORWARD_RETRY) != 0)
         return recall(shard, cache, forward, answer);
     if (vnodes_route(shard, forward->vnode, &at) == ROUTE_HERE && !lessor_sure(shard, forward))
-        return false; /* U11 */
+        return false; /* LESSEE-11 */
     if (cache == NULL)
         cache = make(shard, forward);
     if (cache == NULL)
         return false;
     const uint64_t most = most_of(forward);
-    if (least_of(forward) <= most) /* U9 */
+    if (least_of(forward) <= most) /* LESSEE-9 */
         note_demand(shard, cache, forward, most);
     const bool decided = take(shard, cache, forward, answer) || deny(shard, cache, forward, answer);
     if (decided) {
@@ -555,8 +558,8 @@ static struct retry_memory *memory_of(struct shard *shard, const struct forward 
     return is_several(forward) ? &shard->reserves.answers : &shard->retries;
 }
 
-/* U4: the first answer, to the attempt as well; what was charged for it is the attempt's too (R2 of
- * retry.h). */
+/* LESSEE-4: the first answer, to the attempt as well; what was charged for it is the attempt's too
+ * (RETRY-2). */
 static bool recall_global(struct shard *shard, const struct lease_cache *cache,
                           const struct forward *forward, const struct retry_key *key,
                           uint16_t attempt, struct answer *answer)
@@ -582,7 +585,7 @@ static void remember_global(struct shard *shard, const struct forward *forward,
                          answer->limit_index, answer->granted, shard->now_ns);
 }
 
-/* U8: what was taken of the lease cache's lease, which may have to be undone. */
+/* LESSEE-8: what was taken of the lease cache's lease, which may have to be undone. */
 static void remember_charge(struct shard *shard, const struct lease_cache *cache,
                             const struct forward *forward, const struct retry_key *key,
                             uint16_t attempt, const struct answer *answer)
@@ -594,7 +597,7 @@ static void remember_charge(struct shard *shard, const struct lease_cache *cache
                          shard->now_ns);
 }
 
-/* U7: what is held of another home goes back there. */
+/* LESSEE-7: what is held of another home goes back there. */
 static void move_home(struct shard *shard, struct lease_cache *cache, const struct forward *forward,
                       struct effects *effects)
 {
@@ -656,7 +659,7 @@ static bool is_low(const struct shard *shard, const struct lease_cache *cache)
 }
 
 /* Whether tokens of the key were held here just now, and have run out: the next ones are on their
- * way, and no check waits for them (U10). */
+ * way, and no check waits for them (LESSEE-10). */
 static bool is_late(const struct shard *shard, const struct lease_cache *cache,
                     const struct forward *forward)
 {
@@ -697,7 +700,7 @@ enum lessee_verdict lessee_decide_global(struct shard *shard, const struct forwa
     move_home(shard, cache, forward, effects);
     const uint64_t most = most_of(forward);
     const bool seen = cache->seen_ns != 0 && is_same(&cache->forward.retry, &forward->retry);
-    if (!again && !seen && least_of(forward) <= most) /* U9 */
+    if (!again && !seen && least_of(forward) <= most) /* LESSEE-9 */
         note_demand(shard, cache, forward, most);
     const bool decided =
         take_some(shard, cache, forward, answer) || deny(shard, cache, forward, answer);
@@ -776,9 +779,9 @@ void lessee_told(struct shard *shard, const struct pending_check *check)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* Whether a lease of another region is used up. It is told so before the next one comes: until
- * then the limit has less room there, and what was used does not begin to drain. (Not at once: what
- * was taken last may have to be undone, U8.) */
+/* Whether a lease of another region is used up. It is told so before the next one comes: until then
+ * the limit has less room there, and what was used does not begin to drain. (Not at once: what was
+ * taken last may have to be undone, LESSEE-8.) */
 static bool is_used_up(const struct lease_cache *cache)
 {
     return is_global(cache) && cache->lease != 0 && cache->used == cache->granted;
@@ -798,7 +801,7 @@ static void tick(struct shard *shard, struct lease_cache *cache, struct effects 
         return;
     }
     end_lease(shard, cache, effects);
-    cache->granted = cache->used = 0; /* whoever comes next is the first again: U10 */
+    cache->granted = cache->used = 0; /* whoever comes next is the first again: LESSEE-10 */
     note_busy(shard, cache, true);
 }
 

@@ -11,28 +11,29 @@
  *                           |  \--the vnode is decided elsewhere-----------> asked for there
  *                           +-----the caller's time is over---------------> unavailable: spent
  *
- * T1  A grant is told when a majority of the vnode's replicas, this leader among them, holds it.
- *     Who takes over asks the others before it opens a term (V2 of vnodes.c), so a crash forgets no
- *     lease that anybody holds. (In the plane of quorum every answer waits so: quorum.c.) What is
- *     not told in time stays out until its end, and is spent.
- * T2  No lease is granted while no majority stands behind the leader (vnodes_degraded): it could
- *     not be told.
- * T3  Learning. A term may be opened on a state that lacks a lease: when fewer than a majority said
- *     what they hold; who lost his memory since, this node or another, counts for none of them. It
- *     grants none until the longest lease is over. One that was passed on in order has the whole
- *     table; by a leader that is learning itself, it has no more than that one, and learns as
- *     well.
- * T4  No lease is granted while some replica is of a release that does not read the bytes of a slot
- *     with leases. Nor is one asked for at a leader of such a release.
- * T5  LESSOR_MAX answers wait at a time, and a lease only among fewer than LESSOR_LEASES_MAX; who
- *     comes then is busy. A release waits for nobody: forgotten, it costs tokens, and admits none.
- *     A renewal is told as a lease is: who did not know it would charge the tokens as of the old
- *     end, and let them drain while they are used.
- * T6  Of a rule with consistency `any` a check that finds no tokens where it is asked is decided
- *     here, and is to be sure: what it is granted is told as a lease is, when a majority knows it
- *     (T1). So a leader that dies takes no admission along that its successor does not count.
- *     Without a majority behind it (T2) it is told at once, as `degraded`; so are those that wait.
- *     What is not granted charges nothing, and waits for nobody.
+ * LESSOR-1  A grant is told when a majority of the vnode's replicas, this leader among them, holds
+ *           it. Who takes over asks the others before it opens a term (VNODES-2), so a crash
+ *           forgets no lease that anybody holds. (In the plane of quorum every answer waits so:
+ *           quorum.c.) What is not told in time stays out until its end, and is spent.
+ * LESSOR-2  No lease is granted while no majority stands behind the leader (vnodes_degraded): it
+ *           could not be told.
+ * LESSOR-3  Learning. A term may be opened on a state that lacks a lease: when fewer than a
+ *           majority said what they hold; who lost his memory since, this node or another, counts
+ *           for none of them. It grants none until the longest lease is over. One that was passed
+ *           on in order has the whole table; by a leader that is learning itself, it has no more
+ *           than that one, and learns as well.
+ * LESSOR-4  No lease is granted while some replica is of a release that does not read the bytes of
+ *           a slot with leases. Nor is one asked for at a leader of such a release.
+ * LESSOR-5  LESSOR_MAX answers wait at a time, and a lease only among fewer than LESSOR_LEASES_MAX;
+ *           who comes then is busy. A release waits for nobody: forgotten, it costs tokens, and
+ *           admits none. A renewal is told as a lease is: who did not know it would charge the
+ *           tokens as of the old end, and let them drain while they are used.
+ * LESSOR-6  Of a rule with consistency `any` a check that finds no tokens where it is asked is
+ *           decided here, and is to be sure: what it is granted is told as a lease is, when a
+ *           majority knows it (LESSOR-1). So a leader that dies takes no admission along that its
+ *           successor does not count. Without a majority behind it (LESSOR-2) it is told at once,
+ *           as `degraded`; so are those that wait. What is not granted charges nothing, and waits
+ *           for nobody.
  */
 #include "node/cluster/lease/lessor.h"
 #include "node/cluster/partition/vnodes.h"
@@ -53,7 +54,7 @@ static bool is_majority(const struct vnode *vnode, uint32_t count)
     return count >= replicas_of(vnode) / 2 + 1;
 }
 
-/* T4 */
+/* LESSOR-4 */
 static bool all_read_leases(const struct shard *shard, const struct vnode *vnode)
 {
     for (uint32_t i = 0; i < vnode->link_count; i++)
@@ -116,7 +117,7 @@ void lessor_opening(struct shard *shard, uint32_t number)
 
 /* ---- answers that wait ----------------------------------------------------------------------- */
 
-/* T1 */
+/* LESSOR-1 */
 static bool is_known(const struct shard *shard, uint32_t number, uint64_t seq)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -138,7 +139,7 @@ void lessor_wait(struct shard *shard, uint32_t index, const struct answer *answe
     const uint32_t number = check->forward.vnode;
     const uint64_t seq = table_vnode_seq(shard->table, number);
     const bool sure = check->forward.sure;
-    if (shard->lessor.count == LESSOR_MAX) { /* T5 */
+    if (shard->lessor.count == LESSOR_MAX) { /* LESSOR-5 */
         const struct answer busy = {.status = ANSWER_BUSY};
         shard->stats.leases_refused += !sure;
         route_pending_answer(shard, index, &busy, shard->options.node_id, effects);

@@ -40,22 +40,23 @@ static inline bool lessor_asks(const struct forward *forward)
 {
     return (forward->flags & FORWARD_HOLD) != 0 && forward->operation != OPERATION_RELEASE;
 }
-/* Whether what the check is granted here now is told when a majority knows it, and not before (T6).
+/* Whether what the check is granted here now is told when a majority knows it, and not before
+ * (LESSOR-6).
  */
 bool lessor_sure(const struct shard *shard, const struct forward *forward);
-/* Whether none is granted of this vnode now (T2 - T4 of lessor.c). */
+/* Whether none is granted of this vnode now (LESSOR-2 to LESSOR-4). */
 bool lessor_refuses(const struct shard *shard, uint32_t vnode);
 /* A lease was granted, or renewed, to the part, or a check that is to be sure: its answer waits for
- * the replicas (T1, T6). */
+ * the replicas (LESSOR-1, LESSOR-6). */
 void lessor_wait(struct shard *shard, uint32_t part, const struct answer *answer,
                  struct effects *effects);
 /* The part waits no more: it is given up. */
 void lessor_forget(struct shard *shard, uint32_t part);
 /* Answers what a majority knows, and sends on what is not decided here any more. */
 void lessor_step(struct shard *shard, struct effects *effects);
-/* A term is about to be opened on what is held here (T3). */
+/* A term is about to be opened on what is held here (LESSOR-3). */
 void lessor_opening(struct shard *shard, uint32_t vnode);
-/* Whether none is granted because one may be out that is not known here (T3). */
+/* Whether none is granted because one may be out that is not known here (LESSOR-3). */
 bool lessor_learns(const struct shard *shard, uint32_t vnode);
 /* From now on. */
 void lessor_learn(struct shard *shard, uint32_t vnode);

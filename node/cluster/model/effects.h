@@ -4,8 +4,8 @@
  * order and clears the buffer before the next step. Bytes of messages lie in the buffer's arena
  * and live until effects_clear.
  *
- * E1  Frames are added only where they fit (effects_fit); all other effects of one step are fewer
- *     than EFFECTS_KEPT, by the bounds of what causes them (asserted).
+ * EFFECTS-1  Frames are added only where they fit (effects_fit); all other effects of one step are
+ *            fewer than EFFECTS_KEPT, by the bounds of what causes them (asserted).
  */
 #ifndef NODE_CLUSTER_MODEL_EFFECTS_H
 #define NODE_CLUSTER_MODEL_EFFECTS_H
@@ -70,7 +70,7 @@ void effects_clear(struct effects *effects);
 /* Whether one more frame of `len` bytes may be added. What does not fit is dropped by its sender,
  * and counted: to its receiver it is a frame lost on the way, which every protocol here repairs. */
 bool effects_fit(const struct effects *effects, size_t len);
-/* The next effect, zeroed, of `kind`. Never NULL: the bound is an invariant (E1). */
+/* The next effect, zeroed, of `kind`. Never NULL: the bound is an invariant (EFFECTS-1). */
 struct effect *effects_add(struct effects *effects, enum effect_kind kind);
 /* `capacity` bytes of arena to write a message into; then effects_commit with what was used. */
 uint8_t *effects_reserve(struct effects *effects, size_t capacity);

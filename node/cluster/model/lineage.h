@@ -13,11 +13,11 @@
  * A guard is the list of the cuts of one's own line, the newest first, and it travels with the
  * state: whoever takes over goes on guarding.
  *
- * G1  A state (term, seq) is on our line if its term is none, or is cut at or after seq, or is
- *     older than our oldest cut. Everything else is apart. (Whoever opened a term that we do not
- *     know knew of a term of our line, or was cut off before the oldest cut: that was settled.)
- *     Who has only what its disk told is blind: of cuts before that it knows nothing, so any term
- *     which it cannot place is apart.
+ * LINEAGE-1  A state (term, seq) is on our line if its term is none, or is cut at or after seq, or
+ *            is older than our oldest cut. Everything else is apart. (Whoever opened a term that we
+ *            do not know knew of a term of our line, or was cut off before the oldest cut: that was
+ *            settled.) Who has only what its disk told is blind: of cuts before that it knows
+ *            nothing, so any term which it cannot place is apart.
  *
  * Pure.
  */
@@ -49,7 +49,8 @@ struct lineage {
 void lineage_add(struct lineage *lineage, const struct term *term, uint64_t seq);
 /* The place of the cut of `term`, or -1. */
 int lineage_find(const struct lineage *lineage, const struct term *term);
-/* G1: whether a state is not on the line that `guard` describes, which goes on in another term. */
+/* LINEAGE-1: whether a state is not on the line that `guard` describes, which goes on in another
+ * term. */
 bool lineage_apart(const struct lineage *lineage, const struct term *state, uint64_t seq);
 /* Whether all that was done up to (term, seq) is on our line. */
 bool lineage_includes(const struct lineage *lineage, const struct term *term, uint64_t seq);

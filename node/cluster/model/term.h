@@ -5,11 +5,11 @@
  * Two nodes can never open the same term, because the writer is part of it; so comparing terms
  * always tells which of two leaders came later, and a stale one gives way.
  *
- * T1  The leader of a vnode is the writer of its highest term.
- * T2  A node only opens terms of which it is the writer, above every term it knows.
- * T3  No two processes of one node open the same term, whatever the later one has forgotten: a
- *     number is a round, one more than the newest that was seen, and the incarnation of the
- *     process.
+ * TERM-1  The leader of a vnode is the writer of its highest term.
+ * TERM-2  A node only opens terms of which it is the writer, above every term it knows.
+ * TERM-3  No two processes of one node open the same term, whatever the later one has forgotten: a
+ *         number is a round, one more than the newest that was seen, and the incarnation of the
+ *         process.
  *
  *         63             20 19          0
  *        +-----------------+-------------+
@@ -26,7 +26,7 @@
 
 struct term {
     uint64_t epoch;
-    uint64_t number; /* round and incarnation (T3); 0: no term was ever opened */
+    uint64_t number; /* round and incarnation (TERM-3); 0: no term was ever opened */
     uint64_t writer; /* node id */
 };
 
@@ -36,7 +36,7 @@ enum { TERM_LEN = 24, TERM_INCARNATION_BITS = 20 };
 int term_compare(const struct term *a, const struct term *b);
 
 /* The term that `writer`, in its process of `incarnation`, opens above `seen` under configuration
- * `epoch` (T2, T3). */
+ * `epoch` (TERM-2, TERM-3). */
 struct term term_above(const struct term *seen, uint64_t epoch, uint64_t writer,
                        uint64_t incarnation);
 

@@ -41,7 +41,7 @@ void usage_tally_clear(struct usage_tally *tally)
     tally->dropped = 0;
 }
 
-/* The entry of that hash, made if it is new; NULL: left out (T1). */
+/* The entry of that hash, made if it is new; NULL: left out (TALLY-1). */
 static struct usage_seen *seen_of(struct usage_tally *tally, uint64_t hash)
 {
     uint32_t at = (uint32_t)hash & (SLOTS - 1);
@@ -49,7 +49,7 @@ static struct usage_seen *seen_of(struct usage_tally *tally, uint64_t hash)
     while (tally->slots[at] != 0 && tally->entries[tally->slots[at] - 1].hash != hash)
         at = (at + 1) & (SLOTS - 1);
     if (tally->slots[at] == 0) {
-        if (tally->count == USAGE_TALLY_MAX) { /* T1 */
+        if (tally->count == USAGE_TALLY_MAX) { /* TALLY-1 */
             tally->dropped++;
             return NULL;
         }

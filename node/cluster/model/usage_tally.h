@@ -9,9 +9,9 @@
  *   slots    open addressing, at most half full: number of an entry + 1, 0 = free
  *   entries  in the order in which they came
  *
- * T1  Adding costs one probe; it allocates nothing, and where the tally is full it counts what it
- *     left out.
- * T2  A tally has one owner at a time: nothing here is shared between threads.
+ * TALLY-1  Adding costs one probe; it allocates nothing, and where the tally is full it counts what
+ *          it left out.
+ * TALLY-2  A tally has one owner at a time: nothing here is shared between threads.
  *
  * What is counted is for people: nothing is decided by it, and a process that is killed loses it.
  */

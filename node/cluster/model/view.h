@@ -4,12 +4,12 @@
  * it. Liveness in it is gossip's opinion: for showing, for choosing whom to prefer. Whether a
  * *leader* is gone a shard judges by its own evidence alone (vnode.c).
  *
- * V1  members are sorted by id; `self` is the index of this node (always present).
- * V2  Members are of all regions, the ring is that of this node's own. Who walks members to speak
- *     of keys passes over those that are abroad. Nor are regions those of its members, but those
- *     that the configuration store says have a ring.
- * V3  A replica set lists the `to` replicas in preference order, then those of `from` that are not
- *     among them; it never repeats a node and never exceeds VIEW_REPLICAS_MAX.
+ * VIEW-1  members are sorted by id; `self` is the index of this node (always present).
+ * VIEW-2  Members are of all regions, the ring is that of this node's own. Who walks members to
+ *         speak of keys passes over those that are abroad. Nor are regions those of its members,
+ *         but those that the configuration store says have a ring.
+ * VIEW-3  A replica set lists the `to` replicas in preference order, then those of `from` that are
+ *         not among them; it never repeats a node and never exceeds VIEW_REPLICAS_MAX.
  */
 #ifndef NODE_CLUSTER_MODEL_VIEW_H
 #define NODE_CLUSTER_MODEL_VIEW_H
@@ -105,8 +105,8 @@ bool view_is_remote(const struct view *view, const struct view_member *member);
 /* The member of that id, or NULL. */
 const struct view_member *view_find(const struct view *view, uint64_t id);
 
-/* Node ids of the replica set of `vnode` in the order of V3; returns how many.
- * out[0] is the owner that the newest configuration prefers. */
+/* Node ids of the replica set of `vnode` in the order of VIEW-3; returns how many. out[0] is the
+ * owner that the newest configuration prefers. */
 uint32_t view_replica_set(const struct view *view, uint32_t vnode, uint64_t out[VIEW_REPLICAS_MAX]);
 
 /* How many vnodes `id` owns in the newest configuration. */

@@ -28,7 +28,7 @@ static bool precedes(const struct condition *a, const struct condition *b)
     return names != 0 ? names < 0 : strcmp(a->region, b->region) < 0;
 }
 
-/* N1, N3: what has no place pushes out the last one, if it precedes that. */
+/* CONDITIONS-1, CONDITIONS-3: what has no place pushes out the last one, if it precedes that. */
 static void add(struct conditions *out, const struct condition *condition)
 {
     uint32_t at = out->count;

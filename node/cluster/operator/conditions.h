@@ -5,9 +5,10 @@
  *        2..   troubles that members tell of themselves, in the order of health.h
  *        last  what waits to happen: the ring changes, vnodes are taken over
  *
- * N1  A condition of a rank stands before those of a higher one; of one rank, members go by name.
- * N2  Only grave ones make a cluster unhealthy; the others are warnings.
- * N3  At most CONDITIONS_MAX are told; how many there are is counted.
+ * CONDITIONS-1  A condition of a rank stands before those of a higher one; of one rank, members go
+ *               by name.
+ * CONDITIONS-2  Only grave ones make a cluster unhealthy; the others are warnings.
+ * CONDITIONS-3  At most CONDITIONS_MAX are told; how many there are is counted.
  */
 #ifndef NODE_CLUSTER_OPERATOR_CONDITIONS_H
 #define NODE_CLUSTER_OPERATOR_CONDITIONS_H

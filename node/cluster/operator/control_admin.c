@@ -362,7 +362,7 @@ size_t control_admin(struct control *control, int64_t now_ns, const void *frame,
         answer_error(&context, result, error);
     else
         dispatch(&context);
-    while (writer.failed && context.lists && context.rows_max > 1) { /* A3 */
+    while (writer.failed && context.lists && context.rows_max > 1) { /* OPERATOR-3 */
         context.rows_max /= 2;
         mp_writer_init(&writer, out, capacity);
         dispatch(&context);

@@ -12,11 +12,12 @@
  *                     --> control_regions_answer.c   regions, remove of one
  *                     --> (itself)           members, ring
  *
- * A1  Each answer is exactly one msgpack value after answer_begin, or one sentence by answer_error.
- * A2  A map says how many fields it has before they are known: who adds a field raises the count.
- *     Tests read each answer as a whole, so a wrong count fails.
- * A3  A list that does not fit into a message is answered again with half as many rows; whoever
- *     asks goes on behind the last one.
+ * OPERATOR-1  Each answer is exactly one msgpack value after answer_begin, or one sentence by
+ *             answer_error.
+ * OPERATOR-2  A map says how many fields it has before they are known: who adds a field raises the
+ *             count. Tests read each answer as a whole, so a wrong count fails.
+ * OPERATOR-3  A list that does not fit into a message is answered again with half as many rows;
+ *             whoever asks goes on behind the last one.
  */
 #ifndef NODE_CLUSTER_OPERATOR_CONTROL_ANSWER_H
 #define NODE_CLUSTER_OPERATOR_CONTROL_ANSWER_H
@@ -32,7 +33,7 @@ struct answer_context {
     const struct wire_admin *admin;
     struct mp_writer *writer;
     int64_t now_ns;
-    uint32_t rows_max; /* of a list (A3) */
+    uint32_t rows_max; /* of a list (OPERATOR-3) */
     bool lists;
 };
 

@@ -36,7 +36,7 @@ void quorum_view_sets(const struct shard *shard, uint32_t number, struct quorum_
 {
     quorum_ring_sets(shard, number, from, to);
     if (quorum_forced(shard))
-        *from = *to; /* Q11 */
+        *from = *to; /* QUORUM-11 */
 }
 
 static bool set_majority(const struct shard *shard, uint32_t number, const struct quorum_set *set,

@@ -27,9 +27,9 @@ void quorum_view_sets(const struct shard *shard, uint32_t vnode, struct quorum_s
                       struct quorum_set *to);
 /* Whether a majority of what decides, or could decide, is within reach. */
 bool quorum_reachable(const struct shard *shard, uint32_t vnode);
-/* Whether checks are to be refused at once (Q7). */
+/* Whether checks are to be refused at once (QUORUM-7). */
 bool quorum_failing(const struct shard *shard, uint32_t vnode);
-/* Whether the ring changes because an operator forced it (Q11). */
+/* Whether the ring changes because an operator forced it (QUORUM-11). */
 bool quorum_forced(const struct shard *shard);
 /* Living links whose peers take soon what they are sent. */
 uint8_t quorum_prompt_links(const struct shard *shard, uint32_t vnode);

@@ -35,7 +35,7 @@ struct link_granted {
     uint64_t mark;   /* the newest mark */
     uint64_t sample; /* the sample */
     uint64_t held;   /* what was acknowledged before */
-    bool based;      /* holds what this term was opened on (B4) */
+    bool based;      /* holds what this term was opened on (EXPOSURE-4) */
 };
 
 /* A sending that was ended. */
@@ -164,7 +164,7 @@ struct vnode {
         filter_rebuild_bar; /* permille of its filter from which a refresh pays; filter_rebuild.c */
     int64_t in_ns;          /* RECOVERING: when something of the copy came that arrives */
     uint32_t reserved;      /* RESERVED that came since the last TRANSFER */
-    uint64_t ids[VIEW_REPLICAS_MAX]; /* the whole replica set, V2 of view.h */
+    uint64_t ids[VIEW_REPLICAS_MAX]; /* the whole replica set, VIEW-2 */
     struct term best_state;
     uint64_t best_seq;
     int64_t since_ns; /* of the role */
@@ -173,12 +173,12 @@ struct vnode {
     uint64_t base_seq;
     /* Answers of the plane of quorum are remembered under `line`: the term in which they were
      * given, or the first one of those that it was passed on through, each state containing all
-     * that was decided before. That is known of the state that `line_of` wrote (D6 of decide.c). */
+     * that was decided before. That is known of the state that `line_of` wrote (DECIDE-6). */
     struct term line;
     struct term line_of;
     struct term marked_state; /* what was held when a round of write-back began; writeback.c */
     uint64_t marked_seq;
-    int64_t learned_ns; /* no leases of tokens before (T3 of lessor.c) */
+    int64_t learned_ns; /* no leases of tokens before (LESSOR-3) */
     _Alignas(PREFETCH_LINE) struct replica_link
         links[SHARD_REPLICAS_OTHER]; /* the others; each keeps its place */
 };

@@ -52,7 +52,7 @@ bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32
     return vnode->ids[place] == shard->options.node_id;
 }
 
-/* V9: whether the replica at `place` of the set leaves deciding to others. */
+/* VNODES-9: whether the replica at `place` of the set leaves deciding to others. */
 static bool has_yielded(const struct vnode *vnode, uint32_t place)
 {
     for (uint32_t i = 0; vnode->yielded != 0 && i < vnode->link_count; i++)
@@ -83,7 +83,7 @@ bool vnodes_bound(const struct shard *shard, uint32_t number, uint16_t at)
 struct term vnodes_term_above(const struct shard *shard, const struct term *term)
 {
     return term_above(term, shard->view->epoch, shard->options.node_id,
-                      shard->options.incarnation); /* V4 */
+                      shard->options.incarnation); /* VNODES-4 */
 }
 
 int vnodes_link_to(const struct vnode *vnode, uint64_t node)

@@ -44,7 +44,7 @@ static inline bool vnodes_degraded(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnodes_quorum(shard, number))
-        return false; /* S5 */
+        return false; /* SHARD-5 */
     uint32_t replicas = 1;
     for (uint32_t i = 0; i < vnode->link_count; i++)
         replicas += vnode->links[i].node != 0;
@@ -56,18 +56,18 @@ static inline bool vnodes_degraded(const struct shard *shard, uint32_t number)
     return holders < majority;
 }
 struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t vnode);
-/* V11: whether this node follows a leader other than `at`, and hears it. */
+/* VNODES-11: whether this node follows a leader other than `at`, and hears it. */
 bool vnodes_bound(const struct shard *shard, uint32_t vnode, uint16_t at);
 
 /* NONE: nobody can decide it, and waiting would not help soon. */
 enum route { ROUTE_HERE, ROUTE_PEER, ROUTE_WAIT, ROUTE_NONE };
-/* Whether a check of `vnode` is decided here now, in the first plane (S1; P3 of peers.c for every
+/* Whether a check of `vnode` is decided here now, in the first plane (SHARD-1; PEERS-3 for every
  * other replica). */
 static inline bool vnodes_here(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     if (vnode->role != ROLE_LEADING || shard->watch.doubt_ns != 0 || shard->watch.refused)
-        return false; /* S1, W3 of skew.h */
+        return false; /* SHARD-1, SKEW-3 */
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (vnode->links[i].peer != PEER_NONE && !peers_lease_holds(shard, vnode->links[i].peer))
             return false;
@@ -99,7 +99,7 @@ uint8_t vnodes_link_mask(const struct shard *shard, const struct vnode *vnode);
 bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32_t place);
 /* The term that this node would open above `term`. */
 struct term vnodes_term_above(const struct shard *shard, const struct term *term);
-/* V2: whether no replica of higher rank lives, by this shard's own evidence. */
+/* VNODES-2: whether no replica of higher rank lives, by this shard's own evidence. */
 bool vnodes_first_alive(const struct shard *shard, uint32_t number);
 /* The link that should decide instead of this node, or -1. */
 int vnodes_successor(const struct shard *shard, uint32_t number);
@@ -112,7 +112,7 @@ int vnodes_link_to(const struct vnode *vnode, uint64_t node);
 /* Whether a replica needs a complete copy: it has none, or one that may have left something over.
  */
 bool vnodes_lacks(const struct shard *shard, uint32_t number);
-/* The vnode may have something to do at the next tick (V8). */
+/* The vnode may have something to do at the next tick (VNODES-8). */
 void vnodes_mark_active(struct shard *shard, uint32_t vnode);
 void vnodes_mark_all_active(struct shard *shard);
 

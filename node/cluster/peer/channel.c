@@ -110,7 +110,7 @@ struct bytes_writer *channel_stream(struct shard *shard, uint16_t at, enum chann
     struct bytes_writer *outbox =
         channel_outbox(shard, at, kind, len + 2 * PEER_RECORD_MAX, effects);
     if (!channel->outbox_streams) {
-        ASSERT(channel->out_seq - channel->out_acked < CHANNEL_FRAMES_MAX); /* H1 */
+        ASSERT(channel->out_seq - channel->out_acked < CHANNEL_FRAMES_MAX); /* CHANNEL-1 */
         if (channel->out_seq == channel->out_acked)
             channel->out_wait_ns = shard->now_ns;
         channel->out_seq++;

@@ -6,7 +6,7 @@
  *   bulk   complete copies of vnodes, until the replica has said that it holds them
  *
  * So a copy of a gigabyte delays no keep-alive. Nothing is said about the order of two frames on
- * different channels; who relies on an order keeps to one (C1 - C3 of stream.c).
+ * different channels; who relies on an order keeps to one (STREAM-9 to STREAM-11).
  *
  * Records gather in a channel's outbox and leave as one frame, at the end of a turn or when the
  * outbox has grown to its bound; so batches form without waiting. A frame that carries replication
@@ -16,9 +16,9 @@
  *   ----|--- in flight ---|--- outbox             once; a gap, a restart or a long silence begins a
  *        <= FRAMES, BYTES                         new stream
  *
- * H1  At most options.frames_max frames are in flight (CHANNEL_FRAMES_MAX, unless a simulation
- *     narrows it). A new one is begun only while fewer than CHANNEL_BYTES_MAX bytes are, and while
- *     the step's arena is not nearly used up.
+ * CHANNEL-1  At most options.frames_max frames are in flight (CHANNEL_FRAMES_MAX, unless a
+ *            simulation narrows it). A new one is begun only while fewer than CHANNEL_BYTES_MAX
+ *            bytes are, and while the step's arena is not nearly used up.
  */
 #ifndef NODE_CLUSTER_PEER_CHANNEL_H
 #define NODE_CLUSTER_PEER_CHANNEL_H
@@ -86,7 +86,7 @@ void channel_flush(struct shard *shard, uint16_t peer, enum channel_kind kind,
                    struct effects *effects);
 /* Drops what was gathered: the peer is not there. */
 void channel_drop(struct shard *shard, struct channel *channel);
-/* Whether replication may go on: the peer is there, and H1. */
+/* Whether replication may go on: the peer is there, and CHANNEL-1. */
 bool channel_has_room(const struct shard *shard, uint16_t peer, enum channel_kind kind,
                       const struct effects *effects);
 /* The peer has taken the stream up to `seq`; false if that is nothing new. */

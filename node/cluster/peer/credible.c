@@ -9,9 +9,9 @@
  *   ---|------------------------------------------------|--------------------------->
  *                          2^20 openings, 2^20 changes of the ring, 2^48 changes of slots
  *
- * C1  What is refused changes nothing; the next record that is in reach counts again.
- * C2  The bounds are so wide that no node has ever been away for so long, and so narrow that as
- *     many frames as it takes to use the range up cannot be sent.
+ * CREDIBLE-1  What is refused changes nothing; the next record that is in reach counts again.
+ * CREDIBLE-2  The bounds are so wide that no node has ever been away for so long, and so narrow
+ *             that as many frames as it takes to use the range up cannot be sent.
  */
 #include "node/cluster/peer/credible.h"
 

@@ -8,44 +8,47 @@
  * A shard that is idle sends keep-alives every idle_ns. The echo of one is then up to two of these
  * old, which must stay below lease_ns; when work comes, it sends one at once.
  *
- * P1  A peer that was never heard counts as silent only grace_ns after the shard started.
- * P2  A pause of this shard is not a silence of the others, nor are frames that arrived but were
- *     not read yet: after either the clock of silence starts anew (floor_ns).
- * P3  A replica may take over silence_ns after it last heard of the leader. So a leader that has no
- *     echo of a ping younger than lease_ns (< silence_ns) from a live replica decides nothing until
- *     one comes, or the replica counts as gone: it may have been deposed. This covers its own
- *     pauses as well, and makes two leaders at once impossible but in a true partition.
- * P4  An echo counts only if every term that its sender has opened is known here: OPENED records
- *     are counted, pings carry the count, and who lacks one asks for an announcement of all. So a
- *     lease can never be renewed by a replica whose take-over got lost on the way.
- * P5  A frame of the bulk channel is no sign of life: it may have waited long on its way.
- * P6  Who does not hear this node is as good as gone: a peer that says in its keep-alives that it
- *     has nearly run out of patience is *deaf*. It counts as silent, and nothing it says is
- *     listened to but its keep-alives, until they say otherwise. So a node that hears nobody
- *     deposes nobody: the others are deaf to it before it finds them silent.
- * P7  A connection that was closed is silence only when the lease that this node's last echo gave
- *     is over, for the peer may live: lease_ns after it was last heard. It is at once if the peer's
- *     host refuses a new connection: then the process is gone.
- * P8  Where the way to a peer and back is long, patience with it is longer than silence_ns. A node
- *     tells its patience with each echo, and leases follow what the replica told; patience falls
- *     only after it was kept once more for as long as it was told before.
- * P9  The processes of a node are numbered (`boot`), and nobody but the newest speaks for it: what
- *     an earlier one sent may be on its way for long after the next one is heard. Only when that
- *     has been unheard for grace_ns one with a lower number is believed, whose data were put back.
- *     Nor is a process believed to be a new one that names itself above what gossip knows of the
- *     node (BOOT_BITS of a boot are random, above them is the incarnation it started with), or
- *     while the one that is known is heard over a connection that stands. So one frame in another's
- *     name does not silence it.
- * P10 A peer *lags* when no echo of a recent keep-alive has come: what is sent to it queues up
- *     behind more than it can do at present, or its answers do here. It lives; but to repeat
- *     anything, or to begin something new with it, would only make the queue longer.
- * P11 A peer that is starved of its processor, or of its network, lives: frames of it that come
- *     late are followed by later ones. From one that was late by more than an idle peer's step on,
- *     patience is PEERS_FAILURE_TIMEOUT_MAX_NS, until none has been late for PEERS_LATE_FOR_NS. One
- *     that came in time until it stopped is waited for silence_ns, and one whose connection closed
- *     is judged by that (P7): only a starved node that stands still costs its keys the longer wait.
- * P12 What this shard was late itself is no silence of the others. Longer stalls are pauses (P2);
- *     what shorter ones add up to since a peer was heard is taken off its silence.
+ * PEERS-1   A peer that was never heard counts as silent only grace_ns after the shard started.
+ * PEERS-2   A pause of this shard is not a silence of the others, nor are frames that arrived but
+ *           were not read yet: after either the clock of silence starts anew (floor_ns).
+ * PEERS-3   A replica may take over silence_ns after it last heard of the leader. So a leader that
+ *           has no echo of a ping younger than lease_ns (< silence_ns) from a live replica decides
+ *           nothing until one comes, or the replica counts as gone: it may have been deposed. This
+ *           covers its own pauses as well, and makes two leaders at once impossible but in a true
+ *           partition.
+ * PEERS-4   An echo counts only if every term that its sender has opened is known here: OPENED
+ *           records are counted, pings carry the count, and who lacks one asks for an announcement
+ *           of all. So a lease can never be renewed by a replica whose take-over got lost on the
+ *           way.
+ * PEERS-5   A frame of the bulk channel is no sign of life: it may have waited long on its way.
+ * PEERS-6   Who does not hear this node is as good as gone: a peer that says in its keep-alives
+ *           that it has nearly run out of patience is *deaf*. It counts as silent, and nothing it
+ *           says is listened to but its keep-alives, until they say otherwise. So a node that hears
+ *           nobody deposes nobody: the others are deaf to it before it finds them silent.
+ * PEERS-7   A connection that was closed is silence only when the lease that this node's last echo
+ *           gave is over, for the peer may live: lease_ns after it was last heard. It is at once if
+ *           the peer's host refuses a new connection: then the process is gone.
+ * PEERS-8   Where the way to a peer and back is long, patience with it is longer than silence_ns. A
+ *           node tells its patience with each echo, and leases follow what the replica told;
+ *           patience falls only after it was kept once more for as long as it was told before.
+ * PEERS-9   The processes of a node are numbered (`boot`), and nobody but the newest speaks for it:
+ *           what an earlier one sent may be on its way for long after the next one is heard. Only
+ *           when that has been unheard for grace_ns one with a lower number is believed, whose data
+ *           were put back. Nor is a process believed to be a new one that names itself above what
+ *           gossip knows of the node (BOOT_BITS of a boot are random, above them is the incarnation
+ *           it started with), or while the one that is known is heard over a connection that
+ *           stands. So one frame in another's name does not silence it.
+ * PEERS-10  A peer *lags* when no echo of a recent keep-alive has come: what is sent to it queues
+ *           up behind more than it can do at present, or its answers do here. It lives; but to
+ *           repeat anything, or to begin something new with it, would only make the queue longer.
+ * PEERS-11  A peer that is starved of its processor, or of its network, lives: frames of it that
+ *           come late are followed by later ones. From one that was late by more than an idle
+ *           peer's step on, patience is PEERS_FAILURE_TIMEOUT_MAX_NS, until none has been late for
+ *           PEERS_LATE_FOR_NS. One that came in time until it stopped is waited for silence_ns, and
+ *           one whose connection closed is judged by that (PEERS-7): only a starved node that
+ *           stands still costs its keys the longer wait.
+ * PEERS-12  What this shard was late itself is no silence of the others. Longer stalls are pauses
+ *           (PEERS-2); what shorter ones add up to since a peer was heard is taken off its silence.
  */
 #include <string.h>
 
@@ -235,18 +238,18 @@ int64_t peers_failure_timeout_ns(const struct shard *shard, uint16_t at)
 /* Since when the peer's silence is counted. */
 static int64_t quiet_since(const struct shard *shard, const struct peer *peer)
 {
-    if (shard->silence_epoch_ns >= peer->heard_ns) /* P2 */
+    if (shard->silence_epoch_ns >= peer->heard_ns) /* PEERS-2 */
         return shard->silence_epoch_ns;
-    return peer->heard_ns + shard->behind_ns - peer->heard_behind_ns; /* P12 */
+    return peer->heard_ns + shard->behind_ns - peer->heard_behind_ns; /* PEERS-12 */
 }
 
 /* When the peer will be silent if nothing of it is heard until then. */
 static int64_t silence_at(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
-    if (peer->heard_ns == 0) /* P1 */
+    if (peer->heard_ns == 0) /* PEERS-1 */
         return latest(peer->since_ns, shard->silence_epoch_ns) + shard->options.grace_ns;
-    const int64_t early_ns = peer->closed ? margin(shard) : 0; /* P7 */
+    const int64_t early_ns = peer->closed ? margin(shard) : 0; /* PEERS-7 */
     return quiet_since(shard, peer) + peers_failure_timeout_ns(shard, at) - early_ns;
 }
 
@@ -257,7 +260,7 @@ bool peers_silent(const struct shard *shard, uint16_t at)
            shard->now_ns >= silence_at(shard, at);
 }
 
-/* Whether this node will find the peer silent soon; the peer is told in time (P6). */
+/* Whether this node will find the peer silent soon; the peer is told in time (PEERS-6). */
 static bool nearly_silent(const struct shard *shard, uint16_t at)
 {
     const struct peer *peer = shard->peers[at];
@@ -306,7 +309,7 @@ static void revive(struct shard *shard, struct peer *peer)
     shard->keepalive.listener->changed(shard);
 }
 
-/* P8: learns how long the way to the peer and back is, from what its keep-alive echoes. */
+/* PEERS-8: learns how long the way to the peer and back is, from what its keep-alive echoes. */
 static void measure(struct shard *shard, struct peer *peer, const struct peer_ping *ping)
 {
     if (ping->echo_ns > shard->now_ns || ping->echo_ns <= peer->echo_seen_ns)
@@ -325,7 +328,7 @@ static void measure(struct shard *shard, struct peer *peer, const struct peer_pi
     if (wanted_ns > most_ns)
         wanted_ns = most_ns;
     peer->way_ns = wanted_ns;
-    if (shard->now_ns < peer->late_until_ns) /* P11 */
+    if (shard->now_ns < peer->late_until_ns) /* PEERS-11 */
         wanted_ns = most_ns;
     if (wanted_ns < peer->told_ns) { /* what was told before is kept for as long as it says */
         const bool kept = shard->now_ns < peer->kept_until_ns;
@@ -351,9 +354,9 @@ static uint64_t process_of(uint64_t node, uint64_t boot)
     return node ^ hash_mix64(boot);
 }
 
-/* P6. A peer that has not heard this process yet (what it says may be for one that was here before)
- * is given the time of one that was never heard; and after a pause of this node it is the pause
- * that the peer tells of. */
+/* PEERS-6. A peer that has not heard this process yet (what it says may be for one that was here
+ * before) is given the time of one that was never heard; and after a pause of this node it is the
+ * pause that the peer tells of. */
 static void take_deafness(struct shard *shard, uint16_t at, const struct peer_ping *ping)
 {
     struct peer *peer = shard->peers[at];
@@ -369,8 +372,8 @@ static void take_deafness(struct shard *shard, uint16_t at, const struct peer_pi
         peer->cannot_hear_us = true; /* the next tick finds it silent */
 }
 
-/* P11: notes a frame that came later than any that a peer sends which runs when it wants to. What
- * came later than a second was not slow, but away. */
+/* PEERS-11: notes a frame that came later than any that a peer sends which runs when it wants to.
+ * What came later than a second was not slow, but away. */
 static void watch_gap(const struct shard *shard, struct peer *peer)
 {
     const int64_t gap_ns = shard->now_ns - quiet_since(shard, peer);
@@ -442,8 +445,8 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
     return restarted;
 }
 
-/* P3 and P8: the patience is told for the echo that it comes with. One that comes late, behind a
- * newer echo, says what was true once, and lengthens nothing. */
+/* PEERS-3 and PEERS-8: the patience is told for the echo that it comes with. One that comes late,
+ * behind a newer echo, says what was true once, and lengthens nothing. */
 static void take_lease(struct peer *peer, const struct peer_ping *ping)
 {
     if (ping->echo_ns < peer->echo_ns)
@@ -479,7 +482,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
         peer->known = ping->opened;
     if (ping->announces)
         peer->told = 0;
-    if (ping->echo_ns <= shard->now_ns && peer->known == peer->opened) /* P4 */
+    if (ping->echo_ns <= shard->now_ns && peer->known == peer->opened) /* PEERS-4 */
         take_lease(peer, ping);
 }
 
@@ -508,7 +511,7 @@ void peers_closed(struct shard *shard, uint16_t at, bool refused, struct effects
 {
     shard->peers[at]->closed = true;
     shard->peers[at]->refused = refused;
-    if (refused) /* P7 */
+    if (refused) /* PEERS-7 */
         fall_silent(shard, at, effects);
 }
 
@@ -544,7 +547,7 @@ int64_t peers_interval_ns(const struct shard *shard)
     return idle ? shard->options.idle_ns : shard->options.keepalive_ns;
 }
 
-/* A peer that was not heard for long ends idleness, so that it is told in time (P6). */
+/* A peer that was not heard for long ends idleness, so that it is told in time (PEERS-6). */
 static void await_silence(struct shard *shard, uint16_t at)
 {
     const bool near = nearly_silent(shard, at);

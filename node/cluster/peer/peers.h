@@ -1,7 +1,7 @@
 /* peers.h - other shards: whom this shard knows, whether they live, and what is sent to them.
  *
- * peers.c tells how silence is judged and how leases hold (P1 - P12). All functions are the shard
- * thread's.
+ * peers.c tells how silence is judged and how leases hold (PEERS-1 to PEERS-12). All functions are
+ * the shard thread's.
  */
 #ifndef NODE_CLUSTER_PEER_PEERS_H
 #define NODE_CLUSTER_PEER_PEERS_H
@@ -35,12 +35,12 @@ struct peer {
     bool in_view;
     bool closed;         /* its connection ended and nothing was heard since */
     bool refused;        /* and its host takes no new one */
-    bool cannot_hear_us; /* it is heard, but does not hear this node (P6) */
+    bool cannot_hear_us; /* it is heard, but does not hear this node (PEERS-6) */
     bool hears_us;       /* it has heard this process */
     bool silent;         /* as judged at the last look */
     bool resigning;      /* it said that it stops soon */
     bool reserves;       /* it reads RESERVED */
-    bool leases;         /* it reads leases of tokens (T4 of lessor.c) */
+    bool leases;         /* it reads leases of tokens (LESSOR-4) */
     bool changes;        /* it reads CHANGE, as its present process has said */
     bool versions;       /* and the version of the rules in a FORWARD */
     uint8_t reads;       /* enum peer_reads, as its newest frame said */
@@ -50,15 +50,15 @@ struct peer {
     uint32_t told;       /* OPENED records of its announcement so far */
     int64_t since_ns;
     int64_t heard_ns;
-    int64_t heard_behind_ns; /* behind_ns of the shard then (P12) */
-    int64_t late_until_ns;   /* until then it counts as one that comes late (P11) */
+    int64_t heard_behind_ns; /* behind_ns of the shard then (PEERS-12) */
+    int64_t late_until_ns;   /* until then it counts as one that comes late (PEERS-11) */
     int64_t ping_ns;         /* the newest sent_ns it told, to be echoed */
-    int64_t echo_ns;         /* the newest of our own sent_ns that it echoed (P4) */
+    int64_t echo_ns;         /* the newest of our own sent_ns that it echoed (PEERS-4) */
     int64_t echo_seen_ns;    /* the newest that it echoed at all */
     int64_t met_ns;          /* when its process was first heard */
     int64_t age_ns;          /* of echoes when they come: the longest lately */
-    int64_t way_ns;          /* the patience that the length of the way alone asks for (P8) */
-    int64_t told_ns;         /* the patience that it was told last (P8) */
+    int64_t way_ns;          /* the patience that the length of the way alone asks for (PEERS-8) */
+    int64_t told_ns;         /* the patience that it was told last (PEERS-8) */
     int64_t kept_ns;         /* a longer one that it was told before, kept until kept_until_ns */
     int64_t kept_until_ns;
     int64_t promised_ns; /* the patience that it told */
@@ -102,20 +102,21 @@ void peers_flush(struct shard *shard, uint16_t peer, struct effects *effects);
 int64_t peers_interval_ns(const struct shard *shard);
 void peers_tick(struct shard *shard, struct effects *effects);
 void peers_closed(struct shard *shard, uint16_t peer, bool refused, struct effects *effects);
-/* How long the peer may be unheard before it counts as silent (P8). */
+/* How long the peer may be unheard before it counts as silent (PEERS-8). */
 int64_t peers_failure_timeout_ns(const struct shard *shard, uint16_t peer);
-/* How much longer than usual an answer of the peer may take because the way is long (P8). */
+/* How much longer than usual an answer of the peer may take because the way is long (PEERS-8). */
 int64_t peers_detour_ns(const struct shard *shard, uint16_t peer);
-/* Whether what is sent to the peer waits long until it is taken, or its answers here (P10). */
+/* Whether what is sent to the peer waits long until it is taken, or its answers here (PEERS-10). */
 bool peers_lag(const struct shard *shard, uint16_t peer);
-/* Whether nothing but keep-alives may be listened to (P6). */
+/* Whether nothing but keep-alives may be listened to (PEERS-6). */
 bool peers_cannot_hear_us(const struct shard *shard, uint16_t peer);
 void peers_ping(struct shard *shard, uint16_t peer, const struct peer_ping *ping);
 /* An OPENED came from the peer: `ordinal` of an opening, 0 for a part of an announcement. */
 void peers_opened(struct shard *shard, uint16_t peer, uint32_t ordinal);
-/* Whether `boot` is a process of the peer that a newer one has replaced (P9). */
+/* Whether `boot` is a process of the peer that a newer one has replaced (PEERS-9). */
 bool peers_former(const struct shard *shard, uint16_t peer, uint64_t boot);
-/* Whether `boot` may be a process of the peer, as far as its connection and gossip tell (P9). */
+/* Whether `boot` may be a process of the peer, as far as its connection and gossip tell
+ * (PEERS-9). */
 bool peers_credible(const struct shard *shard, uint16_t peer, uint64_t boot);
 /* Notes that a frame of `boot` came from the peer. True if the peer is a new process. */
 bool peers_heard(struct shard *shard, uint16_t peer, uint64_t boot);
@@ -127,7 +128,8 @@ bool peers_silent(const struct shard *shard, uint16_t peer);
 bool peers_silent_node(const struct shard *shard, uint64_t node, uint32_t vnode);
 /* The peer that is responsible for `vnode` on `node`, PEER_NONE for this shard or an unknown. */
 uint16_t peers_for(const struct shard *shard, uint64_t node, uint32_t vnode);
-/* Whether the peer, if it lives, has recently shown that it has not deposed this shard (P3). */
+/* Whether the peer, if it lives, has recently shown that it has not deposed this shard
+ * (PEERS-3). */
 bool peers_lease_holds(const struct shard *shard, uint16_t peer);
 void peers_put_vnode(struct shard *shard, uint16_t peer, enum peer_record_type type,
                      const struct peer_vnode *entry, struct effects *effects);

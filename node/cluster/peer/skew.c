@@ -44,7 +44,7 @@ void skew_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     }
     clock->told++;
     if (shard->watch.doubt_ns != 0 && echo_ns >= shard->watch.doubt_ns &&
-        least(low_ns, high_ns) < CLUSTER_TIME_REFUSED_NS) /* W3 */
+        least(low_ns, high_ns) < CLUSTER_TIME_REFUSED_NS) /* SKEW-3 */
         end_doubt(shard);
 }
 

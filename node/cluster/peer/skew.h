@@ -1,20 +1,21 @@
 /* skew.h - what a shard sees of clocks: those of its peers in their keep-alives, and jumps
  * of its own.
  *
- * W1  A keep-alive bounds its sender's cluster time: it was written after ours that it echoes, and
- *     before it came. The narrowest bounds since the last look go to control, which judges.
- * W2  A peer whose clock has no say (cluster_time.h) is not heard: of its frames nothing is taken
- *     but what its keep-alives say of its clock. So its leases end before it is found silent, as
- *     those of one that was cut off do (P3 of peers.c).
- *     It is told that it was read, in a field of the envelope that renews no lease: else it would
- *     measure nobody any more, and never learn whose clock is off.
- * W3  After a jump of its time by 2 s or more a shard is in doubt: it decides nothing, and takes
- *     nothing over, until a peer's keep-alive, of after that, shows that both agree within 2 s. A
- *     pause ends so with the first one. Is the jump that of a clock alone, control finds so before
- *     a second has passed, or there is no majority to say which clock is right, and nobody stops.
- *     Of whom nobody is heard, nobody is in its way.
- * W4  Meanwhile nothing expires in its memory, nothing is taken of what others count, and nothing
- *     is written: what came by a wrong time would be missing where it claims to hold it.
+ * SKEW-1  A keep-alive bounds its sender's cluster time: it was written after ours that it echoes,
+ *         and before it came. The narrowest bounds since the last look go to control, which judges.
+ * SKEW-2  A peer whose clock has no say (cluster_time.h) is not heard: of its frames nothing is
+ *         taken but what its keep-alives say of its clock. So its leases end before it is found
+ *         silent, as those of one that was cut off do (PEERS-3). It is told that it was read, in a
+ *         field of the envelope that renews no lease: else it would measure nobody any more, and
+ *         never learn whose clock is off.
+ * SKEW-3  After a jump of its time by 2 s or more a shard is in doubt: it decides nothing, and
+ *         takes nothing over, until a peer's keep-alive, of after that, shows that both agree
+ *         within 2 s. A pause ends so with the first one. Is the jump that of a clock alone,
+ *         control finds so before a second has passed, or there is no majority to say which clock
+ *         is right, and nobody stops. Of whom nobody is heard, nobody is in its way.
+ * SKEW-4  Meanwhile nothing expires in its memory, nothing is taken of what others count, and
+ *         nothing is written: what came by a wrong time would be missing where it claims to hold
+ *         it.
  */
 #ifndef NODE_CLUSTER_PEER_SKEW_H
 #define NODE_CLUSTER_PEER_SKEW_H
@@ -33,7 +34,7 @@ struct peer_clock {
     int64_t wall_ns;  /* its wall clock minus its cluster time */
     uint32_t told;    /* how often, since the last look */
     uint64_t process; /* of which that is */
-    uint64_t off;     /* the process whose clock has no say (W2), 0: none */
+    uint64_t off;     /* the process whose clock has no say (SKEW-2), 0: none */
     int64_t ping_ns;  /* the newest time that it has told meanwhile, 0: none */
     int64_t seen_ns;  /* the newest of ours that it has read, not listening to us, 0: it listens */
 };
@@ -41,7 +42,7 @@ struct peer_clock {
 /* Of the shard. */
 struct skew_watch {
     int64_t wall_ns;  /* this node's wall clock minus its cluster time */
-    int64_t doubt_ns; /* since when it is in doubt (W3); 0: it is not */
+    int64_t doubt_ns; /* since when it is in doubt (SKEW-3); 0: it is not */
     uint16_t next;    /* the peer that is looked at next */
     bool refused;     /* its own clock has no say */
 };

@@ -79,7 +79,7 @@ uint32_t pending_remote(const struct shard *shard, uint64_t ticket, uint64_t reg
 void pending_rest(struct shard *shard, struct pending_check *check)
 {
     check->status = PENDING_PARKED;
-    check->loaded = 0; /* P5 */
+    check->loaded = 0; /* ROUTEPENDING-5 */
     check->retry_ns = shard->now_ns + SHARD_REROUTE_NS;
 }
 

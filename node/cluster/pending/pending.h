@@ -1,6 +1,7 @@
 /* pending.h - the pool of checks that wait: what each waits for, its ticket and its deadline.
  *
- * request/route_pending.c moves them on; P1, P2 and P5 are there.
+ * request/route_pending.c moves them on; ROUTEPENDING-1, ROUTEPENDING-2 and ROUTEPENDING-5 are
+ * there.
  */
 #ifndef NODE_CLUSTER_PENDING_PENDING_H
 #define NODE_CLUSTER_PENDING_PENDING_H
@@ -34,8 +35,7 @@ struct pending_check {
     bool undo;        /* gives back what a denied request was granted here */
     bool at_fallback; /* was sent to a fallback leader last; fallback.c */
     bool remote;      /* another region asks */
-    bool fell_back;   /* is decided here by a share, for its home is out of reach (A4 of
-                         remote_regions.c) */
+    bool fell_back;   /* is decided here by a share, for its home is out of reach (REMOTE-4) */
     uint8_t loading;  /* LOADING: the limit whose slot is fetched */
     uint16_t peer;    /* WAITING: whom it was sent to */
     uint16_t item;
@@ -88,7 +88,7 @@ void pending_park(struct shard *shard, uint32_t index);
 /* A new check in `active`, POOL_NONE when there is no room. */
 uint32_t pending_new(struct shard *shard, const struct forward *forward, int64_t deadline_ns);
 void pending_free(struct shard *shard, uint32_t index);
-/* The check of a ticket that is in that status, POOL_NONE for any other (P1). */
+/* The check of a ticket that is in that status, POOL_NONE for any other (ROUTEPENDING-1). */
 uint32_t pending_in(const struct shard *shard, uint64_t ticket, enum pending_status status);
 /* Parks a check: it is dispatched again after a moment. */
 void pending_rest(struct shard *shard, struct pending_check *check);

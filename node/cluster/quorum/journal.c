@@ -9,16 +9,18 @@
  *          ^                                                                  |
  *          +---------------------- not written -------------------------------+--> REPORT, HELD,
  *                                                                                  answers
- * J1  At most one batch is out. A failed one releases nothing; its records are gathered again.
- * J2  A header is gathered only when no slot of its vnode is dirty: with the batches before it, and
- *     this one, the journal holds all that the header claims, or more.
- *     And only when nothing that a complete copy left over is still to be taken out (table_copy.c):
- *     a restart would believe both. Such a header is held back, and asks for no batch.
- * J3  A batch holds the promises first: they are few, and others wait for them.
- * J4  A vnode is forgotten in the journal only when no batch with records of it is out; the shell
- *     forgets before it writes what was gathered later.
- * J5  Clean is a vnode whose header in the journal tells of all its slots. A journal that holds the
- *     slots and an older header is asked after a crash for no more than that header claims.
+ * JOURNAL-1  At most one batch is out. A failed one releases nothing; its records are gathered
+ *            again.
+ * JOURNAL-2  A header is gathered only when no slot of its vnode is dirty: with the batches before
+ *            it, and this one, the journal holds all that the header claims, or more. And only when
+ *            nothing that a complete copy left over is still to be taken out (table_copy.c): a
+ *            restart would believe both. Such a header is held back, and asks for no batch.
+ * JOURNAL-3  A batch holds the promises first: they are few, and others wait for them.
+ * JOURNAL-4  A vnode is forgotten in the journal only when no batch with records of it is out; the
+ *            shell forgets before it writes what was gathered later.
+ * JOURNAL-5  Clean is a vnode whose header in the journal tells of all its slots. A journal that
+ *            holds the slots and an older header is asked after a crash for no more than that
+ *            header claims.
  *
  * A node without a disk has a new id after each start, and so is a new replica: to what it promised
  * nobody will ever hold it. Its memory is as good as a journal, and a batch is over at once.
@@ -55,8 +57,8 @@ void journal_header(struct shard *shard, uint32_t number)
     list(shard, number);
 }
 
-/* J2: whether the journal may hold slots that are no part of the state. Without a disk memory is
- * the journal, and there they are gone. */
+/* JOURNAL-2: whether the journal may hold slots that are no part of the state. Without a disk
+ * memory is the journal, and there they are gone. */
 static bool has_stale_slots_left(const struct shard *shard, uint32_t number)
 {
     return !shard->options.ephemeral && table_copy_fading(shard->table, number);
@@ -67,7 +69,7 @@ bool journal_clean(const struct shard *shard, uint32_t number)
     const struct quorum *quorum = quorum_of(shard, number);
     return table_vnode_dirty(shard->table, number, TABLE_DISK) == 0 && !quorum->batch_slots &&
            !quorum->ahead && !quorum->header_due && !quorum->batch_header &&
-           !has_stale_slots_left(shard, number); /* J5 */
+           !has_stale_slots_left(shard, number); /* JOURNAL-5 */
 }
 
 void journal_dropped(struct shard *shard, uint32_t number)
@@ -154,7 +156,7 @@ static void take_headers(struct shard *shard, struct shard_journal *out)
         const struct vnode *vnode = &shard->vnodes[number];
         struct quorum *quorum = quorum_of(shard, number);
         if (!quorum->header_due || table_vnode_dirty(shard->table, number, TABLE_DISK) > 0 ||
-            has_stale_slots_left(shard, number)) /* J2 */
+            has_stale_slots_left(shard, number)) /* JOURNAL-2 */
             continue;
         quorum->header_due = false;
         quorum->ahead = false;
@@ -172,7 +174,7 @@ static void take_headers(struct shard *shard, struct shard_journal *out)
     }
 }
 
-/* J2: of the list, what waits for nothing but leftovers. */
+/* JOURNAL-2: of the list, what waits for nothing but leftovers. */
 static bool waits(const struct shard *shard, uint32_t number)
 {
     return !quorum_of(shard, number)->promise_due && has_stale_slots_left(shard, number);
@@ -217,14 +219,14 @@ bool shard_journal_due(const struct shard *shard)
 void shard_journal_gather(struct shard *shard, int64_t now_ns, struct shard_journal *out)
 {
     (void)now_ns;
-    ASSERT(!shard->journaling.out); /* J1 */
+    ASSERT(!shard->journaling.out); /* JOURNAL-1 */
     ASSERT(out->capacity >= SHARD_JOURNAL_RECORDS_MIN &&
            out->bytes_capacity >= SHARD_JOURNAL_BYTES_MIN);
     out->count = 0;
     out->bytes_len = 0;
     shard->journaling.slot_count = 0;
     shard->journaling.batch_count = 0;
-    take_promises(shard, out); /* J3 */
+    take_promises(shard, out); /* JOURNAL-3 */
     take_slots(shard, out);
     take_headers(shard, out);
     shorten_list(shard);
@@ -289,7 +291,7 @@ static void release(struct shard *shard, uint32_t number, bool ok, struct effect
     quorum->batch_header = false;
     quorum->ahead = quorum->ahead || (header && !ok);
     if (shard->vnodes[number].drop_due)
-        vnodes_mark_active(shard, number); /* J4 */
+        vnodes_mark_active(shard, number); /* JOURNAL-4 */
     if (!ok) {
         const bool kept = !shard->vnodes[number].drop_due; /* else nobody waits for it any more */
         quorum->promise_due = quorum->promise_due || (promises && kept);

@@ -14,49 +14,53 @@
  * In the steady state a decision costs one round trip, during which the journals of leader and
  * replicas sync once. All decisions of a turn share it, and what comes meanwhile shares the next.
  *
- * Q1  Promise. A replica says REPORT for a ballot only when the promise is durable; then it takes
- *     nothing of a lower term. A lower ballot is answered with the higher one.
- * Q2  Open. A ballot is opened only when majorities promised exactly it: of the replica set; while
- *     a ring transition is under way, of the old set and of the new one. The highest (state term,
- *     seq) among them is pulled first. No patience and no grace stands for a majority.
- * Q3  Commit. The answer of a decision, whatever it is, leaves when the same majorities hold a seq
- *     at or above it in this term durably, as each said after it was made. A turn that changed
- *     nothing raises the seq as well: so reads are linearizable without any clock.
- * Q4  A replica says HELD (term, s) only when slots and header are in its journal, or when nothing
- *     but the seq differs from what that header tells (J5 of journal.c). A replica in the middle
- *     of a complete copy claims nothing of it (S4 of shard_state.h, R4 of stream.c), so it is not
- *     counted.
- * Q5  The leader's own journal counts like that of any other replica, no more and no less. So a
- *     leader whose disk is slow or full still decides while both others are well; when it crashes
- *     it is asked nothing that it did not journal, and the others know the rest.
- * Q6  In doubt. Who stops deciding does not know what becomes of decisions that were not
- *     committed. They are asked for again, as repeated: a check may be charged twice, which is
- *     counted. What gives back (refund, reset) is never repeated: done twice it would admit above
- *     the limit. First answers are remembered for the term in which they were given (decide.c),
- *     for the state of a later one may not contain them; who decides on a state that does has
- *     them of its replicas (F2 of firsts.h).
- * Q7  A vnode that has no leader for SHARD_QUORUM_TIMEOUT_NS, whose replicas are silent in their
- *     majority, or that could not commit for that long, refuses checks at once: the rule's
- *     on_failure acts.
- * Q8  A TRANSFER makes its receiver a candidate. The passer seals the vnode, waits until all it
- *     decided is committed, and only then passes: a planned change leaves nothing in doubt.
- * Q9  The sets of a ballot are those of the configuration whose epoch it carries. Who knows a term
- *     of a later epoch than its view's does not campaign, and no ballot of an epoch below one's
- *     own view is promised. A transition that changes the sets of a vnode is over only when a
- *     ballot of its epoch was opened and a majority of the new set holds the vnode: before the
- *     first decision without the old set, a majority of that has promised a term that no stale
- *     view can outbid.
+ * QUORUM-1   Promise. A replica says REPORT for a ballot only when the promise is durable; then it
+ *            takes nothing of a lower term. A lower ballot is answered with the higher one.
+ * QUORUM-2   Open. A ballot is opened only when majorities promised exactly it: of the replica set;
+ *            while a ring transition is under way, of the old set and of the new one. The highest
+ *            (state term, seq) among them is pulled first. No patience and no grace stands for a
+ *            majority.
+ * QUORUM-3   Commit. The answer of a decision, whatever it is, leaves when the same majorities hold
+ *            a seq at or above it in this term durably, as each said after it was made. A turn that
+ *            changed nothing raises the seq as well: so reads are linearizable without any clock.
+ * QUORUM-4   A replica says HELD (term, s) only when slots and header are in its journal, or when
+ *            nothing but the seq differs from what that header tells (JOURNAL-5). A replica in the
+ *            middle of a complete copy claims nothing of it (SHARD-4, STREAM-4), so it is not
+ *            counted.
+ * QUORUM-5   The leader's own journal counts like that of any other replica, no more and no less.
+ *            So a leader whose disk is slow or full still decides while both others are well; when
+ *            it crashes it is asked nothing that it did not journal, and the others know the rest.
+ * QUORUM-6   In doubt. Who stops deciding does not know what becomes of decisions that were not
+ *            committed. They are asked for again, as repeated: a check may be charged twice, which
+ *            is counted. What gives back (refund, reset) is never repeated: done twice it would
+ *            admit above the limit. First answers are remembered for the term in which they were
+ *            given (decide.c), for the state of a later one may not contain them; who decides on a
+ *            state that does has them of its replicas (FIRSTS-2).
+ * QUORUM-7   A vnode that has no leader for SHARD_QUORUM_TIMEOUT_NS, whose replicas are silent in
+ *            their majority, or that could not commit for that long, refuses checks at once: the
+ *            rule's on_failure acts.
+ * QUORUM-8   A TRANSFER makes its receiver a candidate. The passer seals the vnode, waits until all
+ *            it decided is committed, and only then passes: a planned change leaves nothing in
+ *            doubt.
+ * QUORUM-9   The sets of a ballot are those of the configuration whose epoch it carries. Who knows
+ *            a term of a later epoch than its view's does not campaign, and no ballot of an epoch
+ *            below one's own view is promised. A transition that changes the sets of a vnode is
+ *            over only when a ballot of its epoch was opened and a majority of the new set holds
+ *            the vnode: before the first decision without the old set, a majority of that has
+ *            promised a term that no stale view can outbid.
  *
  *     epoch    e: F            e + 1: F and T             e + 2: T
  *     ballots  majority of F   majorities of F and of T   majority of T
  *
- * Q11 Who forces a removal says that members of the old set are lost, and their majority may be. In
- *     the transition that this begins the new set alone decides, and a candidate waits a moment for
- *     the promises of all that live: what was committed is forgotten only if nobody who lives and
- *     is asked has it. A vnode whose new set is lost in its majority as well holds up nothing: a
- *     leader that the old set has hands what it holds to those that are left, and the transition
- *     ends, for the next to be removed are those that it waits for.
- * Q10 A decision takes a check before it is made; without room it is busy and charges nothing.
+ * QUORUM-11  Who forces a removal says that members of the old set are lost, and their majority may
+ *            be. In the transition that this begins the new set alone decides, and a candidate
+ *            waits a moment for the promises of all that live: what was committed is forgotten only
+ *            if nobody who lives and is asked has it. A vnode whose new set is lost in its majority
+ *            as well holds up nothing: a leader that the old set has hands what it holds to those
+ *            that are left, and the transition ends, for the next to be removed are those that it
+ *            waits for.
+ * QUORUM-10  A decision takes a check before it is made; without room it is busy and charges
+ *            nothing.
  *
  * The ballots are quorum_ballot.c, the journal is journal.c. Must not decide anything by the clock:
  * time only paces repetition, and ends waiting.
@@ -70,7 +74,7 @@
 #include "ring/config.h"
 
 #define SEAL_MAX_NS (200 * MS) /* how long a sealed vnode waits for its last commits */
-/* How long a peer's forward may wait for its commit: Q7 ends it before. */
+/* How long a peer's forward may wait for its commit: QUORUM-7 ends it before. */
 #define COMMIT_MAX_NS (SHARD_QUORUM_TIMEOUT_NS + 100 * MS)
 
 void quorum_init(struct quorum *quorum)
@@ -155,7 +159,8 @@ void quorum_wait(struct shard *shard, uint32_t index, const struct answer *answe
     struct quorum *quorum = quorum_of(shard, number);
     uint64_t seq = table_vnode_seq(shard->table, number);
     if (seq <= quorum->marked_seq || seq <= quorum->committed_seq)
-        /* Q3: nothing changed since others were asked; what they said before this is no answer */
+        /* QUORUM-3: nothing changed since others were asked; what they said before this is no
+         * answer */
         table_set_vnode_seq(shard->table, number, ++seq);
     if (journal_clean(shard, number) && term_compare(&quorum->held, &vnode->term) == 0)
         quorum->held_seq = seq;
@@ -238,12 +243,12 @@ void quorum_doubt(struct shard *shard, uint32_t number)
     struct quorum *quorum = quorum_of(shard, number);
     quorum_set_sealed(shard, number, false);
     quorum->stalled = false;
-    while (quorum->first_pending != POOL_NONE) { /* Q6 */
+    while (quorum->first_pending != POOL_NONE) { /* QUORUM-6 */
         const uint32_t index = quorum->first_pending;
         quorum_forget(shard, index);
         struct pending_check *check = pending_at(shard, index);
         check->status = PENDING_PARKED;
-        check->loaded = 0; /* P5 of route_pending.c */
+        check->loaded = 0; /* ROUTEPENDING-5 */
         check->forward.flags |= FORWARD_RETRY;
         check->sends = 2;
         check->retry_ns = shard->now_ns;
@@ -269,7 +274,8 @@ void quorum_watermarked(struct shard *shard, uint16_t at, const struct peer_vnod
         vnodes_mark_active(shard, number);
     }
     if (journal_clean(shard, number) && term_compare(&quorum->held, &vnode->state) == 0) {
-        quorum->held_seq = table_vnode_seq(shard->table, number); /* Q4: only the seq differs */
+        /* QUORUM-4: only the seq differs */
+        quorum->held_seq = table_vnode_seq(shard->table, number);
         stream_tell_held(shard, at, number, entry->sync, quorum->held_seq, effects);
     } else {
         quorum->tell_held = true;
@@ -286,7 +292,7 @@ bool quorum_current(const struct shard *shard, uint32_t number)
     struct quorum_set to;
     quorum_view_sets(shard, number, &from, &to);
     if (!set_equal(&from, &to) && shard->vnodes[number].term.epoch != shard->view->epoch)
-        return false; /* Q9: the epoch may rise within a transition, when voters change */
+        return false; /* QUORUM-9: the epoch may rise within a transition, when voters change */
     return set_equal(&quorum->from, &from) && set_equal(&quorum->to, &to);
 }
 
@@ -306,7 +312,7 @@ static bool set_linked(const struct shard *shard, uint32_t number, const struct 
     return true;
 }
 
-/* The leader follows a change of the sets (Q9): its ballot stands for the old ones until a
+/* The leader follows a change of the sets (QUORUM-9): its ballot stands for the old ones until a
  * majority of the new set holds the vnode, so that the new ballot costs one round trip. It goes
  * above a ballot that some replica has promised, so that this one can follow it again. */
 static void follow_sets(struct shard *shard, uint32_t number, struct effects *effects)
@@ -372,7 +378,7 @@ bool quorum_arrived(const struct shard *shard, uint32_t number)
     struct quorum_set to;
     quorum_ring_sets(shard, number, &from, &to);
     if (quorum_forced(shard) && set_lost(shard, &to))
-        return !vnodes_leads(vnode->role) || set_spread(shard, number, &to); /* Q11 */
+        return !vnodes_leads(vnode->role) || set_spread(shard, number, &to); /* QUORUM-11 */
     if (set_equal(&from, &to) || vnode->rank == UINT8_MAX)
         return true;
     return quorum->settled_epoch == shard->view->epoch;
@@ -396,7 +402,8 @@ bool quorum_committed(const struct shard *shard, uint32_t number)
     return quorum->first_pending == POOL_NONE && !quorum->stalled;
 }
 
-/* What could not be committed for too long is answered, though its outcome is unknown (Q7). */
+/* What could not be committed for too long is answered, though its outcome is unknown
+ * (QUORUM-7). */
 static void give_up_old(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct quorum *quorum = quorum_of(shard, number);
@@ -476,7 +483,7 @@ void quorum_check(const struct shard *shard, uint32_t number)
     uint64_t last = 0;
     ASSERT(vnode->merge.lineage.count == 0 && !vnode->merge.lineage.blind);
     ASSERT(!vnode->merge.deposed && !vnode->merge.begun);
-    ASSERT(quorum->first_pending == POOL_NONE || vnodes_leads(vnode->role)); /* Q6 */
+    ASSERT(quorum->first_pending == POOL_NONE || vnodes_leads(vnode->role)); /* QUORUM-6 */
     for (uint32_t at = quorum->first_pending; at != POOL_NONE;
          at = pending_at(shard, at)->commit_next) {
         const struct pending_check *check = pending_at(shard, at);
@@ -484,8 +491,8 @@ void quorum_check(const struct shard *shard, uint32_t number)
         ASSERT(check->commit_seq > quorum->committed_seq && check->commit_seq >= last);
         last = check->commit_seq;
     }
-    ASSERT(quorum->moving == (quorum->sealed || quorum->campaigning)); /* B6 */
-    if (vnodes_mine(shard, number) && vnode->role != ROLE_ABSENT)      /* B1 of quorum_ballot.c */
+    ASSERT(quorum->moving == (quorum->sealed || quorum->campaigning)); /* BALLOT-6 */
+    if (vnodes_mine(shard, number) && vnode->role != ROLE_ABSENT)      /* BALLOT-1 */
         ASSERT(term_compare(&quorum->promised, &vnode->term) <= 0);
     if (vnodes_leads(vnode->role)) {
         ASSERT(!quorum->campaigning);

@@ -55,7 +55,7 @@ struct quorum {
     uint8_t free;         /* links that have no leader */
     uint8_t asks;         /* questions since something was learned: they become rarer */
     uint8_t tries;        /* ballots since somebody decided: with them patience grows */
-    struct term seen;     /* the highest ballot heard of (B4) */
+    struct term seen;     /* the highest ballot heard of (BALLOT-4) */
     int64_t campaign_ns;  /* when it got on last; SEALED: began */
     int64_t pause_ns;     /* no campaign before */
     int64_t caught_up_ns; /* when the state was asked for last */
@@ -66,7 +66,7 @@ struct quorum {
     bool outbid;    /* a replica has promised a higher ballot, and takes nothing of this one */
     bool stalled;   /* decisions were given up for want of a majority */
     int64_t cut_ns; /* since when no majority is within reach, 0: one is */
-    uint64_t settled_epoch; /* of the configuration that wants the vnode where it is (Q9) */
+    uint64_t settled_epoch; /* of the configuration that wants the vnode where it is (QUORUM-9) */
     struct quorum_set from; /* whose majorities commit: of both */
     struct quorum_set to;
     uint64_t marked_seq; /* the newest that any link was told */
@@ -125,7 +125,7 @@ bool quorum_committed(const struct shard *shard, uint32_t vnode);
 bool quorum_current(const struct shard *shard, uint32_t vnode);
 /* What time does to the leader of a vnode. */
 void quorum_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
-/* Whether the configuration's wish for this vnode is fulfilled (Q9). */
+/* Whether the configuration's wish for this vnode is fulfilled (QUORUM-9). */
 bool quorum_arrived(const struct shard *shard, uint32_t vnode);
 /* Whether a tick would find nothing to do for a leader. */
 bool quorum_quiescent(const struct shard *shard, uint32_t vnode);
@@ -139,7 +139,7 @@ void quorum_query(struct shard *shard, uint16_t peer, const struct peer_vnode *e
 void quorum_report(struct shard *shard, uint16_t peer, const struct peer_vnode *entry,
                    struct effects *effects);
 void quorum_put_report(struct shard *shard, uint16_t peer, uint32_t vnode, struct effects *effects);
-/* A peer knows `term`: one that was opened is taken over, another is noted (B4). */
+/* A peer knows `term`: one that was opened is taken over, another is noted (BALLOT-4). */
 void quorum_heard(struct shard *shard, uint16_t peer, uint32_t vnode, const struct term *term,
                   bool open);
 /* Notes that nobody decides / that somebody does. */
@@ -159,7 +159,7 @@ void quorum_ask(struct shard *shard, uint32_t vnode, struct effects *effects);
 void quorum_replica_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
 /* Whether another vnode may be sealed or campaign now. */
 bool quorum_may_move(const struct shard *shard);
-/* Whether the ring configuration of the newest term heard of is known here (Q9). */
+/* Whether the ring configuration of the newest term heard of is known here (QUORUM-9). */
 bool quorum_up_to_date(const struct shard *shard, uint32_t vnode);
 
 /* A higher term was adopted; this node follows another one. */

@@ -27,21 +27,21 @@
  *      |<----------------------|------------------------->|
  *      | promise c             | opens c                  | promise c
  *
- * B1  vnode.term is the highest ballot promised in memory, or opened; quorum.promised is the
- *     durable one. What counts for Q2 is spoken of only when durable.
- * B2  A replica that is bound to a living leader, or to the candidate that it promised last,
- *     promises nothing to others, unless the leader itself invited them (Q8).
- * B3  A node that is no replica by its own view has no vote, and so has one with an older view than
- *     the ballot's sets come from the right to campaign (Q9 of quorum.c).
- * B4  A ballot is promised only to its writer, who asks for it; of one that others speak of it is
- *     noted that the next one must be above it, unless they know that it was opened. So a ballot
- *     that came to nothing deposes nobody.
- * B5  A candidate keeps its ballot while it gets on, and while it is not refused: another one would
- *     need the same promises once more.
- *     A state of which nothing comes is asked for again; who refuses it because of a higher ballot
- *     says so, and the ballot is let go at once.
- * B6  Not more than MOVING_MAX vnodes of a shard are between two ballots at a time (of its own
- *     will), so that the ones that are have the journals and the network for themselves.
+ * BALLOT-1  vnode.term is the highest ballot promised in memory, or opened; quorum.promised is the
+ *           durable one. What counts for QUORUM-2 is spoken of only when durable.
+ * BALLOT-2  A replica that is bound to a living leader, or to the candidate that it promised last,
+ *           promises nothing to others, unless the leader itself invited them (QUORUM-8).
+ * BALLOT-3  A node that is no replica by its own view has no vote, and so has one with an older
+ *           view than the ballot's sets come from the right to campaign (QUORUM-9).
+ * BALLOT-4  A ballot is promised only to its writer, who asks for it; of one that others speak of
+ *           it is noted that the next one must be above it, unless they know that it was opened. So
+ *           a ballot that came to nothing deposes nobody.
+ * BALLOT-5  A candidate keeps its ballot while it gets on, and while it is not refused: another one
+ *           would need the same promises once more. A state of which nothing comes is asked for
+ *           again; who refuses it because of a higher ballot says so, and the ballot is let go at
+ *           once.
+ * BALLOT-6  Not more than MOVING_MAX vnodes of a shard are between two ballots at a time (of its
+ *           own will), so that the ones that are have the journals and the network for themselves.
  */
 #include "base/assert.h"
 #include "node/cluster/election/election.h"
@@ -55,7 +55,7 @@
 #define UNREACHABLE_NS     (100 * MS)  /* then a ballot is let go */
 #define RANK_TIMEOUT_NS    (100 * MS)  /* how much longer a replica waits for each of its betters */
 #define OTHER_TIMEOUT_NS   (150 * MS)  /* for a candidate that lives and does not open */
-#define FORCED_TIMEOUT_NS  (200 * MS)  /* for a promise beyond the majority (Q11) */
+#define FORCED_TIMEOUT_NS  (200 * MS)  /* for a promise beyond the majority (QUORUM-11) */
 #define CANDIDATE_NS                                                                               \
     (300 * MS)       /* for so long a promise binds beyond the last sign of its candidate */
 #define PAUSE_MS 100 /* a failed candidate rests for one to two times that */
@@ -64,7 +64,7 @@ enum {
     ASKS_MAX = 6, /* questions become rarer so many times, by half each time */
     REPEATS_PER_TICK = 1024,
     TRIES_MAX = 4,     /* patience becomes longer so many times */
-    MOVING_MAX = 1024, /* vnodes (B6) */
+    MOVING_MAX = 1024, /* vnodes (BALLOT-6) */
 };
 
 static void count_moving(struct shard *shard, struct quorum *quorum)
@@ -202,7 +202,8 @@ bool quorum_up_to_date(const struct shard *shard, uint32_t number)
            quorum_of(shard, number)->seen.epoch <= shard->view->epoch;
 }
 
-/* B2: whether there is a leader or candidate other than `at` that lives, as far as is known. */
+/* BALLOT-2: whether there is a leader or candidate other than `at` that lives, as far as is
+ * known. */
 static bool bound(const struct shard *shard, uint32_t number, uint16_t at)
 {
     const struct vnode *vnode = &shard->vnodes[number];
@@ -222,14 +223,15 @@ void quorum_put_report(struct shard *shard, uint16_t at, uint32_t number, struct
     struct peer_vnode report = vnodes_entry(shard, number);
     if (bound(shard, number, at))
         report.flags |= ENTRY_BOUND;
-    /* A term is reported as soon as it is known, a promise only when it is kept for good (Q1). */
+    /* A term is reported as soon as it is known, a promise only when it is kept for good
+     * (QUORUM-1). */
     if (term_compare(&quorum_of(shard, number)->promised, &report.term) == 0)
         report.flags |=
             quorum_of(shard, number)->campaigning ? ENTRY_PROMISED | ENTRY_BALLOT : ENTRY_PROMISED;
     peers_put_vnode(shard, at, PEER_REPORT, &report, effects);
 }
 
-/* A question only (B4). A leader that asks does not decide. */
+/* A question only (BALLOT-4). A leader that asks does not decide. */
 static void answer_question(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
                             struct effects *effects)
 {
@@ -239,7 +241,7 @@ static void answer_question(struct shard *shard, uint16_t at, const struct peer_
         vnode->copy_complete = false;
         quorum_lost(shard, entry->vnode);
     }
-    /* A replica that asks may have missed the mark with which the vnode arrived (Q9). */
+    /* A replica that asks may have missed the mark with which the vnode arrived (QUORUM-9). */
     const int link = vnodes_link_to(vnode, shard->peers[at]->node);
     if (vnode->role == ROLE_LEADING && link >= 0 && entry->role == ROLE_REPLICA &&
         quorum_of(shard, entry->vnode)->settled_epoch == shard->view->epoch)
@@ -252,7 +254,7 @@ void quorum_query(struct shard *shard, uint16_t at, const struct peer_vnode *ent
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
     struct quorum *quorum = quorum_of(shard, entry->vnode);
-    if (vnode->role == ROLE_ABSENT || !vnodes_mine(shard, entry->vnode)) /* B3 */
+    if (vnode->role == ROLE_ABSENT || !vnodes_mine(shard, entry->vnode)) /* BALLOT-3 */
         return;
     if ((entry->flags & ENTRY_BALLOT) == 0) {
         answer_question(shard, at, entry, effects);
@@ -260,7 +262,7 @@ void quorum_query(struct shard *shard, uint16_t at, const struct peer_vnode *ent
     }
     const int order = term_compare(&entry->term, &vnode->term);
     const bool allowed =
-        (entry->flags & ENTRY_INVITED) != 0 || !bound(shard, entry->vnode, at); /* B2 */
+        (entry->flags & ENTRY_INVITED) != 0 || !bound(shard, entry->vnode, at); /* BALLOT-2 */
     if (order < 0 || (order > 0 && !allowed) || entry->term.epoch < shard->view->epoch ||
         entry->term.writer != shard->peers[at]->node) {
         quorum_heard(shard, at, entry->vnode, &entry->term, false);
@@ -275,7 +277,7 @@ void quorum_query(struct shard *shard, uint16_t at, const struct peer_vnode *ent
         quorum_put_report(shard, at, entry->vnode, effects);
         return;
     }
-    quorum->report_due = true; /* Q1 */
+    quorum->report_due = true; /* QUORUM-1 */
     if (!quorum->batch_promises || term_compare(&quorum->batch_promise, &vnode->term) != 0)
         journal_promise(shard, entry->vnode); /* else it is being written */
 }
@@ -373,7 +375,7 @@ void quorum_campaign(struct shard *shard, uint32_t number, bool planned, bool in
 
 bool quorum_transferred(struct shard *shard, uint32_t number, struct effects *effects)
 {
-    if (!quorum_up_to_date(shard, number)) /* B3 */
+    if (!quorum_up_to_date(shard, number)) /* BALLOT-3 */
         return false;
     quorum_campaign(shard, number, true, true, effects);
     return true;
@@ -387,7 +389,7 @@ static bool may_campaign(const struct shard *shard, uint32_t number)
     struct quorum_set from;
     struct quorum_set to;
     if (vnode->rank == UINT8_MAX || shard->now_ns < quorum->pause_ns ||
-        !quorum_up_to_date(shard, number)) /* B3 */
+        !quorum_up_to_date(shard, number)) /* BALLOT-3 */
         return false;
     if (!vnodes_first_alive(shard, number) &&
         leaderless_ns(shard, quorum) <= rank_timeout_ns(vnode, quorum))
@@ -419,17 +421,17 @@ void quorum_recover(struct shard *shard, uint32_t number, struct effects *effect
     struct vnode *vnode = &shard->vnodes[number];
     struct quorum *quorum = quorum_of(shard, number);
     if (!quorum->campaigning) {
-        if (quorum_may_move(shard) && may_campaign(shard, number) && /* B6 */
-            skew_stands(shard))                                      /* W3 of skew.h */
+        if (quorum_may_move(shard) && may_campaign(shard, number) && /* BALLOT-6 */
+            skew_stands(shard))                                      /* SKEW-3 */
             quorum_campaign(shard, number, false, false, effects);
         return;
     }
     const bool self = term_compare(&quorum->promised, &vnode->term) == 0;
     if (!quorum_majority(shard, number, &quorum->from, &quorum->to, quorum->promises, self))
-        return; /* Q2 */
+        return; /* QUORUM-2 */
     if (quorum_forced(shard) && shard->now_ns - quorum->campaign_ns <= FORCED_TIMEOUT_NS &&
         (quorum_prompt_links(shard, number) & ~quorum->promises) != 0)
-        return; /* Q11 */
+        return; /* QUORUM-11 */
     if (vnode->best == PEER_NONE) {
         vnodes_open_term(shard, number, effects);
     } else if (peers_silent(shard, vnode->best)) {
@@ -530,7 +532,7 @@ static bool refuses(const struct shard *shard, uint32_t number, uint16_t at)
     return false;
 }
 
-/* Whether the ballot comes to nothing (B5). */
+/* Whether the ballot comes to nothing (BALLOT-5). */
 static bool in_vain(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];

@@ -17,27 +17,29 @@
  * previous = what of this branch was merged before (its contribution), else the base of the slot at
  * the fork, else, if the slot did not change since, its present state (merge_previous.c).
  *
- * M1  Each new term cuts the line, for a replica that has not confirmed it may have opened another
- *     by itself. From then on, before the first change of a slot its state is kept as its base.
- *     Bases and contributions travel with slots (SIDE before SLOT), cuts with marks (GUARD before
- *     WATERMARK): who decides later, by evidence or by TRANSFER, goes on guarding with the same
- *     memory.
- * M2  Who has a branch learns so from the cuts of the leader that it follows, before it takes
- *     anything of its copy (reconcile.c).
- * M3  A branch is told whole, in one sending over the ordered stream; a break begins it anew. What
- *     finds no room here makes nothing of the rest of a sending void: it is all taken, and asked
- *     for once more when the disk has brought what was missed.
- * M4  A contribution is noted with each merge, so a branch adds what it says once, however often
- *     and in whatever order it and others say it.
- * M5  Without room for a base or a contribution, or without a common cut, the larger of both states
- *     is taken (merge_fallbacks): never below any side, but below the sum. So it is when the node
- *     that merges dies before anybody else holds its memory: bases are not written to disk.
- * M6  A branch counts as merged only when the sum outlives this process: when another replica holds
- *     it, or the disk. Or when another node waits with the same branch, or more of it: one of those
- *     who hold it can follow at once, and then holds the sum for the others.
- * M7  Guarding ends when every other replica holds a confirmed copy of the present term, and every
- *     writer of a cut is among them, or left, or was not seen for MERGE_LINEAGE_NS.
- * M8  Whoever is deposed while it guards has a branch like any other; what it merged goes along.
+ * MERGE-1  Each new term cuts the line, for a replica that has not confirmed it may have opened
+ *          another by itself. From then on, before the first change of a slot its state is kept as
+ *          its base. Bases and contributions travel with slots (SIDE before SLOT), cuts with marks
+ *          (GUARD before WATERMARK): who decides later, by evidence or by TRANSFER, goes on
+ *          guarding with the same memory.
+ * MERGE-2  Who has a branch learns so from the cuts of the leader that it follows, before it takes
+ *          anything of its copy (reconcile.c).
+ * MERGE-3  A branch is told whole, in one sending over the ordered stream; a break begins it anew.
+ *          What finds no room here makes nothing of the rest of a sending void: it is all taken,
+ *          and asked for once more when the disk has brought what was missed.
+ * MERGE-4  A contribution is noted with each merge, so a branch adds what it says once, however
+ *          often and in whatever order it and others say it.
+ * MERGE-5  Without room for a base or a contribution, or without a common cut, the larger of both
+ *          states is taken (merge_fallbacks): never below any side, but below the sum. So it is
+ *          when the node that merges dies before anybody else holds its memory: bases are not
+ *          written to disk.
+ * MERGE-6  A branch counts as merged only when the sum outlives this process: when another replica
+ *          holds it, or the disk. Or when another node waits with the same branch, or more of it:
+ *          one of those who hold it can follow at once, and then holds the sum for the others.
+ * MERGE-7  Guarding ends when every other replica holds a confirmed copy of the present term, and
+ *          every writer of a cut is among them, or left, or was not seen for MERGE_LINEAGE_NS.
+ * MERGE-8  Whoever is deposed while it guards has a branch like any other; what it merged goes
+ *          along.
  *
  * Nothing of this touches vnodes that do not guard: one flag a batch of decisions.
  */
@@ -138,8 +140,8 @@ static uint32_t overflow(struct shard *shard, uint32_t number)
     return MERGE_BASE_NONE;
 }
 
-/* Keeps the slot's state as its base at the newest cut, if it is not kept yet (M1). Returns the
- * slot's entry, MERGE_BASE_NONE if it has no base there. */
+/* Keeps the slot's state as its base at the newest cut, if it is not kept yet (MERGE-1). Returns
+ * the slot's entry, MERGE_BASE_NONE if it has no base there. */
 static uint32_t keep_base(struct shard *shard, uint32_t number, struct hash128 id, bool loaded,
                           uint32_t reserve)
 {
@@ -247,7 +249,7 @@ static void merge_slot(struct shard *shard, uint32_t number, struct hash128 id,
     blob.kind = MERGE_BASE_CONTRIBUTION;
     blob.event = merge_event(shard, number);
     if (!keep_contribution(shard, number, entry, &blob, bytes)) {
-        shard->stats.merge_fallbacks++; /* M5 */
+        shard->stats.merge_fallbacks++; /* MERGE-5 */
         (void)add(shard, number, id, NULL, other);
         return;
     }
@@ -415,7 +417,8 @@ void merge_tick(struct shard *shard, struct effects *effects)
         ask_disk(shard, effects);
 }
 
-/* ---- the end (M7) ---------------------------------------------------------------------------- */
+/* ---- the end (MERGE-7)
+ * ---------------------------------------------------------------------------- */
 
 static bool is_settled(const struct shard *shard, uint32_t number)
 {

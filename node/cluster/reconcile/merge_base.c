@@ -284,7 +284,7 @@ int merge_base_put(struct merge_base *bases, uint32_t index, const struct merge_
     if (entry->bytes - old_len + blob->len > MERGE_BASE_ENTRY_BYTES_MAX ||
         (old == MERGE_BASE_NONE && entry->blob_count == MERGE_BASE_BLOBS_MAX) ||
         bases->cells.capacity - bases->cells.used < need)
-        return TG_EFULL; /* E3; the old pieces are not counted on */
+        return TG_EFULL; /* MERGEBASE-3; the old pieces are not counted on */
     merge_base_drop(bases, index, blob->kind, &blob->term);
     const uint32_t at = pool_get(&bases->cells);
     *blob_at(bases, at) = (struct blob){

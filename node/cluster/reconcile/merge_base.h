@@ -11,9 +11,9 @@
  * All memory is taken at init, in cells of one size: an entry is one, a blob is one and a chain of
  * its bytes. A full table refuses; its owner has a coarser answer then (merge.c).
  *
- * E1  An entry is reached by its id, and by the list of its vnode, or is not in use.
- * E2  An entry has at most one blob of a kind and term.
- * E3  A put that is refused has changed nothing.
+ * MERGEBASE-1  An entry is reached by its id, and by the list of its vnode, or is not in use.
+ * MERGEBASE-2  An entry has at most one blob of a kind and term.
+ * MERGEBASE-3  A put that is refused has changed nothing.
  */
 #ifndef NODE_CLUSTER_RECONCILE_MERGE_BASE_H
 #define NODE_CLUSTER_RECONCILE_MERGE_BASE_H

@@ -1,4 +1,4 @@
-/* merge_base_sent.c - what is remembered for merging travels with the state (M1 of merge.c).
+/* merge_base_sent.c - what is remembered for merging travels with the state (MERGE-1).
  *
  *   TERM GUARD | SIDE SLOT | SLOT | SIDE SLOT | ... | GUARD WATERMARK
  *
@@ -6,8 +6,8 @@
  * remember. GUARD comes with the first slot of each frame, so that a branch is noticed before
  * anything is overwritten, and before each mark, so that it goes with the claim.
  *
- * T1  With a mark a replica holds the cuts of its leader, and with a complete copy the entries of
- *     exactly its slots; what was remembered on another line is gone then.
+ * MERGESENT-1  With a mark a replica holds the cuts of its leader, and with a complete copy the
+ *              entries of exactly its slots; what was remembered on another line is gone then.
  */
 #include <string.h>
 
@@ -126,7 +126,7 @@ void merge_in_slot(struct shard *shard, uint32_t number, struct hash128 id)
         take_merge_base(shard, number, entry);
 }
 
-/* T1: entries of other copies go. */
+/* MERGESENT-1: entries of other copies go. */
 static void purge(struct shard *shard, uint32_t number)
 {
     struct merge_base *bases = &shard->merge.bases;

@@ -17,9 +17,11 @@
  * Whoever left the common term first knows what both have in common. A base is what is kept for
  * that cut or the next newer one; a slot that has none did not change since.
  *
- * Q1  The answer is never more than what is in our state; where it is less, the sum counts twice.
- * Q2  A third branch that both lines have merged, each by itself, is in both states: it is left out
- *     when the branch had counted nothing more than the third line's base before it.
+ * PREVIOUS-1  The answer is never more than what is in our state; where it is less, the sum counts
+ *             twice.
+ * PREVIOUS-2  A third branch that both lines have merged, each by itself, is in both states: it is
+ *             left out when the branch had counted nothing more than the third line's base before
+ *             it.
  */
 #include <string.h>
 
@@ -119,7 +121,7 @@ static bool is_their_base(const struct merge_frame *frame, const struct term *te
            base.len == bytes->len && memcmp(base.data, bytes->data, base.len) == 0;
 }
 
-/* Q2. */
+/* PREVIOUS-2. */
 static void leave_out_third(struct shard *shard, uint32_t number, uint32_t entry,
                             struct bytes_view *found)
 {

@@ -9,13 +9,16 @@
  *         |  MERGED: my state is none;                          v
  *         +--------- a copy is asked for <---- APART, DIVERGED*, DIVERGED_END (repeated)
  *
- * B1  What was counted here leaves the table, and its claim (state term, seq) falls, only after
- *     MERGED. A crash before that finds the branch on disk, and it is handed over again.
- * B2  After MERGED nothing is claimed: the slots soon are a mixture of the branch and the copy,
- *     which must not be taken for a branch again. That is written before any slot of the copy.
- * B3  A branch goes to one successor at a time, in sendings with names; a new leader or a break in
- *     the stream begins a new one. Half a sending harms nothing (M4).
- * B4  A node that is no replica any more keeps a vnode it was deposed from until it was heard.
+ * RECONCILE-1  What was counted here leaves the table, and its claim (state term, seq) falls, only
+ *              after MERGED. A crash before that finds the branch on disk, and it is handed over
+ *              again.
+ * RECONCILE-2  After MERGED nothing is claimed: the slots soon are a mixture of the branch and the
+ *              copy, which must not be taken for a branch again. That is written before any slot of
+ *              the copy.
+ * RECONCILE-3  A branch goes to one successor at a time, in sendings with names; a new leader or a
+ *              break in the stream begins a new one. Half a sending harms nothing (MERGE-4).
+ * RECONCILE-4  A node that is no replica any more keeps a vnode it was deposed from until it was
+ *              heard.
  *
  * The states go the way on which a state is handed to one who recovers (stream.c, position 0).
  */
@@ -139,7 +142,7 @@ void reconcile_merged(struct shard *shard, uint16_t at, const struct peer_vnode 
     }
     reconcile_stop(shard, number);
     vnode->merge.deposed = false;
-    memset(&vnode->state, 0, sizeof vnode->state); /* B2 */
+    memset(&vnode->state, 0, sizeof vnode->state); /* RECONCILE-2 */
     table_set_vnode_seq(shard->table, number, 0);
     vnode->claim_fell = true;
     vnode->claim_out = false;
@@ -319,7 +322,7 @@ void reconcile_in_end(struct shard *shard, uint16_t at, const struct peer_vnode 
     }
     end->again_ns = shard->now_ns;
     end->told = end->told || held_elsewhere(shard, entry->vnode, end) || is_written(shard, end) ||
-                has_twin(shard, entry->vnode, end); /* M6 */
+                has_twin(shard, entry->vnode, end); /* MERGE-6 */
     if (end->told)
         put_merged(shard, at, entry, false, effects);
 }

@@ -19,29 +19,33 @@
  * is, while there are global rules or pools; without them nothing is ever said. What regions say
  * about pools is in pools.c.
  *
- * A1  A lease is asked for, and given back, under one retry key however often and through whomever
- *     it is sent: the home's leader grants it once (D11 of decide.c). What is told too late goes
- *     back (lessee.c), or is spent.
- * A2  A part that was sent home ends by its answer, by the region's silence, or by its deadline. So
- *     none waits for a region that is out of reach, but the first ones that find it so.
- * A3  What comes from another region goes to a leader of this region or nowhere: it names this
- *     region as the home that its sender means, or is refused. So nothing goes in circles, and two
- *     regions that disagree about a home (a view or rules are on their way) do not both grant one
- *     lease.
- * A4  When no answer has come since a check began to wait, on_failure says what becomes of it: an
- *     error, an admission, or a decision in this region by a share of the limits, in a slot of its
- *     own (cross_region_fall_back), which the region's replicas hold as any other. What the region
- *     holds on lease is taken first. When the home does answer, but has not told yet, it is denied.
- * A5  A rule that names no home is counted where the highest hash of (region, vnode) says, among
- *     the regions that have a ring. Those are in the configuration store (G7 of control_region.c),
- *     so it is the same wherever that is the same. A key whose home changes is counted anew.
- * A6  When regions come or go, each node takes the keys whose home changes from the old one at
- *     once, and gives them to the new one when leases of the old one have ended wherever that hears
- *     of the change in time. In between they have no home, as if it were out of reach.
- * A7  What waits here for a peer is one part, however often that one sends it, and ends once:
- *     copies join it, and those that come when it was told that the home is out of reach are told
- *     the same. So tokens that come later are charged for none that was decided by A4 meanwhile.
- *     What waits and what was told is remembered beside first answers (retry.h), and no longer.
+ * REMOTE-1  A lease is asked for, and given back, under one retry key however often and through
+ *           whomever it is sent: the home's leader grants it once (DECIDE-11). What is told too
+ *           late goes back (lessee.c), or is spent.
+ * REMOTE-2  A part that was sent home ends by its answer, by the region's silence, or by its
+ *           deadline. So none waits for a region that is out of reach, but the first ones that find
+ *           it so.
+ * REMOTE-3  What comes from another region goes to a leader of this region or nowhere: it names
+ *           this region as the home that its sender means, or is refused. So nothing goes in
+ *           circles, and two regions that disagree about a home (a view or rules are on their way)
+ *           do not both grant one lease.
+ * REMOTE-4  When no answer has come since a check began to wait, on_failure says what becomes of
+ *           it: an error, an admission, or a decision in this region by a share of the limits, in a
+ *           slot of its own (cross_region_fall_back), which the region's replicas hold as any
+ *           other. What the region holds on lease is taken first. When the home does answer, but
+ *           has not told yet, it is denied.
+ * REMOTE-5  A rule that names no home is counted where the highest hash of (region, vnode) says,
+ *           among the regions that have a ring. Those are in the configuration store (FOUNDING-7),
+ *           so it is the same wherever that is the same. A key whose home changes is counted anew.
+ * REMOTE-6  When regions come or go, each node takes the keys whose home changes from the old one
+ *           at once, and gives them to the new one when leases of the old one have ended wherever
+ *           that hears of the change in time. In between they have no home, as if it were out of
+ *           reach.
+ * REMOTE-7  What waits here for a peer is one part, however often that one sends it, and ends once:
+ *           copies join it, and those that come when it was told that the home is out of reach are
+ *           told the same. So tokens that come later are charged for none that was decided by
+ *           REMOTE-4 meanwhile. What waits and what was told is remembered beside first answers
+ *           (retry.h), and no longer.
  */
 #include "node/cluster/region/remote_regions.h"
 #include "node/cluster/partition/vnodes.h"
@@ -55,7 +59,7 @@
 static_assert((int)VIEW_REGIONS_MAX <= (int)REMOTE_REGIONS_MAX,
               "all homes that a view tells have room");
 
-#define LOCAL_ID UINT64_C(0x4c6f63616c536c74) /* makes the ids of A4's slots different */
+#define LOCAL_ID UINT64_C(0x4c6f63616c536c74) /* makes the ids of REMOTE-4's slots different */
 
 int remote_init(struct shard *shard)
 {
@@ -177,7 +181,7 @@ static uint32_t list_homes(const struct shard *shard, const char *names[REMOTE_R
     return known->count > 0 ? known->count : remote->count;
 }
 
-/* A5, A6. */
+/* REMOTE-5, REMOTE-6. */
 static void settle_homes(struct shard *shard)
 {
     struct remote_regions *remote = &shard->remote;

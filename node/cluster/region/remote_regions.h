@@ -61,7 +61,7 @@ struct remote_regions {
     uint32_t count;
     uint64_t own;
     uint64_t *homes; /* [vnodes]: of rules that name none */
-    bool *moved;     /* [vnodes]: its home has changed lately (A6) */
+    bool *moved;     /* [vnodes]: its home has changed lately (REMOTE-6) */
     int64_t moved_until_ns;
     bool known;     /* the homes are of regions that the view knew */
     uint8_t *bytes; /* of the lines */

@@ -14,13 +14,16 @@
  *
  * Vnodes of both planes are served; those of the plane of quorum have the journal for their disk.
  *
- * C1  The listing begins after the last slot in memory was sent: what is evicted later was sent.
- * C2  What memory holds is newer than what the disk gives, so memory is asked first, last of all
- *     when the answer of the disk has come.
- * C3  A link whose copy begins anew meanwhile is not served any more, and waits for the next round.
- * C4  What can never be read (damaged, or of another release) is passed over and counted: the
- *     replica is to have the rest, and its leader cannot answer for it either. Not so in the plane
- *     of quorum: there a replica that is told it has everything counts in majorities.
+ * COLDKEYS-1  The listing begins after the last slot in memory was sent: what is evicted later was
+ *             sent.
+ * COLDKEYS-2  What memory holds is newer than what the disk gives, so memory is asked first, last
+ *             of all when the answer of the disk has come.
+ * COLDKEYS-3  A link whose copy begins anew meanwhile is not served any more, and waits for the
+ *             next round.
+ * COLDKEYS-4  What can never be read (damaged, or of another release) is passed over and counted:
+ *             the replica is to have the rest, and its leader cannot answer for it either. Not so
+ *             in the plane of quorum: there a replica that is told it has everything counts in
+ *             majorities.
  */
 #include <string.h>
 
@@ -37,7 +40,7 @@ bool cold_keys_unreadable(int result)
     return result == TG_ECORRUPT || result == TG_EVERSION;
 }
 
-/* Whether what is missing is passed over (C4). */
+/* Whether what is missing is passed over (COLDKEYS-4). */
 static bool is_damaged(const struct shard *shard, int result)
 {
     return cold_keys_unreadable(result) && !vnodes_quorum(shard, shard->cold_keys.vnode);
@@ -56,7 +59,7 @@ void cold_keys_restarted(struct shard *shard, uint32_t number, uint32_t link)
     shard->cold_keys.asked = true;
     shard->cold_keys.later = true;
     if (shard->cold_keys.active && shard->cold_keys.vnode == number)
-        shard->cold_keys.links &= (uint8_t)~bit_of(link); /* C3 */
+        shard->cold_keys.links &= (uint8_t)~bit_of(link); /* COLDKEYS-3 */
 }
 
 /* ---- which vnode ----------------------------------------------------------------------------- */
@@ -70,7 +73,7 @@ static void list(struct shard *shard, struct effects *effects)
     effects_add(effects, EFFECT_LIST)->vnode = shard->cold_keys.vnode;
 }
 
-/* The links of the vnode that wait for its disk and may be served now (C1). */
+/* The links of the vnode that wait for its disk and may be served now (COLDKEYS-1). */
 static uint8_t waiting_links(struct shard *shard, uint32_t number, bool *later)
 {
     struct vnode *vnode = &shard->vnodes[number];
@@ -162,7 +165,7 @@ static void send_state(struct shard *shard, struct hash128 id, const uint8_t *st
             stream_put_state(shard, shard->cold_keys.vnode, link, id, state, len, effects);
 }
 
-/* Sends the slot if it is in memory (C2). */
+/* Sends the slot if it is in memory (COLDKEYS-2). */
 static bool send_from_memory(struct shard *shard, struct hash128 id, struct effects *effects)
 {
     const uint32_t slot = table_lookup(shard->table, id);

@@ -12,19 +12,20 @@
  * stream begins anew, for slots are only overwritten by later ones; a new process of the replica
  * does not.
  *
- * A leader without any replica in reach (B4) may have been succeeded already on the other side of
- * a split: each side then grants up to one limit a key. Such vnodes are counted as cut off.
+ * A leader without any replica in reach (EXPOSURE-4) may have been succeeded already on the other
+ * side of a split: each side then grants up to one limit a key. Such vnodes are counted as cut off.
  *
  * The lag is measured on samples: the oldest grant that a WATERMARK tells of, until the first
  * replica acknowledges that WATERMARK or a later one.
  *
- * B1  held <= granted, for each link.
- * B2  A sample is of a vnode that is decided here; it is dropped when that ends.
- * B3  A replica that refuses a mark says so before it acknowledges the frame. So who is deposed
- *     counts nothing as held that is acknowledged afterwards.
- * B4  What was granted in earlier terms is in no such count. A replica that does not hold the state
- *     on which the present term was opened, because its copy is still on the way, would go on from
- *     less than all of that; so it does not count as in reach of a successor.
+ * EXPOSURE-1  held <= granted, for each link.
+ * EXPOSURE-2  A sample is of a vnode that is decided here; it is dropped when that ends.
+ * EXPOSURE-3  A replica that refuses a mark says so before it acknowledges the frame. So who is
+ *             deposed counts nothing as held that is acknowledged afterwards.
+ * EXPOSURE-4  What was granted in earlier terms is in no such count. A replica that does not hold
+ *             the state on which the present term was opened, because its copy is still on the way,
+ *             would go on from less than all of that; so it does not count as in reach of a
+ *             successor.
  */
 #include <string.h>
 
@@ -41,7 +42,7 @@ static bool deciding(const struct vnode *vnode)
     return vnode->role == ROLE_LEADING || vnode->role == ROLE_TRANSFERRING;
 }
 
-/* A link that is confirmed is in the live channel (C1 of stream.c). */
+/* A link that is confirmed is in the live channel (STREAM-9). */
 static const struct channel *live_channel(const struct shard *shard, uint16_t at)
 {
     return &shard->peers[at]->channels[CHANNEL_LIVE];
@@ -83,7 +84,7 @@ void exposure_stepped_down(struct shard *shard, uint32_t number)
     for (uint32_t i = 0; i < SHARD_REPLICAS_OTHER; i++) {
         struct replica_link *link = &shard->vnodes[number].links[i];
         exposure_keep(shard, link);
-        link->granted.mark = link->granted.sample = link->granted.held; /* B3 */
+        link->granted.mark = link->granted.sample = link->granted.held; /* EXPOSURE-3 */
     }
 }
 
@@ -184,7 +185,7 @@ void exposure_acked(struct shard *shard)
 static bool sample_lives(const struct shard *shard, const struct exposure_sample *sample)
 {
     const struct vnode *vnode = &shard->vnodes[sample->vnode];
-    if (!deciding(vnode)) /* B2 */
+    if (!deciding(vnode)) /* EXPOSURE-2 */
         return false;
     for (uint32_t i = 0; i < vnode->link_count; i++) {
         const uint16_t at = vnode->links[i].peer;
@@ -233,7 +234,7 @@ static void add_vnode(const struct shard *shard, uint32_t number, struct shard_s
         const struct replica_link *link = &vnode->links[i];
         const uint64_t known = held_by(shard, link);
         const bool reach = link->peer != PEER_NONE && !peers_silent(shard, link->peer);
-        ASSERT(known <= vnode->granted); /* B1 */
+        ASSERT(known <= vnode->granted); /* EXPOSURE-1 */
         held = known > held ? known : held;
         held_in_reach = reach && known > held_in_reach ? known : held_in_reach;
         others += link->node != 0;
@@ -246,7 +247,7 @@ static void add_vnode(const struct shard *shard, uint32_t number, struct shard_s
     out->over_tokens += vnode->granted - (reached > 0 ? held_in_reach : held);
     if (!deciding(vnode))
         return;
-    out->vnodes_cut_off += based == 0; /* B4 */
+    out->vnodes_cut_off += based == 0; /* EXPOSURE-4 */
     out->vnodes_incomplete += complete < others;
     out->vnodes_unconfirmed += vnodes_degraded(shard, number);
 }

@@ -121,7 +121,7 @@ static struct first *append(struct shard *shard)
 
 /* ---- noting ---------------------------------------------------------------------------------- */
 
-/* F3: what has come together since it was filled last. */
+/* FIRSTS-3: what has come together since it was filled last. */
 static bool refill(struct shard *shard)
 {
     struct firsts *firsts = &shard->firsts;
@@ -147,7 +147,7 @@ static void wake(struct shard *shard, uint32_t number)
         vnode->links[link].firsts = (uint32_t)(shard->firsts.end - 1);
 }
 
-/* `must`: it corrects what was noted before (F4). */
+/* `must`: it corrects what was noted before (FIRSTS-4). */
 static void note(struct shard *shard, uint32_t number, const struct first *what, bool must)
 {
     struct firsts *firsts = &shard->firsts;
@@ -232,7 +232,7 @@ static bool is_due(const struct replica_link *state, uint64_t number)
     return state->firsts_all || (int32_t)((uint32_t)number - state->firsts) > 0;
 }
 
-/* Where what is due to the link begins: its newest. It is told oldest first (F5). */
+/* Where what is due to the link begins: its newest. It is told oldest first (FIRSTS-5). */
 static uint64_t head_of(struct shard *shard, uint32_t number, const struct replica_link *state)
 {
     struct firsts *firsts = &shard->firsts;
@@ -331,7 +331,7 @@ void firsts_put(struct shard *shard, uint32_t number, uint32_t link, struct byte
     if (!may_tell(shard, number, link))
         return;
     uint32_t count = list_due(shard, state, head_of(shard, number, state), FIRSTS_PUT_MAX);
-    if (count > FIRSTS_PUT_MAX) /* F3: more than go with a slot */
+    if (count > FIRSTS_PUT_MAX) /* FIRSTS-3: more than go with a slot */
         shard->firsts.lost++, count--;
     size_t record = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -392,7 +392,7 @@ void firsts_take(struct shard *shard, uint32_t number, const struct peer_firsts 
         struct first *first = look ? find(&shard->firsts, number, what.tag) : NULL;
         if (first != NULL && first->attempt == what.attempt && (first->flags & FIRST_BACK) != 0 &&
             (what.flags & FIRST_BACK) == 0)
-            continue; /* F4 */
+            continue; /* FIRSTS-4 */
         if (first == NULL) {
             first = append(shard);
             first->older = 0;
@@ -409,7 +409,8 @@ void firsts_take(struct shard *shard, uint32_t number, const struct peer_firsts 
     }
 }
 
-/* ---- F2 -------------------------------------------------------------------------------------- */
+/* ---- FIRSTS-2
+ * -------------------------------------------------------------------------------------- */
 
 static void call_void(struct shard *shard, struct first *first)
 {

@@ -16,19 +16,20 @@
  *
  *     own[vnode] --> newest --> older --> ... --> overwritten: the end
  *
- * F1  Of each slot that a replica takes it has the answers to what the slot counts, for two
- *     seconds: they are in the frame that the slot is in, or in an earlier one. A complete copy
- *     brings all that its sender has, and who has just started and holds the same of its disk is
- *     told them beside the report that says so.
- * F2  In the plane of quorum an answer is believed only by who decides on a state that counts it:
- *     what is of another term, or later than that state goes, is void (Q6 of quorum.c).
- * F3  All is bounded: so many are noted a millisecond (FIRSTS_A_MS, with a burst of FIRSTS_BURST),
- *     and the ring has a length. What was not noted, was overwritten while it was young, or is
- *     void is counted as lost: then a request that is asked again may be charged again.
- * F4  What was given back since, when another part of its request was denied, is no answer any
- *     more, and that is told in the same way, whatever else there is to be told. Once given back
- *     it stays so, whoever still tells the answer.
- * F5  Answers are told in the order in which they were noted: the newest of a request counts.
+ * FIRSTS-1  Of each slot that a replica takes it has the answers to what the slot counts, for two
+ *           seconds: they are in the frame that the slot is in, or in an earlier one. A complete
+ *           copy brings all that its sender has, and who has just started and holds the same of its
+ *           disk is told them beside the report that says so.
+ * FIRSTS-2  In the plane of quorum an answer is believed only by who decides on a state that counts
+ *           it: what is of another term, or later than that state goes, is void (QUORUM-6).
+ * FIRSTS-3  All is bounded: so many are noted a millisecond (FIRSTS_A_MS, with a burst of
+ *           FIRSTS_BURST), and the ring has a length. What was not noted, was overwritten while it
+ *           was young, or is void is counted as lost: then a request that is asked again may be
+ *           charged again.
+ * FIRSTS-4  What was given back since, when another part of its request was denied, is no answer
+ *           any more, and that is told in the same way, whatever else there is to be told. Once
+ *           given back it stays so, whoever still tells the answer.
+ * FIRSTS-5  Answers are told in the order in which they were noted: the newest of a request counts.
  *
  * What was denied, and charged nothing, is not told: asked again it is decided afresh.
  */
@@ -59,8 +60,8 @@ struct first {
     uint32_t vnode;
     uint32_t granted;
     uint32_t at_ms;
-    uint32_t seq;    /* F2: low bits of the vnode's, when it was given or later */
-    uint32_t term;   /* F2: a hash of the term that counts it */
+    uint32_t seq;    /* FIRSTS-2: low bits of the vnode's, when it was given or later */
+    uint32_t term;   /* FIRSTS-2: a hash of the term that counts it */
     uint32_t older;  /* so many places before this one is the next of own[vnode]; 0: none */
     uint32_t next;   /* and of all[vnode], */
     uint32_t behind; /* and of its bucket */
@@ -91,7 +92,7 @@ void firsts_fini(struct shard *shard);
 /* An answer was given that charged something; `tag` is that of its plain key (retry_tag). */
 void firsts_note(struct shard *shard, uint32_t vnode, uint64_t tag, uint16_t attempt,
                  uint8_t limit_index, uint64_t granted, uint8_t flags);
-/* F4: what was granted was given back, but for what is left of it; NULL: nothing is. */
+/* FIRSTS-4: what was granted was given back, but for what is left of it; NULL: nothing is. */
 void firsts_undone(struct shard *shard, uint32_t vnode, uint64_t tag,
                    const struct retry_memory_entry *left);
 /* If the answer to `plain` is known of that vnode: has the memory of the shard, of requests of one
@@ -116,7 +117,8 @@ void firsts_report(struct shard *shard, uint16_t peer, const struct peer_vnode *
 void firsts_take(struct shard *shard, uint32_t vnode, const struct peer_firsts *told,
                  const struct term *written, bool reported);
 
-/* ---- F2 -------------------------------------------------------------------------------------- */
+/* ---- FIRSTS-2
+ * -------------------------------------------------------------------------------------- */
 
 /* `term` was opened on the state that (base, base_seq) wrote. */
 void firsts_opened(struct shard *shard, uint32_t vnode, const struct term *base, uint64_t base_seq,

@@ -12,13 +12,13 @@
  * node/limit/algorithms/gcra.c): `tat_ns` is when everything sent so far is paid for; bulk may be
  * sent while that lies at most HANDOFF_BURST_NS ahead.
  *
- * B1  What is in memory when a link begins to copy is sent by its pass, or becomes a change; what
- *     leaves memory meanwhile is on disk, and cold_keys.c, which begins after the pass, finds it
- *     there.
- * B2  A pass serves only links that are still COPYING to its peer; a restarted one waits for the
- *     next pass.
- * B3  A copy for somebody who recovers is not held up by the rate, nor by a pass to the same peer
- *     that the rate holds up: checks wait for it.
+ * HANDOFF-1  What is in memory when a link begins to copy is sent by its pass, or becomes a change;
+ *            what leaves memory meanwhile is on disk, and cold_keys.c, which begins after the pass,
+ *            finds it there.
+ * HANDOFF-2  A pass serves only links that are still COPYING to its peer; a restarted one waits for
+ *            the next pass.
+ * HANDOFF-3  A copy for somebody who recovers is not held up by the rate, nor by a pass to the same
+ *            peer that the rate holds up: checks wait for it.
  */
 #include <string.h>
 
@@ -57,7 +57,8 @@ void handoff_offer(struct shard *shard, uint32_t number, uint32_t link)
     if (pass->links[number] != 0 || !stream_hears(shard, number, link))
         return;
     if (vnode->role == ROLE_REPLICA || vnode->role == ROLE_RECOVERING)
-        pass->urgent = true; /* B3: the one that runs, or the one that this vnode will be of */
+        /* HANDOFF-3: the one that runs, or the one that this vnode will be of */
+        pass->urgent = true;
     if (pass->running || (pass->vnodes > 0 && pass->slots + slots > slots_max(shard)))
         return;
     pass->links[number] = (uint8_t)(link + 1);
@@ -66,7 +67,7 @@ void handoff_offer(struct shard *shard, uint32_t number, uint32_t link)
     vnode->links[link].phase = LINK_COPYING;
 }
 
-/* The link of the vnode that the pass of peer `at` copies now, or -1 (B2). */
+/* The link of the vnode that the pass of peer `at` copies now, or -1 (HANDOFF-2). */
 static int link_of(const struct shard *shard, uint16_t at, uint32_t number)
 {
     const uint8_t place = shard->peers[at]->pass.links[number];
@@ -89,7 +90,7 @@ static void end_transfer(struct shard *shard, uint16_t at)
             continue;
         shard->vnodes[number].links[link].phase = LINK_CATCHING;
         table_forgive_missed(shard->table, number, (unsigned)link + 1);
-        cold_keys_restarted(shard, number, (uint32_t)link); /* B1 */
+        cold_keys_restarted(shard, number, (uint32_t)link); /* HANDOFF-1 */
         if (table_vnode_behind(shard->table, number, (unsigned)link + 1))
             table_resume_vnode(shard->table, number, (unsigned)link + 1);
     }

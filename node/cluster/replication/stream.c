@@ -30,27 +30,28 @@
  *                                                                |           |       live from now
  *                                            the replica was silent meanwhile, or is LIVE and was
  *
- * R1  Between TERM and WATERMARK a replica holds parts of a newer state than it claims, never less.
- * R2  A WATERMARK is sent only when nothing of the vnode is dirty for that replica. One that is
- *     repeated states the sequence that was clean when it was first sent.
- * R3  A link is synced iff it is confirmed, and its newest WATERMARK is acknowledged and states the
- *     vnode's present seq.
- * R4  A replica takes a WATERMARK only if it took all slots of its sync. R5  is in stream_in.c.
- * R6  What is to go may vanish before it does (a slot that is as good as new): so a link owes a
- *     WATERMARK when changes that were put off go again, whether one is left or not, and soon after
- *     the table has told that one vanished.
- * R7  What left memory for the disk before it went is not dirty any more (I6 of table.h): so a link
- *     that has missed something begins anew before its next WATERMARK, and cold_keys.c sends what
- *     is on disk.
- * R8  The first answers to what a slot counts are in its frame, behind it (firsts.h).
+ * STREAM-1   Between TERM and WATERMARK a replica holds parts of a newer state than it claims,
+ *            never less.
+ * STREAM-2   A WATERMARK is sent only when nothing of the vnode is dirty for that replica. One that
+ *            is repeated states the sequence that was clean when it was first sent.
+ * STREAM-3   A link is synced iff it is confirmed, and its newest WATERMARK is acknowledged and
+ *            states the vnode's present seq.
+ * STREAM-4   A replica takes a WATERMARK only if it took all slots of its sync.
+ * STREAM-6   What is to go may vanish before it does (a slot that is as good as new): so a link
+ *            owes a WATERMARK when changes that were put off go again, whether one is left or not,
+ *            and soon after the table has told that one vanished.
+ * STREAM-7   What left memory for the disk before it went is not dirty any more (TABLE-6): so a
+ *            link that has missed something begins anew before its next WATERMARK, and cold_keys.c
+ *            sends what is on disk.
+ * STREAM-8   The first answers to what a slot counts are in its frame, behind it (firsts.h).
  *
  * The order of frames between the two channels never matters:
  *
- * C1  A link goes over to the live channel only when HELD tells that all it sent on the bulk
- *     channel was taken; from the last WATERMARK there until then it sends nothing.
- * C2  A link goes over to the bulk channel under a new sync, or with nothing unacknowledged on the
- *     live one.
- * C3  A replica ignores what arrives late of an older sync (stream_in.c).
+ * STREAM-9   A link goes over to the live channel only when HELD tells that all it sent on the bulk
+ *            channel was taken; from the last WATERMARK there until then it sends nothing.
+ * STREAM-10  A link goes over to the bulk channel under a new sync, or with nothing unacknowledged
+ *            on the live one.
+ * STREAM-11  A replica ignores what arrives late of an older sync (stream_in.c).
  */
 #include <string.h>
 
@@ -284,7 +285,7 @@ void stream_put_state(struct shard *shard, uint32_t number, uint32_t link, struc
             peer_put_slot(outbox, number, id, state, (uint32_t)len);
         shard->vnodes[number].links[link].change_at = 0;
     }
-    firsts_put(shard, number, link, &channel_of(shard, number, link)->outbox); /* R8 */
+    firsts_put(shard, number, link, &channel_of(shard, number, link)->outbox); /* STREAM-8 */
     end_record(shard, number, link);
     owe_watermark(shard, number, link);
     shard->stats.slots_replicated++;
@@ -345,7 +346,7 @@ static void send_slot(struct shard *shard, uint32_t slot, uint32_t link, struct 
     }
 }
 
-/* R2: whether the table has nothing more of the vnode for that position. */
+/* STREAM-2: whether the table has nothing more of the vnode for that position. */
 static bool drained(const struct shard *shard, uint32_t number, uint32_t link)
 {
     const unsigned target = target_of(link);
@@ -405,7 +406,7 @@ static void put_watermark_record(struct shard *shard, uint32_t number, uint32_t 
         mark_quorum(shard, &entry);
     else if (!is_branch(vnode))
         merge_put_lineage(shard, number, outbox);
-    firsts_put(shard, number, link, outbox); /* R8: of what left no slot */
+    firsts_put(shard, number, link, outbox); /* STREAM-8: of what left no slot */
     peer_put_vnode(outbox, is_branch(vnode) ? PEER_DIVERGED_END : PEER_WATERMARK, &entry);
 }
 
@@ -427,7 +428,7 @@ static void put_watermark(struct shard *shard, uint32_t number, uint32_t link,
     state->watermark_seq = seq;
     state->watermark_frame = state->sent_frame;
     if (state->phase == LINK_CATCHING && deciding(vnode))
-        state->phase = LINK_ASKED; /* C1 */
+        state->phase = LINK_ASKED; /* STREAM-9 */
     if (deciding(vnode) && !again)
         exposure_watermarked(shard, number, link);
 }
@@ -449,12 +450,12 @@ static void resume_links(struct shard *shard, const struct effects *effects)
                 table_vnode_behind(shard->table, number, target_of(link)) &&
                 stream_has_room(shard, number, link, effects)) {
                 table_resume_vnode(shard->table, number, target_of(link));
-                owe_watermark(shard, number, link); /* R6 */
+                owe_watermark(shard, number, link); /* STREAM-6 */
             }
     }
 }
 
-/* R7: whoever has missed something owes a mark, which begins with a complete copy. */
+/* STREAM-7: whoever has missed something owes a mark, which begins with a complete copy. */
 static void find_missed(struct shard *shard)
 {
     if (!table_missed_news(shard->table))
@@ -478,7 +479,7 @@ static bool put_watermark_of(struct shard *shard, uint32_t number, uint32_t link
     }
     if (!stream_copying(shard, number, link) && stream_hears(shard, number, link) &&
         table_vnode_missed(shard->table, number, target_of(link)))
-        stream_restart_link(shard, number, link); /* R7 */
+        stream_restart_link(shard, number, link); /* STREAM-7 */
     if (state->phase == LINK_WAITING)
         handoff_offer(shard, number, link);
     if (stream_copying(shard, number, link) || !stream_has_room(shard, number, link, effects) ||
@@ -657,7 +658,7 @@ void stream_unconfirm(struct shard *shard, uint32_t number, uint32_t link)
     exposure_keep(shard, state);
     state->confirmed = false;
     if (state->phase == LINK_LIVE || state->phase == LINK_ASKED)
-        state->phase = LINK_CATCHING; /* C2: what was unacknowledged was restarted already */
+        state->phase = LINK_CATCHING; /* STREAM-10: what was unacknowledged was restarted already */
     vnodes_mark_active(shard, number);
 }
 
@@ -721,13 +722,13 @@ void stream_held(struct shard *shard, uint16_t at, const struct peer_vnode *entr
     exposure_confirmed(&vnode->links[link], entry->seq);
     shard->lessor.due = true;
     struct replica_link *state = &vnode->links[link];
-    if (state->phase == LINK_ASKED && entry->seq >= state->watermark_seq) { /* C1 */
+    if (state->phase == LINK_ASKED && entry->seq >= state->watermark_seq) { /* STREAM-9 */
         state->phase = LINK_LIVE;
         forget_frames(state, 0);
         if (table_vnode_behind(shard->table, entry->vnode, target_of((uint32_t)link)))
             table_resume_vnode(shard->table, entry->vnode, target_of((uint32_t)link));
         if (state->watermark_seq != table_vnode_seq(shard->table, entry->vnode))
-            owe_watermark(shard, entry->vnode, (uint32_t)link); /* R6 */
+            owe_watermark(shard, entry->vnode, (uint32_t)link); /* STREAM-6 */
     }
     if (state->phase != LINK_LIVE)
         return; /* of an earlier mark: more was sent since */
@@ -795,7 +796,7 @@ void stream_acked(struct shard *shard, uint16_t at, const struct peer_record *re
         stream_restart(shard, at, kind);
 }
 
-/* R6: the replicas hold all that there is, but do not know how far they are. */
+/* STREAM-6: the replicas hold all that there is, but do not know how far they are. */
 static void mark_vanished(struct shard *shard)
 {
     if (!table_vanished_news(shard->table))

@@ -1,17 +1,17 @@
 /* stream_in.c - replication as a replica takes it: frames in order, states, marks.
  *
- * stream.c tells the protocol, and R1 and R4, which are kept here. A frame that is not the next one
- * of its stream is not looked at; what a peer sends of a vnode is taken only while this shard
- * follows that peer for it, and a mark only if all of its copy was taken.
+ * stream.c tells the protocol, and STREAM-1 and STREAM-4, which are kept here. A frame that is not
+ * the next one of its stream is not looked at; what a peer sends of a vnode is taken only while
+ * this shard follows that peer for it, and a mark only if all of its copy was taken.
  *
- * R5  After a complete copy a replica holds nothing that its leader lacks: slots that the copy
- *     did not have go. Where a copy that was broken off left slots that cannot be told apart,
- *     another one is asked for as soon as they can be.
- * R6  Who pulls a state takes the one that was reported, or a newer one, and nothing less: a copy
- *     of an earlier time may arrive from the same node meanwhile. If only such ones come, its state
- *     is not what it was (a claim may fall), and all are asked again.
- * R7  Where a state found no room, no copy is asked for again for a while: it would find none
- *     either. Till then nothing of the vnode is acknowledged, and its leader says so.
+ * STREAMIN-1  After a complete copy a replica holds nothing that its leader lacks: slots that the
+ *             copy did not have go. Where a copy that was broken off left slots that cannot be told
+ *             apart, another one is asked for as soon as they can be.
+ * STREAMIN-2  Who pulls a state takes the one that was reported, or a newer one, and nothing less:
+ *             a copy of an earlier time may arrive from the same node meanwhile. If only such ones
+ *             come, its state is not what it was (a claim may fall), and all are asked again.
+ * STREAMIN-3  Where a state found no room, no copy is asked for again for a while: it would find
+ *             none either. Till then nothing of the vnode is acknowledged, and its leader says so.
  */
 #include "base/prefetch.h"
 #include "node/cluster/election/election.h"
@@ -64,7 +64,7 @@ void stream_in_broken(struct shard *shard, uint32_t number)
     vnode->in_copy = false;
 }
 
-/* R5: the copy is here, and what it did not have goes. */
+/* STREAMIN-1: the copy is here, and what it did not have goes. */
 static void end_copy(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
@@ -163,7 +163,7 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_written 
         vnode->in_from = at;
         vnode->in_term = *term;
         vnode->in_sync = written->sync;
-        /* R4: of one that is not seen from its beginning, a part was passed over; and what is
+        /* STREAM-4: of one that is not seen from its beginning, a part was passed over; and what is
          * pulled is a complete copy or nothing. */
         vnode->copy_complete =
             followed && written->begins && (vnode->role == ROLE_REPLICA || written->copy);
@@ -180,25 +180,25 @@ void stream_in_slot(struct shard *shard, uint16_t at, const struct peer_slot *sl
 {
     struct vnode *vnode = &shard->vnodes[slot->vnode];
     if (vnode->in_late)
-        return; /* C3: what it would overwrite may be newer */
+        return; /* STREAM-11: what it would overwrite may be newer */
     if (!follows(shard, at, slot->vnode)) {
-        vnode->copy_complete = false; /* R4 */
+        vnode->copy_complete = false; /* STREAM-4 */
         vnodes_mark_active(shard, slot->vnode);
         return;
     }
     if (!vnode->copy_complete)
-        return; /* no mark of it will be taken: what is held stays what it is (B1 of reconcile.c) */
+        return; /* no mark of it will be taken: what is held stays what it is (RECONCILE-1) */
     vnode->holds_newer = true;
     const int result =
         table_import(shard->table, slot->vnode, slot->id, slot->state, slot->len, shard->now_ns, 0);
     if (vnode->role == ROLE_RECOVERING)
         vnode->in_ns = shard->now_ns;
     if (result == TG_EFULL)
-        shard->full_until_ns = shard->now_ns + FULL_REST_NS; /* R7 */
+        shard->full_until_ns = shard->now_ns + FULL_REST_NS; /* STREAMIN-3 */
     if (result == TG_ECORRUPT || result == TG_EVERSION)
         shard->stats.bad_frames++;
     if (result != 0) {
-        vnode->copy_complete = false; /* R4: what had no room is not held */
+        vnode->copy_complete = false; /* STREAM-4: what had no room is not held */
         vnodes_mark_active(shard, slot->vnode);
     } else if (!vnodes_quorum(shard, slot->vnode)) {
         merge_in_slot(shard, slot->vnode, slot->id);
@@ -238,8 +238,8 @@ void stream_tell_lack(struct shard *shard, uint16_t at, uint32_t number, struct 
     put_sync(shard, at, PEER_LACK, number, sync, effects);
 }
 
-/* R6: whether the mark claims less than the state that is pulled: it is of a copy that its sender
- * began when it still decided, and that was long under way. */
+/* STREAMIN-2: whether the mark claims less than the state that is pulled: it is of a copy that its
+ * sender began when it still decided, and that was long under way. */
 static bool below_caught_up(const struct vnode *vnode, const struct peer_vnode *entry)
 {
     const int order = term_compare(&entry->state, &vnode->best_state);
@@ -254,7 +254,7 @@ void stream_in_watermark(struct shard *shard, uint16_t at, const struct peer_vno
         return;
     const bool followed = follows(shard, at, entry->vnode);
     const bool present = term_compare(&entry->state, &vnode->term) == 0;
-    /* B3 of exposure.c: a leader whom this node had given up, and who lives, must not take the
+    /* EXPOSURE-3: a leader whom this node had given up, and who lives, must not take the
      * acknowledgement of the frame for one of the mark. */
     const bool given_up = vnode->role == ROLE_RECOVERING && !followed && present;
     if (!given_up && (!followed || (vnode->role == ROLE_REPLICA && !present)))
@@ -265,8 +265,8 @@ void stream_in_watermark(struct shard *shard, uint16_t at, const struct peer_vno
         return; /* the one that was asked for comes behind it, or is asked for again */
     }
     if (!given_up && shard->now_ns < shard->full_until_ns && !vnode->copy_complete)
-        return;                                                               /* R7 */
-    if (given_up || !vnode->copy_complete || vnode->in_sync != entry->sync) { /* R4 */
+        return;                                                               /* STREAMIN-3 */
+    if (given_up || !vnode->copy_complete || vnode->in_sync != entry->sync) { /* STREAM-4 */
         put_sync(shard, at, PEER_LACK, entry->vnode, entry->sync, effects);
         return;
     }
@@ -277,7 +277,7 @@ void stream_in_watermark(struct shard *shard, uint16_t at, const struct peer_vno
     if (!behind) {
         const struct term was = vnode->state;
         const uint64_t was_seq = table_vnode_seq(shard->table, entry->vnode);
-        vnode->state = entry->state; /* S4 */
+        vnode->state = entry->state; /* SHARD-4 */
         table_set_vnode_seq(shard->table, entry->vnode, entry->seq);
         if (vnodes_quorum(shard, entry->vnode) && term_compare(&was, &entry->state) != 0)
             firsts_marked(shard, entry->vnode, &was, was_seq, &entry->state, vnode->in_copy);

@@ -1,6 +1,6 @@
 /* cross_region.c - checks whose keys another region counts: asked for there, or decided from what
- * is held here; and what other regions ask of this one. region/remote_regions.c tells how (A1 -
- * A7).
+ * is held here; and what other regions ask of this one. region/remote_regions.c tells how (REMOTE-1
+ * to REMOTE-7).
  */
 #include "base/assert.h"
 #include "node/cluster/admission/decide.h"
@@ -9,11 +9,11 @@
 #include "node/cluster/shard_state.h"
 #include <string.h>
 
-#define WAIT UINT8_MAX /* in the place of a check, of what waits (A7) */
+#define WAIT UINT8_MAX /* in the place of a check, of what waits (REMOTE-7) */
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* Under which key it is remembered what waits here under a peer's ticket (A7). */
+/* Under which key it is remembered what waits here under a peer's ticket (REMOTE-7). */
 static struct retry_key wait_key(const struct shard *shard, uint16_t peer, uint64_t ticket)
 {
     const struct peer *asker = shard->peers[peer];
@@ -26,7 +26,7 @@ static void fail(struct shard *shard, uint32_t index, uint8_t status, struct eff
     route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
 }
 
-/* Notes that the peer's part waits, or was told that the home is out of reach (A7). */
+/* Notes that the peer's part waits, or was told that the home is out of reach (REMOTE-7). */
 static void note_wait(struct shard *shard, uint32_t index, bool waits)
 {
     const struct pending_check *check = pending_at(shard, index);
@@ -41,7 +41,7 @@ void cross_region_unavailable(struct shard *shard, uint32_t index)
 }
 
 /* Whether another copy of what the peer has sent under the ticket waits here, in a check that is
- * not `own`, or did: then it waits on as one with that, or is told the same (A7). */
+ * not `own`, or did: then it waits on as one with that, or is told the same (REMOTE-7). */
 static bool joins(struct shard *shard, uint16_t peer, uint64_t ticket, uint32_t own,
                   struct effects *effects)
 {
@@ -69,7 +69,7 @@ void cross_region_send(struct shard *shard, uint32_t index, struct effects *effe
 {
     struct pending_check *check = pending_at(shard, index);
     struct remote_region *region = remote_find(shard, check->forward.home);
-    if (remote_lost(shard, check->forward.home)) { /* A2 */
+    if (remote_lost(shard, check->forward.home)) { /* REMOTE-2 */
         fail(shard, index, ANSWER_UNAVAILABLE, effects);
         return;
     }
@@ -106,7 +106,7 @@ static bool is_for_lease_cache(const struct forward *forward)
     return forward->operation == OPERATION_CHECK && !tells && gives_tokens(forward);
 }
 
-/* No tokens, and no word of the home within the time that the rule gives it (A4). */
+/* No tokens, and no word of the home within the time that the rule gives it (REMOTE-4). */
 static void end_wait(struct shard *shard, uint32_t index, struct effects *effects)
 {
     const struct pending_check *check = pending_at(shard, index);

@@ -15,20 +15,20 @@
  * merged when the leader is back, forgotten when it expires. As soon as some leader or replica is
  * heard, checks go there again.
  *
- * N1  A check goes to a fallback leader only if its rule says so and nobody who may decide is
- *     heard.
- * N2  A fallback leader decides what it is sent and sends nothing on: a forward cannot go in
- *     circles.
- * N3  A check that changes between fallback leader and leader gets a new ticket, and stays the same
- *     attempt (retry.h): it is answered by whom it was sent to last, and what its leader has
- *     charged for it by then is undone if it is denied, or may have been.
- * N4  Who is asked to stand in and hears somebody who may decide refuses, and the check is tried
- *     again: it waits until that one is heard where it waits, too. Else, when a split begins or
- *     heals link by link, a key would get a share from one node after another.
- * N5  What a fallback leader granted is not given back when another part of the item is denied; it
- *     drains.
- * N6  Of a rule with consistency `any` each node stands in for itself: it never asks another one
- *     for what it may decide, so there is one share per node.
+ * FALLBACK-1  A check goes to a fallback leader only if its rule says so and nobody who may decide
+ *             is heard.
+ * FALLBACK-2  A fallback leader decides what it is sent and sends nothing on: a forward cannot go
+ *             in circles.
+ * FALLBACK-3  A check that changes between fallback leader and leader gets a new ticket, and stays
+ *             the same attempt (retry.h): it is answered by whom it was sent to last, and what its
+ *             leader has charged for it by then is undone if it is denied, or may have been.
+ * FALLBACK-4  Who is asked to stand in and hears somebody who may decide refuses, and the check is
+ *             tried again: it waits until that one is heard where it waits, too. Else, when a split
+ *             begins or heals link by link, a key would get a share from one node after another.
+ * FALLBACK-5  What a fallback leader granted is not given back when another part of the item is
+ *             denied; it drains.
+ * FALLBACK-6  Of a rule with consistency `any` each node stands in for itself: it never asks
+ *             another one for what it may decide, so there is one share per node.
  */
 #include <string.h>
 
@@ -80,7 +80,7 @@ static uint16_t choose(struct shard *shard, const struct pending_check *check)
 {
     const uint32_t number = check->forward.vnode;
     if (check->rule->consistency == POLICY_CONSISTENCY_ANY)
-        return PEER_NONE; /* N6 */
+        return PEER_NONE; /* FALLBACK-6 */
     const struct ring_table *ring = &shard->view->to;
     const uint32_t count =
         ring_order(ring, vnodes_ring(shard, number), shard->ring_order, RING_MEMBERS_MAX);
@@ -143,7 +143,7 @@ static uint32_t row_told(const struct limit_decision *rows, uint32_t count)
 }
 
 /* What is denied is rewritten for the limit that it has now, where that is another one than before
- * (O7 of node/limit/algorithms/algorithm.h); what it says stays. */
+ * (ALGORITHM-7); what it says stays. */
 static void settle_denied(struct shard *shard, const struct forward *forward)
 {
     const unsigned flags = LIMIT_LOADED | (decide_is_older(shard, forward) ? LIMIT_OLDER : 0);
@@ -215,7 +215,7 @@ static void decide(struct shard *shard, const struct forward *forward, struct an
     answer->retry_after_ns = answer->allowed ? 0 : rows[told].retry_after_ns;
     if (takes && !recalled)
         retry_remember(&shard->retries, &forward->retry, 0, answer->allowed, answer->limit_index,
-                       answer->granted, shard->now_ns); /* N5: nobody gives it back */
+                       answer->granted, shard->now_ns); /* FALLBACK-5: nobody gives it back */
     shard->stats.fallbacks++;
 }
 
@@ -240,7 +240,8 @@ void fallback_forwarded(struct shard *shard, uint16_t from, const struct forward
     struct peer_state states[PEER_LIMITS_MAX];
     struct answer answer = {.status = ANSWER_UNAVAILABLE};
     if (vnodes_quorum(shard, forward->vnode) || fallback_needed(shard, forward->vnode))
-        decide(shard, forward, &answer, rows); /* N4: a majority is not in sight of one node */
+        /* FALLBACK-4: a majority is not in sight of one node */
+        decide(shard, forward, &answer, rows);
     if (answer.status == ANSWER_DECIDED && (forward->flags & FORWARD_EXPLAIN) != 0)
         peer_put_explain(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket,
                          states, states_of(rows, forward->limit_count, states));
@@ -250,9 +251,9 @@ void fallback_forwarded(struct shard *shard, uint16_t from, const struct forward
 void fallback_dispatch(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct pending_check *check = pending_at(shard, index);
-    ASSERT(fallback_allowed(check)); /* N1 */
+    ASSERT(fallback_allowed(check)); /* FALLBACK-1 */
     if (!check->at_fallback)
-        check->stands++; /* N3 */
+        check->stands++; /* FALLBACK-3 */
     check->at_fallback = true;
     struct forward forward = scaled(check);
     const uint16_t at = choose(shard, check);

@@ -20,21 +20,24 @@
  * it is decided; or, if its client wants it so (PARTLY), at the end of each event in which some of
  * it was, so that no item waits for another's leader.
  *
- * Q1  Every item gets exactly one decision; what cannot be decided is `busy` or `error`, with the
- *     verdict that the rule's on_failure gives.
- * Q2  A malformed message is refused as a whole, with a sentence; nothing of it is charged.
- * Q3  An item is allowed iff all its rules allow it. If one denies it, or cannot be asked in time,
- *     none stays charged, but for what it denied itself and counts (count_denied); that holds when
- *     replies and undos are lost, and not when this node dies before they are acknowledged: then
- *     the charges stay until they drain. A charge meanwhile may make another request be denied.
- *     A rule on trial that cannot be asked neither denies nor allows.
- * Q4  A peek takes nothing anywhere; a hit, a refund and a reset go to all, and are not undone.
- * Q5  A rule on trial changes nothing of an answer but the outcome of what it would have denied,
- *     with which it is named: limit, numbers, times, delay and what is granted are those of the
- *     rules in force, and where there are none those of a request that meets no rule.
- * Q6  No denial says that it may be asked again at once. What can never succeed says so, whatever a
- *     rule's response.retry_after is; that goes before any other time, and of several rules that
- *     deny the one is named that says the longest.
+ * REQUESTS-1  Every item gets exactly one decision; what cannot be decided is `busy` or `error`,
+ *             with the verdict that the rule's on_failure gives.
+ * REQUESTS-2  A malformed message is refused as a whole, with a sentence; nothing of it is charged.
+ * REQUESTS-3  An item is allowed iff all its rules allow it. If one denies it, or cannot be asked
+ *             in time, none stays charged, but for what it denied itself and counts (count_denied);
+ *             that holds when replies and undos are lost, and not when this node dies before they
+ *             are acknowledged: then the charges stay until they drain. A charge meanwhile may make
+ *             another request be denied. A rule on trial that cannot be asked neither denies nor
+ *             allows.
+ * REQUESTS-4  A peek takes nothing anywhere; a hit, a refund and a reset go to all, and are not
+ *             undone.
+ * REQUESTS-5  A rule on trial changes nothing of an answer but the outcome of what it would have
+ *             denied, with which it is named: limit, numbers, times, delay and what is granted are
+ *             those of the rules in force, and where there are none those of a request that meets
+ *             no rule.
+ * REQUESTS-6  No denial says that it may be asked again at once. What can never succeed says so,
+ *             whatever a rule's response.retry_after is; that goes before any other time, and of
+ *             several rules that deny the one is named that says the longest.
  */
 #include <string.h>
 
@@ -139,7 +142,7 @@ static struct row *row_of(struct shard *shard, uint32_t request, uint32_t item)
     return &block[item % SHARD_ROW_BLOCK];
 }
 
-/* Q6. What is said of when to ask again. */
+/* REQUESTS-6. What is said of when to ask again. */
 static int64_t told_of(const struct policy_rule *rule, int64_t retry_after_ns)
 {
     if (retry_after_ns < 0 || rule == NULL || rule->retry_after_ns == 0)
@@ -218,8 +221,8 @@ void requests_shadow(struct row *row, const struct policy_rule *rule)
         row->shadow = rule;
 }
 
-/* Q5. One that cannot be asked would have recorded something; and of what is denied all the same it
- * is known without it what denies. */
+/* REQUESTS-5. One that cannot be asked would have recorded something; and of what is denied all the
+ * same it is known without it what denies. */
 static __attribute__((noinline)) void merge_trial(struct row *row, const struct policy_rule *rule,
                                                   uint32_t vnode, const struct answer *answer)
 {
@@ -234,7 +237,7 @@ static __attribute__((noinline)) void merge_trial(struct row *row, const struct 
         requests_shadow(row, rule);
 }
 
-/* Q1. Where a key finds no room, what is allowed all the same is charged to nothing. */
+/* REQUESTS-1. Where a key finds no room, what is allowed all the same is charged to nothing. */
 static __attribute__((noinline)) void merge_failure(struct shard *shard, struct row *row,
                                                     const struct policy_rule *rule, uint32_t vnode,
                                                     const struct answer *answer)
@@ -412,7 +415,7 @@ static bool is_steady(const struct row *row, uint8_t outcome)
            !row->unsteady && !row->degraded && (row->user_hash | row->key_hash) == 0;
 }
 
-/* Q6. When to ask again what was denied, in ms. */
+/* REQUESTS-6. When to ask again what was denied, in ms. */
 static int64_t retry_ms_of(const struct row *row, uint8_t outcome)
 {
     int64_t ns = row->told_ns;
@@ -497,7 +500,7 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
             head.leased = head.held = true;
         } else if (row->leased && row->allowed && (row->granted > 0 || row->trial_granted)) {
             const struct retry_key key = {session, seq, (uint16_t)i, 0};
-            shard->reply.columns.leases[i] = decide_lease_of(shard, &key); /* D11 of decide.c */
+            shard->reply.columns.leases[i] = decide_lease_of(shard, &key); /* DECIDE-11 */
             head.leased = true;
         }
     }
@@ -711,7 +714,7 @@ static __attribute__((noinline)) uint64_t take_shares(struct shard *shard,
     return takes;
 }
 
-/* D9 of decide.c: it may have been decided before. */
+/* DECIDE-9: it may have been decided before. */
 static __attribute__((noinline)) void recall_item(struct shard *shard, struct batch_item *group,
                                                   const struct forward *first)
 {
@@ -850,7 +853,7 @@ static void take_item(struct shard *shard, uint32_t item, const struct resolved 
     /* The parts of a repeated item may have been decided apart: each has an answer of its own. */
     const bool repeated =
         resolved->count > 1 && (shard->message.checks.flags & WIRE_FLAG_RETRY) != 0;
-    const bool waits = lessor_asks(&resolved->parts[0]); /* T1 of lessor.c */
+    const bool waits = lessor_asks(&resolved->parts[0]); /* LESSOR-1 */
     uint32_t rows;
     if (!repeated && !waits && all_here(shard, resolved, &rows))
         decide_together(shard, item, resolved, rows, effects);
@@ -940,7 +943,7 @@ void requests_checks(struct shard *shard, uint64_t connection, const void *frame
                        TG_EUNAVAILABLE, "this node has not joined a cluster yet", effects);
         return;
     }
-    if (shard->resigned) { /* V10 of vnodes.c */
+    if (shard->resigned) { /* VNODES-10 */
         requests_error(shard, connection, shard->message.checks.session, shard->message.checks.seq,
                        TG_EUNAVAILABLE, "this node is about to stop; ask another", effects);
         return;

@@ -115,7 +115,7 @@ struct message {
     uint32_t explained; /* its block, or POOL_NONE */
     uint8_t flags;      /* of the forwards of each item */
     uint64_t retries;   /* what the tags of its answers have in common (retry.h) */
-    uint64_t work;      /* that looking for its rules has cost (Z3 of resolve.c) */
+    uint64_t work;      /* that looking for its rules has cost (RESOLVE-3) */
     const void *frame;
     uint32_t len;
 };

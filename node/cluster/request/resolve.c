@@ -9,18 +9,19 @@
  * message may be resolved some at a time before the first of them is decided. While it goes on with
  * one, memory comes for others: for their rules (policy_search.h), and for their vnodes.
  *
- * Z1  What needs no limit fixes the item's row at once: a block, a bypass, no rule, a lease that
- *     nothing gives. Such an item has no part; of others the row is left to their answers.
- * Z2  All parts of an item carry its operation, cost and sequence; so each of them is known again
- *     when the client repeats the item, wherever it goes then.
- * Z3  A message's items cost at most RESOLVE_WORK_MAX together to find their rules, some 0.5 s of
- *     a processor, and what the last one begun costs beyond. Those left are `busy` and counted,
- *     before anything of them is charged. What items cost is a matter of rules and values alone, so
- *     a message that is repeated is cut at the same item, and those before it are told their first
- *     answers.
- * Z4  All messages of a turn cost `turn_work`, some 10 ms, and what the last item begun costs
- *     beyond: then peers have to hear of this node. What is left waits for later turns
- *     (unfinished.c).
+ * RESOLVE-1  What needs no limit fixes the item's row at once: a block, a bypass, no rule, a lease
+ *            that nothing gives. Such an item has no part; of others the row is left to their
+ *            answers.
+ * RESOLVE-2  All parts of an item carry its operation, cost and sequence; so each of them is known
+ *            again when the client repeats the item, wherever it goes then.
+ * RESOLVE-3  A message's items cost at most RESOLVE_WORK_MAX together to find their rules, some 0.5
+ *            s of a processor, and what the last one begun costs beyond. Those left are `busy` and
+ *            counted, before anything of them is charged. What items cost is a matter of rules and
+ *            values alone, so a message that is repeated is cut at the same item, and those before
+ *            it are told their first answers.
+ * RESOLVE-4  All messages of a turn cost `turn_work`, some 10 ms, and what the last item begun
+ *            costs beyond: then peers have to hear of this node. What is left waits for later turns
+ *            (unfinished.c).
  */
 #include "base/assert.h"
 #include "node/cluster/admission/decide.h"
@@ -353,7 +354,7 @@ static inline void note_lease(struct shard *shard, uint32_t item, struct resolve
         want_hold(shard, item, resolved);
 }
 
-/* Whether there is work left for the item (Z3). If not its row is fixed. */
+/* Whether there is work left for the item (RESOLVE-3). If not its row is fixed. */
 static bool may_work(struct shard *shard, uint32_t item)
 {
     struct row *row = &shard->rows[item];
@@ -534,7 +535,7 @@ uint32_t resolve_items(struct shard *shard, uint32_t first, uint32_t count, stru
     for (uint32_t i = 0; i < asked; i++)
         policy_search_look(&asking[i].search);
     for (uint32_t i = 0; i < asked; i++) {
-        if (i > 0 && shard->turn_work >= shard->options.turn_work) /* Z4 */
+        if (i > 0 && shard->turn_work >= shard->options.turn_work) /* RESOLVE-4 */
             return leave(shard, &asking[i], asked - i, first);
         apply_rules(shard, &asking[i]);
     }

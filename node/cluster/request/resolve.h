@@ -12,7 +12,7 @@ struct shard;
 /* Items resolved at a time: enough to hide most of the wait for memory, few enough to stay in the
  * nearest cache meanwhile. */
 enum { RESOLVED_MAX = 8 };
-/* What finding the rules of a message may cost, in steps of comparing patterns (Z3 of resolve.c).
+/* What finding the rules of a message may cost, in steps of comparing patterns (RESOLVE-3).
  */
 #define RESOLVE_WORK_MAX UINT64_C(270000000)
 

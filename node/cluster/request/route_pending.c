@@ -8,32 +8,35 @@
  *          +--> WAITING -------+                                  LOADING
  *
  * In the plane of quorum the engine leads to COMMITTING: the answer is there, and leaves when a
- * majority holds what it says; who stops deciding before that parks the check (Q6 of quorum.c). So
- * does the answer to who asks for a lease of tokens, in the other plane: HOLDING (lessor.c).
+ * majority holds what it says; who stops deciding before that parks the check (QUORUM-6). So does
+ * the answer to who asks for a lease of tokens, in the other plane: HOLDING (lessor.c).
  *
  * A check keeps everything needed to send it again: forwards are repeated, with the retry flag,
  * until they are answered or the caller's deadline passes. The leader's retry memory sees to it
  * that a repeated one is charged once.
  *
- * P1  A ticket names a check, its generation and how often it changed between its leader and a
- *     fallback leader, so an answer that comes too late meets nothing. Each process counts
- *     generations from another number: what it is not asked it is not told.
+ * ROUTEPENDING-1  A ticket names a check, its generation and how often it changed between its
+ *                 leader and a fallback leader, so an answer that comes too late meets nothing.
+ *                 Each process counts generations from another number: what it is not asked it is
+ *                 not told.
  *
  *         ticket   | generation 32 | stands 16 | place 16 |
  *
- * P2  The number of checks is bounded; without room a check is answered busy, at once.
- * P3  A check of a peer's forward never travels on: it is decided here, or its sender is told where
- *     the vnode has moved. So no forward can go round in circles.
- * P4  A peer's forward that must wait is kept only until its sender repeats it: so a check has one
- *     check here, or two for a moment, however often it is repeated. While it commits, each
- *     repetition is recalled and waits beside it: a handful, until quorum.c gives them up. While it
- *     waits for another region, each one joins it (A7 of remote_regions.c).
- * P5  That the disk has no record of a key is known only for the moment at which it said so: a
- *     check that waits for anything else asks the disk anew.
- * P6  What the disk gave is in memory, and if it leaves again before the check is decided, the disk
- *     is asked again: a key is new only if the disk did not have it.
- * P7  An undo is sent again until its leader acknowledges it, whatever it says before, for
- *     SHARD_UNDO_NS; then it is given up, and counted. It may come twice: reserve.h sees to that.
+ * ROUTEPENDING-2  The number of checks is bounded; without room a check is answered busy, at once.
+ * ROUTEPENDING-3  A check of a peer's forward never travels on: it is decided here, or its sender
+ *                 is told where the vnode has moved. So no forward can go round in circles.
+ * ROUTEPENDING-4  A peer's forward that must wait is kept only until its sender repeats it: so a
+ *                 check has one check here, or two for a moment, however often it is repeated.
+ *                 While it commits, each repetition is recalled and waits beside it: a handful,
+ *                 until quorum.c gives them up. While it waits for another region, each one joins
+ *                 it (REMOTE-7).
+ * ROUTEPENDING-5  That the disk has no record of a key is known only for the moment at which it
+ *                 said so: a check that waits for anything else asks the disk anew.
+ * ROUTEPENDING-6  What the disk gave is in memory, and if it leaves again before the check is
+ *                 decided, the disk is asked again: a key is new only if the disk did not have it.
+ * ROUTEPENDING-7  An undo is sent again until its leader acknowledges it, whatever it says before,
+ *                 for SHARD_UNDO_NS; then it is given up, and counted. It may come twice: reserve.h
+ *                 sees to that.
  */
 #include <string.h>
 
@@ -77,12 +80,12 @@ void route_pending_send(struct shard *shard, uint32_t index, uint16_t at, struct
     forward->class = class;
     forward->sure = sure;
     shard->stats.resent += (check->forward.flags & FORWARD_RETRY) != 0;
-    check->loaded = 0;                     /* P5 */
+    check->loaded = 0;                     /* ROUTEPENDING-5 */
     check->forward.flags |= FORWARD_RETRY; /* from the second time on */
     shard->stats.forwarded++;
 }
 
-/* From here on the check is its leader's, not a fallback leader's: N3 of fallback.c. */
+/* From here on the check is its leader's, not a fallback leader's: FALLBACK-3. */
 static void leave_fallback(struct pending_check *check)
 {
     if (check->at_fallback)
@@ -143,11 +146,11 @@ void route_pending_dispatch(struct shard *shard, uint32_t index, struct effects 
         if (check->from_peer && check->forward.home == 0 &&
             decide_only_once(shard, &check->forward)) {
             refuse(shard, index, effects); /* MOVED would say that it was not done here */
-        } else if (check->from_peer) {     /* P3 */
+        } else if (check->from_peer) {     /* ROUTEPENDING-3 */
             tell_moved(shard, check->origin_peer, check->origin_ticket, vnode, effects);
             pending_free(shard, index);
         } else if ((check->forward.flags & FORWARD_HOLD) != 0 && !shard->peers[at]->leases) {
-            const struct answer busy = {.status = ANSWER_BUSY}; /* T4 of lessor.c */
+            const struct answer busy = {.status = ANSWER_BUSY}; /* LESSOR-4 */
             shard->stats.leases_refused++;
             route_pending_answer(shard, index, &busy, shard->options.node_id, effects);
         } else {
@@ -196,7 +199,7 @@ void route_pending_forwarded(struct shard *shard, uint16_t from, const struct fo
         return;
     }
     const uint32_t index = pending_new(shard, forward, shard->now_ns + SHARD_RESEND_NS);
-    if (index == POOL_NONE) { /* Q10 of quorum.c */
+    if (index == POOL_NONE) { /* QUORUM-10 */
         const struct answer busy = {.status = ANSWER_BUSY};
         shard->stats.busy++;
         peer_put_answer(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket,
@@ -222,7 +225,7 @@ void route_pending_answer(struct shard *shard, uint32_t index, const struct answ
     const bool decided = answer->status == ANSWER_DECIDED;
     if (check->undo && !decided && shard->now_ns < check->deadline_ns) {
         check->forward.flags |= FORWARD_RETRY;
-        pending_rest(shard, check); /* P7 */
+        pending_rest(shard, check); /* ROUTEPENDING-7 */
     } else if (check->undo) {
         shard->stats.undone += decided;
         shard->stats.undo_lost += !decided;
@@ -266,7 +269,7 @@ void route_pending_answered(struct shard *shard, uint16_t at, uint64_t ticket,
     struct pending_check *check = pending_at(shard, index);
     const bool refused = answer->status == ANSWER_UNAVAILABLE && check->at_fallback;
     if (refused)
-        pending_rest(shard, check); /* N4 of fallback.c */
+        pending_rest(shard, check); /* FALLBACK-4 */
     else if (answer->status == ANSWER_UNAVAILABLE && check->forward.home == 0 &&
              fallback_allowed(check))
         fallback_dispatch(shard, index, effects);
@@ -283,7 +286,7 @@ void route_pending_moved(struct shard *shard, uint64_t ticket)
     pending_rest(shard, check);
     const uint32_t vnode = vnode_of(shard, &check->forward);
     if (check->sends == 1 && vnodes_quorum(shard, vnode)) {
-        /* The only copy was not decided: what gives back may still be done (D7 of decide.c). */
+        /* The only copy was not decided: what gives back may still be done (DECIDE-7). */
         check->forward.flags &= (uint8_t)~FORWARD_RETRY;
         check->sends = 0;
     }
@@ -387,7 +390,7 @@ void route_pending_loaded(struct shard *shard, uint32_t vnode, struct hash128 id
         const uint32_t next = check->next_load;
         check->next_load = POOL_NONE;
         if (result == 0 || result == TG_ENOTFOUND) {
-            if (absent) /* P6 */
+            if (absent) /* ROUTEPENDING-6 */
                 check->loaded |= (uint8_t)(1u << check->loading);
             route_pending_dispatch(shard, index, effects);
         } else {
@@ -429,7 +432,7 @@ static void tick_pending(struct shard *shard, uint32_t index, bool reroute, stru
     const bool late = shard->now_ns >= check->deadline_ns;
     if (check->status == PENDING_PARKED) {
         if (late && check->from_peer)
-            pending_free(shard, index); /* P4 */
+            pending_free(shard, index); /* ROUTEPENDING-4 */
         else if (late)
             give_up(shard, index, effects);
         else if (reroute || shard->now_ns >= check->retry_ns)

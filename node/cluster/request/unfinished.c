@@ -3,14 +3,15 @@
  *      turn 1                    turn 2                    turn 3
  *   [ message: items 0 .. 6 ] [ items 7 .. 19 | others ] [ items 20 .. 31: answered | others ]
  *
- * N1  A turn finds rules for `turn_work` (Z4 of resolve.c), and for one item more. Half of that is
- *     for what is left of earlier turns, so new messages are not kept out by old ones.
- * N2  Each waiting message gets a slice in turn: one that is costly holds up no cheap one for
- *     longer than a slice.
- * N3  What is left when there is no room to wait is `busy`, and so is what is left when the rules
- *     have changed, or the client waits no longer (Z3 of resolve.c).
- * N4  The message may be repeated while it waits. So what is left is gone on with as if it were
- *     repeated itself: whoever comes first decides, and the other is told the same.
+ * UNFINISHED-1  A turn finds rules for `turn_work` (RESOLVE-4), and for one item more. Half of that
+ *               is for what is left of earlier turns, so new messages are not kept out by old ones.
+ * UNFINISHED-2  Each waiting message gets a slice in turn: one that is costly holds up no cheap one
+ *               for longer than a slice.
+ * UNFINISHED-3  What is left when there is no room to wait is `busy`, and so is what is left when
+ *               the rules have changed, or the client waits no longer (RESOLVE-3).
+ * UNFINISHED-4  The message may be repeated while it waits. So what is left is gone on with as if
+ *               it were repeated itself: whoever comes first decides, and the other is told the
+ *               same.
  */
 #include "node/cluster/request/unfinished.h"
 
@@ -112,8 +113,8 @@ static void take_up(struct shard *shard, const struct unfinished_message *left)
     message->len = left->len;
     message->work = left->work;
     if (request->policy != shard->policy || shard->now_ns >= request->deadline_ns)
-        message->work = RESOLVE_WORK_MAX;     /* N3 */
-    message->checks.flags |= WIRE_FLAG_RETRY; /* N4 */
+        message->work = RESOLVE_WORK_MAX;     /* UNFINISHED-3 */
+    message->checks.flags |= WIRE_FLAG_RETRY; /* UNFINISHED-4 */
     requests_flags(shard);
 }
 

@@ -20,7 +20,7 @@ struct unfinished_message {
     uint32_t len;
     uint32_t request; /* which has its rows */
     uint32_t item;    /* the first that is left */
-    uint64_t work;    /* that it has cost so far (Z3 of resolve.c) */
+    uint64_t work;    /* that it has cost so far (RESOLVE-3) */
 };
 
 /* A queue: each gets a slice in turn. */
@@ -37,7 +37,7 @@ int unfinished_init(struct shard *shard);
 void unfinished_fini(struct shard *shard);
 
 /* Keeps the message at hand, of which the items from `item` on are left. False if there is no room:
- * then no work is left for it (N3). */
+ * then no work is left for it (UNFINISHED-3). */
 bool unfinished_keep(struct shard *shard, uint32_t item);
 
 /* Begins a turn: goes on with what is left, for as long as half a turn. */

@@ -4,10 +4,10 @@
  * free is dispatched (settle). Sending happens at ticks, so that what belongs together leaves
  * together; the runtime ticks after each burst of input.
  *
- * A pause of the whole process (a stopped machine, a swapped-out thread) shows as a gap between
- * two events. It is noticed before the event that ended the gap is looked at: the silence of others
- * is counted anew, and leases have run out by themselves (P2, P3 of peers.c). What a shorter gap is
- * longer than this shard meant to sleep is taken off their silence (P12).
+ * A pause of the whole process (a stopped machine, a swapped-out thread) shows as a gap between two
+ * events. It is noticed before the event that ended the gap is looked at: the silence of others is
+ * counted anew, and leases have run out by themselves (PEERS-2, PEERS-3). What a shorter gap is
+ * longer than this shard meant to sleep is taken off their silence (PEERS-12).
  */
 #include <string.h>
 
@@ -170,7 +170,8 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     shard->ready = POOL_NONE;
     shard->filter_rebuild.cursor = options->shard;
     shard->sync = (uint32_t)hash_mix64(options->node_id ^ options->boot << 8 ^ options->shard);
-    shard->generation = (uint32_t)(hash_mix64(options->boot ^ options->node_id) >> 32); /* P1 */
+    /* ROUTEPENDING-1 */
+    shard->generation = (uint32_t)(hash_mix64(options->boot ^ options->node_id) >> 32);
     shard->policies[0].policy = policy_empty();
     const int error = take_memory(shard);
     if (error != 0) {
@@ -523,7 +524,8 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
     if (!in.bulk && peers_heard(shard, at, envelope.boot))
         vnodes_peer_restarted(shard, at, effects);
     if (shard->peers[at]->boot != envelope.boot)
-        return; /* a copy, sent by a process that is gone or not known yet: no sign of life (P5) */
+        /* a copy, sent by a process that is gone or not known yet: no sign of life (PEERS-5) */
+        return;
     shard->peers[at]->reads = envelope.reads;
     shard->handoff.received += in.bulk ? len : 0;
     bytes_reader_init(&reader, envelope.records, envelope.len);
@@ -755,7 +757,7 @@ void shard_tick(struct shard *shard, int64_t now_ns, struct effects *effects)
     shard_settle(shard, effects);
     pools_tick(shard, effects);
     journal_pretend(shard, effects);
-    if (shard->quorum.due) { /* Q3 of quorum.c: what waits for a majority does not wait for time */
+    if (shard->quorum.due) { /* QUORUM-3: what waits for a majority does not wait for time */
         shard->quorum.due = false;
         stream_send(shard, effects);
     }
@@ -924,7 +926,7 @@ static void check_news(const struct shard *shard)
 void shard_check_invariants(const struct shard *shard)
 {
     check_news(shard);
-    ASSERT(shard->active_count == shard->pending.used); /* S3 */
+    ASSERT(shard->active_count == shard->pending.used); /* SHARD-3 */
     for (uint32_t i = 0; i < shard->active_count; i++)
         ASSERT(pending_at(shard, shard->active[i])->active_at == i);
     ASSERT(shard->batch.item_count == 0 && shard->message.request == POOL_NONE);
@@ -932,15 +934,15 @@ void shard_check_invariants(const struct shard *shard)
     for (uint32_t number = 0; number < shard->vnode_end; number++) {
         const struct vnode *vnode = &shard->vnodes[number];
         const bool decides = vnode->role == ROLE_LEADING || vnode->role == ROLE_TRANSFERRING;
-        if (decides) { /* S2 */
+        if (decides) { /* SHARD-2 */
             ASSERT(vnode->term.writer == shard->options.node_id);
             ASSERT(vnodes_mine(shard, number));
         }
         ASSERT(vnode->link_count <= SHARD_REPLICAS_OTHER);
-        for (uint32_t i = 0; decides && i < vnode->link_count; i++) /* C1 of stream.c */
+        for (uint32_t i = 0; decides && i < vnode->link_count; i++) /* STREAM-9 */
             ASSERT(!vnode->links[i].confirmed || vnode->links[i].phase == LINK_LIVE);
         if (vnodes_mine(shard, number))
-            ASSERT(vnode->is_active || vnodes_quiescent(shard, number)); /* V8 */
+            ASSERT(vnode->is_active || vnodes_quiescent(shard, number)); /* VNODES-8 */
         if (vnodes_quorum(shard, number)) {
             quorum_check(shard, number);
             moving += quorum_of(shard, number)->moving;

@@ -62,7 +62,7 @@ struct shard_options {
     int64_t idle_after_ns; /* without a client's message or a peer's record; default 200 ms */
     int64_t replicate_ns;  /* dirty slots leave at most this late; default 2 ms */
     int64_t flush_ns;      /* from the end of a write-back to the next; default 500 ms */
-    uint64_t turn_work;    /* steps of finding rules in a turn (Z4 of resolve.c); 5,000,000 */
+    uint64_t turn_work;    /* steps of finding rules in a turn (RESOLVE-4); 5,000,000 */
     int64_t grace_ns;      /* after start: how long unheard peers are waited for; default 1 s */
     uint64_t handoff_rate; /* bytes of complete copies sent in a second, at most; default 64 MiB */
     uint32_t retry_sets;   /* of the retry memory, a power of two; default RETRY_SETS */

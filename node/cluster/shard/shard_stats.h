@@ -73,21 +73,21 @@ struct shard_stats {
     uint32_t checks_pending;
     uint64_t bad_frames;
     uint64_t clock_refused;  /* records of peers whose clock has no say */
-    uint64_t forged_frames;  /* of a process that cannot be the peer's (P9 of peers.c), and records
+    uint64_t forged_frames;  /* of a process that cannot be the peer's (PEERS-9), and records
                               * whose numbers cannot be what they say (credible.c) */
     uint64_t frames_dropped; /* did not fit in what one step may send */
 
     /* ---- asked again, and undone */
     uint64_t retries_recalled; /* answered from the retry memory */
     uint64_t retries_dropped;  /* of first answers for who asks again */
-    uint64_t retry_lost;       /* of those that replicas are to know: F3 of firsts.h */
+    uint64_t retry_lost;       /* of those that replicas are to know: FIRSTS-3 */
     uint64_t several;          /* requests whose rules were decided in several places */
     uint64_t undone;           /* reservations given back, as their leaders acknowledged */
     uint64_t undo_resent;      /* undos sent again, for no acknowledgement came */
     uint64_t undo_lost;        /* reservations that could not be given back in time */
     uint64_t undo_unknown;     /* here as the leader, each once: of nothing that is known. What they
                                 * were for stays charged, if it was charged at all */
-    uint64_t reserves_dropped; /* of what may have to be undone, for want of room (R1 of retry.h) */
+    uint64_t reserves_dropped; /* of what may have to be undone, for want of room (RETRY-1) */
 
     /* ---- who decides */
     uint64_t takeovers; /* terms opened after a leader's silence */

@@ -56,8 +56,7 @@ struct probe_lease_cache {
 };
 
 void probe_lease_cache(const struct shard *shard, struct hash128 id, struct probe_lease_cache *out);
-/* Of a key that another region counts: what this one counts by a share of it (A4 of
- * remote_regions.c). */
+/* Of a key that another region counts: what this one counts by a share of it (REMOTE-4). */
 struct hash128 probe_local_id(struct hash128 id);
 /* The region that counts keys of the vnode whose rule of scope global names none. */
 uint64_t probe_home(const struct shard *shard, uint32_t vnode);

@@ -144,7 +144,7 @@ static struct entry *entry_for(struct usage_ledger *book, struct chunk *chunk, u
     uint32_t at = place_of(chunk, hash);
     if (at < chunk->count && chunk->entries[at].hash == hash)
         return &chunk->entries[at];
-    if (chunk->count == USAGE_CHUNK_MAX) { /* B1 */
+    if (chunk->count == USAGE_CHUNK_MAX) { /* LEDGER-1 */
         forget_oldest(chunk);
         book->lost++;
         at = place_of(chunk, hash);
@@ -165,7 +165,7 @@ static void add(struct usage_count *count, const struct usage_seen *seen)
 }
 
 /* Whether what was counted on `then` is not of that day or month: it is over, or lies further ahead
- * than clocks differ by. Then a clock was wrong (B3). */
+ * than clocks differ by. Then a clock was wrong (LEDGER-3). */
 static bool is_other(uint32_t then, uint32_t now)
 {
     return then < now || then - now > AHEAD_MAX;

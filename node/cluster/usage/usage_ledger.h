@@ -12,11 +12,14 @@
  *   stored   u8 version | u32 count | entries, in the order of their hashes:
  *            u64 hash | u64 last_ms | u32 day | u32 month | 3 x (u64 requests | u64 exceeded)
  *
- * B1  A chunk is in the order of hashes, each hash once; it has at most USAGE_CHUNK_MAX entries. In
- *     a full one whoever asked least lately makes room, and is counted (`forgotten`).
- * B2  Entries are of hashes alone: a record that is removed and comes back goes on with its totals.
- * B3  A node that was started with a clock far ahead counts days and months of that time; once its
- *     clock is right, they begin anew with the next request, and nothing is told of them before.
+ * LEDGER-1  A chunk is in the order of hashes, each hash once; it has at most USAGE_CHUNK_MAX
+ *           entries. In a full one whoever asked least lately makes room, and is counted
+ *           (`forgotten`).
+ * LEDGER-2  Entries are of hashes alone: a record that is removed and comes back goes on with its
+ *           totals.
+ * LEDGER-3  A node that was started with a clock far ahead counts days and months of that time;
+ *           once its clock is right, they begin anew with the next request, and nothing is told of
+ *           them before.
  *
  * One thread. Must not: look at a clock, or trust what was stored.
  */

@@ -26,7 +26,7 @@ struct retry_key {
 
 enum {
     RETRY_UNDO = 0x80,
-    RETRY_LOCAL = 0x40,     /* its home is out of reach: A4 of remote_regions.c */
+    RETRY_LOCAL = 0x40,     /* its home is out of reach: REMOTE-4 */
     RETRY_ATTEMPTS_MAX = 4, /* that a memory of answers knows by name */
 };
 

@@ -6,7 +6,7 @@
  * SLOT that it stands for. The channel is 1 for bulk copies, 0 for everything else (channel.c).
  * Behind it a frame says what its sender reads (enum peer_reads), and by how much its wall clock is
  * ahead of its cluster time; of one of release 0.1.0, which says neither, both are nothing. `seen`
- * is there for who is not listened to (W2 of skew.h).
+ * is there for who is not listened to (SKEW-2).
  *
  *   record = u8 type | body            (lengths follow from the type, or are given within)
  *
@@ -16,7 +16,7 @@
  *             | u16 attempt, if it undoes one | u64 used, if it is about a lease of tokens
  *             | u64 version of the rules, if flag 2 is set: for peers whose PING says they read it
  *             | u16 class, if its operation has the bit 0x40: READS_CLASSES
- *             its operation has the bit 0x80 if it is to be sure (T6 of lessor.c): READS_SURE
+ *             its operation has the bit 0x80 if it is to be sure (LESSOR-6): READS_SURE
  *   ANSWER    u64 ticket | decision                                   its decision
  *   MOVED     u64 ticket | u32 vnode | term                           not decided here
  *   STREAM    u64 stream | u64 seq | u64 boot     this frame's place in the stream to that process

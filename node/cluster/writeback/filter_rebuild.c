@@ -15,12 +15,14 @@
  * end records that expired meanwhile are noticed though nothing was added. A round of looks over
  * all vnodes takes FILTER_REBUILD_ROUND_NS at least.
  *
- * R1  The rebuild begins before the disk is read. What was evicted before was committed before, so
- *     the listing has it; what is evicted from then on goes to both slices (filter.h, I2).
- * R2  One listing is out at a time; its pieces are counted on to come, the last one or an error
- *     ends it. If the vnode is removed meanwhile, the rebuild is off and the rest is ignored.
- * R3  A key that is in memory when its id is listed is left out: it goes to the filter when it is
- *     evicted. So a slice holds the keys that are on disk alone.
+ * REBUILD-1  The rebuild begins before the disk is read. What was evicted before was committed
+ *            before, so the listing has it; what is evicted from then on goes to both slices
+ *            (filter.h, FILTER-2).
+ * REBUILD-2  One listing is out at a time; its pieces are counted on to come, the last one or an
+ *            error ends it. If the vnode is removed meanwhile, the rebuild is off and the rest is
+ *            ignored.
+ * REBUILD-3  A key that is in memory when its id is listed is left out: it goes to the filter when
+ *            it is evicted. So a slice holds the keys that are on disk alone.
  *
  * Must not read the disk or keep an id.
  */
@@ -71,8 +73,8 @@ void filter_rebuild_tick(struct shard *shard, struct effects *effects)
     for (uint32_t i = 0; i < FILTER_REBUILD_LOOKS && next_vnode(shard, &number); i++) {
         if (!worth_it(shard, number))
             continue;
-        const int begun = table_filter_rebuild_begin(shard->table, number); /* R1 */
-        ASSERT(begun == 0);                                                 /* R2 */
+        const int begun = table_filter_rebuild_begin(shard->table, number); /* REBUILD-1 */
+        ASSERT(begun == 0);                                                 /* REBUILD-2 */
         shard->filter_rebuild.listing = true;
         shard->filter_rebuild.vnode = number;
         effects_add(effects, EFFECT_LIST)->vnode = number;
@@ -98,7 +100,7 @@ void shard_listed(struct shard *shard, int64_t now_ns, uint32_t vnode, const str
 {
     if (cold_keys_listed(shard, vnode, ids, count, last, result))
         return;
-    ASSERT(shard->filter_rebuild.listing && shard->filter_rebuild.vnode == vnode); /* R2 */
+    ASSERT(shard->filter_rebuild.listing && shard->filter_rebuild.vnode == vnode); /* REBUILD-2 */
     if (result != 0) {
         table_filter_rebuild_abort(shard->table);
         shard->filter_rebuild.listing = false;
@@ -106,7 +108,7 @@ void shard_listed(struct shard *shard, int64_t now_ns, uint32_t vnode, const str
         return;
     }
     for (size_t i = 0; i < count; i++)
-        if (table_lookup(shard->table, ids[i]) == TABLE_NONE) /* R3 */
+        if (table_lookup(shard->table, ids[i]) == TABLE_NONE) /* REBUILD-3 */
             table_filter_rebuild_add(shard->table, ids[i]);
     if (last)
         end(shard, now_ns);

@@ -24,20 +24,21 @@
  * disk" (node/limit/table/table.h), so an eviction never trusts a write that has not been
  * committed.
  *
- * W1  At most one batch is out. What changes after it was copied stays dirty, for the next round:
- *     what would catch up with it on the way touches every vnode, and a busy node never ends it.
- * W2  The headers of vnodes (state term, sequence) go with the last batch of a round, and tell of
- *     the moment of its mark. All that was dirty then is written with them or before, so a header
- *     never claims more than is on disk, however busy the node. While slots that a complete copy
- *     left over are still on disk, its header waits: a restart would believe both. A round of which
- *     a batch failed ends without headers.
- * W3  Where the claim of a vnode fell (B2 of reconcile.c), every batch until the next header has
- *     one that claims nothing: no slot of what follows is written under the old claim. What was
- *     marked of it is void. The storage writer is told, for it may write a batch in pieces (D2 of
- *     node/runtime/disk/disk.h).
- * W4  Nothing is dropped on disk while a batch is being copied: its slots of the vnode would be
- *     written after that. (What is with the storage writer is written before: D3 of
- *     node/runtime/disk/disk.h.) Nor is anything copied of a vnode that is being removed.
+ * WRITEBACK-1  At most one batch is out. What changes after it was copied stays dirty, for the next
+ *              round: what would catch up with it on the way touches every vnode, and a busy node
+ *              never ends it.
+ * WRITEBACK-2  The headers of vnodes (state term, sequence) go with the last batch of a round, and
+ *              tell of the moment of its mark. All that was dirty then is written with them or
+ *              before, so a header never claims more than is on disk, however busy the node. While
+ *              slots that a complete copy left over are still on disk, its header waits: a restart
+ *              would believe both. A round of which a batch failed ends without headers.
+ * WRITEBACK-3  Where the claim of a vnode fell (RECONCILE-2), every batch until the next header has
+ *              one that claims nothing: no slot of what follows is written under the old claim.
+ *              What was marked of it is void. The storage writer is told, for it may write a batch
+ *              in pieces (DISK-2).
+ * WRITEBACK-4  Nothing is dropped on disk while a batch is being copied: its slots of the vnode
+ *              would be written after that. (What is with the storage writer is written before:
+ *              DISK-3.) Nor is anything copied of a vnode that is being removed.
  */
 #include <string.h>
 
@@ -102,7 +103,7 @@ static void take_slot(struct shard *shard, struct table_write *slots, uint32_t c
 {
     struct table_state state;
     if (!table_write_again(shard->table, slots, count, out->bytes + out->bytes_len, &state) ||
-        table_vnode_removing(shard->table, state.vnode)) /* W4 */
+        table_vnode_removing(shard->table, state.vnode)) /* WRITEBACK-4 */
         return;
     out->writes[out->count++] = (struct shard_write){
         .vnode = state.vnode,
@@ -115,7 +116,7 @@ static void take_slot(struct shard *shard, struct table_write *slots, uint32_t c
     shard->vnodes[state.vnode].header_due = true;
 }
 
-/* Notes what the vnodes' headers will claim when all that is dirty now is on disk (W2). */
+/* Notes what the vnodes' headers will claim when all that is dirty now is on disk (WRITEBACK-2). */
 static void begin_round(struct shard *shard, int64_t now_ns)
 {
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
@@ -132,7 +133,7 @@ static void begin_round(struct shard *shard, int64_t now_ns)
 }
 
 /* The headers of all vnodes with slots written since headers were last taken; before the last batch
- * of a round only those of claims that fell (W3). */
+ * of a round only those of claims that fell (WRITEBACK-3). */
 static void take_headers(struct shard *shard, bool last, struct shard_writes *out)
 {
     for (uint32_t number = 0; number < shard->options.vnodes; number++) {
@@ -275,7 +276,7 @@ static void end_stage(struct shard *shard)
 void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
 {
     struct writeback *writeback = &shard->writeback;
-    ASSERT(!writeback->out && writeback->batch_count == 0); /* W1 */
+    ASSERT(!writeback->out && writeback->batch_count == 0); /* WRITEBACK-1 */
     out->count = 0;
     out->header_count = 0;
     if (writeback->copied == 0)
@@ -294,7 +295,8 @@ void shard_gather(struct shard *shard, int64_t now_ns, struct shard_writes *out)
         note_round(shard, now_ns);
         return; /* headers go with a batch, and wait for one */
     }
-    take_headers(shard, writeback->round == ROUND_NONE && writeback->round_ok, out); /* W2 */
+    /* WRITEBACK-2 */
+    take_headers(shard, writeback->round == ROUND_NONE && writeback->round_ok, out);
 }
 
 void shard_written(struct shard *shard, int64_t now_ns, bool ok)
@@ -344,7 +346,8 @@ int shard_restore_slot(struct shard *shard, uint32_t number, struct hash128 id,
     if (number >= 2 * shard->options.vnodes || !vnodes_mine(shard, number))
         return 0;
     shard->quorum.wanted = shard->quorum.wanted || vnodes_quorum(shard, number);
-    shard->vnodes[number].holds_newer = true; /* W2: even if its first header was never written */
+    /* WRITEBACK-2: even if its first header was never written */
+    shard->vnodes[number].holds_newer = true;
     table_stats(shard->table, &stats);
     int result = TG_EFULL;
     if (stats.bytes < stats.bytes_max / 10 * 9)
@@ -365,7 +368,7 @@ void shard_restore_vnode(struct shard *shard, uint32_t number, const struct term
     } else {
         shard->vnodes[number].term = *state;
         shard->vnodes[number].merge.lineage.blind = true;
-        shard->vnodes[number].holds_newer = true; /* W2 */
+        shard->vnodes[number].holds_newer = true; /* WRITEBACK-2 */
     }
     shard->vnodes[number].state = *state;
     table_set_vnode_seq(shard->table, number, seq);

@@ -8,35 +8,40 @@
  *                              if wide: handle of a block in the arena
  *
  * Contract of ops:
- * O1  An all-zero cell is a key never seen. `apply` must cope with any `now_ns` in
- *     0 .. LIMIT_NOW_MAX.
- * O2  A denied check and a peek leave the cell's meaning as it was (COUNT_DENIED, O7
- *     and O8 apart).
- * O3  On an error `apply` has changed nothing.
- * O4  `expires` says, without the limit's parameters, from when on the cell means "new".
- * O5  `merge` adds what another writer took since both had `base`: cell + (other - base), as of
- *     now. It never lowers the cell, adds nothing if other is base, and leaves no less than `other`
- *     unless this side gave tokens back meanwhile. Where it must round or guess, it takes too much.
- * O6  `undo` takes out of the cell what is left of the charge that the mark names, and nothing of
- *     what others were granted: what time has given back already, and what cannot be found any more
- *     (its window is over, the rule has changed), stays as it is. When in doubt it leaves too much.
- * O7  A state that was kept for another rate or window is rewritten for the plan's by the first
- *     request that meets it, also by one that is denied: from then on it drains as the plan says.
- *     A peek rewrites nothing, nor does a request by older rules (LIMIT_OLDER): that is decided by
- *     its own limit on what is there, and charged at the rate and on the grid of the state. (Of
- *     windows on the grid of the epoch a cell knows the power of two above their length alone: two
- *     lengths under one power are told apart only where their grids differ.)
- * O8  A limit owes at most one further limit (owes_max): what a state says beyond, because the
- *     limit was higher, does not count. Of a bucket, whose debt would take as much longer to drain,
- *     the same requests drop it; in windows it goes with its window, and counts again if the limit
- *     is raised again before, or what counts is given back. Older rules drop nothing.
- * O9  What lies further ahead of now than the limit can owe came with a wrong clock. The first
- *     request that may rewrite (O7) makes of it a limit that is exhausted as of now: whoever wrote
- *     it, nothing is fresh, and nothing is denied for longer than a window. So it is reported to a
- *     peek, too. LIMIT_AHEAD_NS are allowed for clocks that differ: what a leader whose clock was
- *     that much ahead has counted goes on counting where it is, and nothing is admitted twice. Of
- *     a bucket, whose state is a debt, that is what O8 drops: it owes one further limit at most.
- *     Of leases, and of places in flight, only the end is brought in.
+ * ALGORITHM-1  An all-zero cell is a key never seen. `apply` must cope with any `now_ns` in 0 ..
+ *              LIMIT_NOW_MAX.
+ * ALGORITHM-2  A denied check and a peek leave the cell's meaning as it was (COUNT_DENIED,
+ *              ALGORITHM-7 and ALGORITHM-8 apart).
+ * ALGORITHM-3  On an error `apply` has changed nothing.
+ * ALGORITHM-4  `expires` says, without the limit's parameters, from when on the cell means "new".
+ * ALGORITHM-5  `merge` adds what another writer took since both had `base`: cell + (other - base),
+ *              as of now. It never lowers the cell, adds nothing if other is base, and leaves no
+ *              less than `other` unless this side gave tokens back meanwhile. Where it must round
+ *              or guess, it takes too much.
+ * ALGORITHM-6  `undo` takes out of the cell what is left of the charge that the mark names, and
+ *              nothing of what others were granted: what time has given back already, and what
+ *              cannot be found any more (its window is over, the rule has changed), stays as it is.
+ *              When in doubt it leaves too much.
+ * ALGORITHM-7  A state that was kept for another rate or window is rewritten for the plan's by the
+ *              first request that meets it, also by one that is denied: from then on it drains as
+ *              the plan says. A peek rewrites nothing, nor does a request by older rules
+ *              (LIMIT_OLDER): that is decided by its own limit on what is there, and charged at the
+ *              rate and on the grid of the state. (Of windows on the grid of the epoch a cell knows
+ *              the power of two above their length alone: two lengths under one power are told
+ *              apart only where their grids differ.)
+ * ALGORITHM-8  A limit owes at most one further limit (owes_max): what a state says beyond, because
+ *              the limit was higher, does not count. Of a bucket, whose debt would take as much
+ *              longer to drain, the same requests drop it; in windows it goes with its window, and
+ *              counts again if the limit is raised again before, or what counts is given back.
+ *              Older rules drop nothing.
+ * ALGORITHM-9  What lies further ahead of now than the limit can owe came with a wrong clock. The
+ *              first request that may rewrite (ALGORITHM-7) makes of it a limit that is exhausted
+ *              as of now: whoever wrote it, nothing is fresh, and nothing is denied for longer than
+ *              a window. So it is reported to a peek, too. LIMIT_AHEAD_NS are allowed for clocks
+ *              that differ: what a leader whose clock was that much ahead has counted goes on
+ *              counting where it is, and nothing is admitted twice. Of a bucket, whose state is a
+ *              debt, that is what ALGORITHM-8 drops: it owes one further limit at most. Of leases,
+ *              and of places in flight, only the end is brought in.
  */
 #ifndef NODE_LIMIT_ALGORITHMS_ALGORITHM_H
 #define NODE_LIMIT_ALGORITHMS_ALGORITHM_H
@@ -90,7 +95,7 @@ struct limit_plan {
     struct limit limit;          /* up to which is allowed: more than asked in mode soft */
     const struct limit_ops *ops; /* NULL: an empty entry of the cache */
     uint64_t capacity;           /* of limit */
-    uint64_t owes_max;           /* tokens that may be used in all, debt included (O8) */
+    uint64_t owes_max;           /* tokens that may be used in all, debt included (ALGORITHM-8) */
     /* the buckets */
     uint64_t p; /* one token takes p/q ns */
     uint32_t q;
@@ -127,7 +132,7 @@ enum limit_change { LIMIT_SAME = 0, LIMIT_CHANGED = 1, LIMIT_LOWERED = 2 };
 struct limit_ops {
     /* Works out the plan's own fields; plan->limit and ->capacity are set. */
     void (*prepare)(struct limit_memory *memory, struct limit_plan *plan);
-    /* Decides, and takes what is to be taken. An enum limit_change, or TG_EFULL (O3). */
+    /* Decides, and takes what is to be taken. An enum limit_change, or TG_EFULL (ALGORITHM-3). */
     int (*apply)(struct limit_memory *memory, struct limit_cell *cell,
                  const struct limit_plan *plan, const struct limit_request *request,
                  struct limit_decision *out);
@@ -141,14 +146,14 @@ struct limit_ops {
      * (with memory) the cell. 0, TG_ECORRUPT or TG_EFULL. */
     int (*get)(struct limit_memory *memory, struct bytes_reader *reader, struct limit_cell *cell,
                int64_t *expires_ns);
-    /* Merges what `put` wrote elsewhere and `get` has found valid (O5); `base` NULL: a new key.
-     * LIMIT_SAME, LIMIT_CHANGED or TG_EFULL (O3). */
+    /* Merges what `put` wrote elsewhere and `get` has found valid (ALGORITHM-5); `base` NULL: a new
+     * key. LIMIT_SAME, LIMIT_CHANGED or TG_EFULL (ALGORITHM-3). */
     int (*merge)(struct limit_memory *memory, struct limit_cell *cell, struct bytes_reader *base,
                  struct bytes_reader *other, int64_t now_ns);
     /* Names what `apply` has just charged: `place` and `part`; the engine fills in the rest. */
     void (*mark)(const struct limit_memory *memory, const struct limit_cell *cell,
                  const struct limit_plan *plan, struct limit_mark *mark);
-    /* Gives that back (O6). LIMIT_SAME or LIMIT_LOWERED. */
+    /* Gives that back (ALGORITHM-6). LIMIT_SAME or LIMIT_LOWERED. */
     int (*undo)(struct limit_memory *memory, struct limit_cell *cell, const struct limit_plan *plan,
                 const struct limit_undo *undo);
 };
@@ -214,13 +219,14 @@ static inline struct limit_verdict limit_judge(uint64_t used, uint64_t capacity,
     return verdict;
 }
 
-/* Whether the request rewrites a state that was kept for another limit (O7, O8). */
+/* Whether the request rewrites a state that was kept for another limit (ALGORITHM-7,
+ * ALGORITHM-8). */
 static inline bool limit_rewrites(const struct limit_request *request)
 {
     return request->operation != OPERATION_PEEK && (request->flags & LIMIT_OLDER) == 0;
 }
 
-/* What counts of `used` tokens (O8). */
+/* What counts of `used` tokens (ALGORITHM-8). */
 static inline uint64_t limit_owed(uint64_t used, const struct limit_plan *plan,
                                   const struct limit_request *request)
 {
@@ -253,7 +259,8 @@ static inline void cell_set_u64(struct limit_cell *cell, uint64_t value)
     cell->word[1] = (uint32_t)(value >> 32);
 }
 
-/* Whether a time that the plan's state is to reach no further than lies ahead of that (O9). */
+/* Whether a time that the plan's state is to reach no further than lies ahead of that
+ * (ALGORITHM-9). */
 static inline bool limit_ahead(const struct limit_plan *plan, const struct limit_request *request,
                                int64_t time_ns)
 {
@@ -261,7 +268,8 @@ static inline bool limit_ahead(const struct limit_plan *plan, const struct limit
            (request->flags & LIMIT_OLDER) == 0 && plan->owes_max != UINT64_MAX;
 }
 
-/* `apply` to a cell that lies ahead (O9): to one that is exhausted as of now, in its place. */
+/* `apply` to a cell that lies ahead (ALGORITHM-9): to one that is exhausted as of now, in its
+ * place. */
 int limit_apply_exhausted(struct limit_memory *memory, struct limit_cell *cell,
                           const struct limit_plan *plan, const struct limit_request *request,
                           struct limit_decision *out);

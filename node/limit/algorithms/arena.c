@@ -100,7 +100,7 @@ static void link_above(struct arena *arena, uint32_t handle)
         block_at(arena, above)->below = handle;
 }
 
-/* Frees a block that is in no list, merging it with free neighbours (I1). */
+/* Frees a block that is in no list, merging it with free neighbours (ARENA-1). */
 static void merge_and_push(struct arena *arena, uint32_t handle)
 {
     struct block *block = block_at(arena, handle);

@@ -8,8 +8,8 @@
  *   block: | size << 1 | free bit, 4 B | block below, 4 B | payload ... |   sizes in granules of 16
  * B
  *
- * I1  Blocks tile [low, end) without a gap; no two free blocks touch.
- * I2  A free block is in exactly the list of its size.
+ * ARENA-1  Blocks tile [low, end) without a gap; no two free blocks touch.
+ * ARENA-2  A free block is in exactly the list of its size.
  */
 #ifndef NODE_LIMIT_ALGORITHMS_ARENA_H
 #define NODE_LIMIT_ALGORITHMS_ARENA_H

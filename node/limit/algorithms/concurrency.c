@@ -8,15 +8,16 @@
  * repeated, here or at another leader, finds its lease and takes no second one. The layout is in
  * concurrency.h; states of two writers are merged in lease_merge.c.
  *
- * I1  Leases are in the order in which they end; those that have ended lie in front, and count for
- *     nothing from that moment on.
- * I2  places is the sum of those of the leases.
- * I3  A lease is taken, released and renewed by its id alone, and releasing it twice frees it once.
- *     Id 0 is nobody's: such a lease ends by itself.
- * I4  A refund takes from the lease of its own request and from no other. A denied request is not
- *     in flight, so COUNT_DENIED adds none.
- * I5  A lease that ends later than the limit's time-out from now, by more than clocks differ, ends
- *     after that time-out (O9); one that was granted here by a longer one, after that.
+ * CONCURRENCY-1  Leases are in the order in which they end; those that have ended lie in front, and
+ *                count for nothing from that moment on.
+ * CONCURRENCY-2  places is the sum of those of the leases.
+ * CONCURRENCY-3  A lease is taken, released and renewed by its id alone, and releasing it twice
+ *                frees it once. Id 0 is nobody's: such a lease ends by itself.
+ * CONCURRENCY-4  A refund takes from the lease of its own request and from no other. A denied
+ *                request is not in flight, so COUNT_DENIED adds none.
+ * CONCURRENCY-5  A lease that ends later than the limit's time-out from now, by more than clocks
+ *                differ, ends after that time-out (ALGORITHM-9); one that was granted here by a
+ *                longer one, after that.
  */
 #include <string.h>
 
@@ -56,7 +57,7 @@ static void take_out(struct leases *leases, uint32_t at, uint32_t count)
     leases->count -= count;
 }
 
-/* There is room for it (I1). */
+/* There is room for it (CONCURRENCY-1). */
 static void put_in(struct leases *leases, const struct lease *lease)
 {
     uint32_t at = leases->count;
@@ -126,10 +127,10 @@ static struct deed judge(const struct scene *scene, const struct limit_plan *pla
     struct limit_request plain = *request;
     struct deed deed = {.renew = request->operation == OPERATION_RENEW};
     const uint64_t own = own_places(scene);
-    plain.flags &= (uint8_t)~LIMIT_COUNT_DENIED; /* I4 */
+    plain.flags &= (uint8_t)~LIMIT_COUNT_DENIED; /* CONCURRENCY-4 */
     if (request->operation <= OPERATION_HIT && own == 0) {
         deed.verdict = limit_judge(scene->held, plan->capacity, &plain);
-    } else if (request->operation <= OPERATION_HIT) { /* repeated (I3) */
+    } else if (request->operation <= OPERATION_HIT) { /* repeated (CONCURRENCY-3) */
         deed.verdict = (struct limit_verdict){.allowed = true, .granted = own};
     } else if (request->operation == OPERATION_RESET) {
         deed.verdict = (struct limit_verdict){.allowed = true, .refund = UINT64_MAX};
@@ -172,7 +173,7 @@ static void give_back(struct leases *leases, int64_t own, uint64_t count)
     leases->places -= count;
 }
 
-/* Does the deed. LIMIT_SAME, LIMIT_CHANGED, LIMIT_LOWERED or TG_EFULL (O3). */
+/* Does the deed. LIMIT_SAME, LIMIT_CHANGED, LIMIT_LOWERED or TG_EFULL (ALGORITHM-3). */
 static int act(struct limit_memory *memory, struct limit_cell *cell, const struct limit_plan *plan,
                const struct limit_request *request, const struct scene *scene,
                const struct deed *deed)
@@ -238,8 +239,8 @@ static int64_t latest_ns(const struct lease *lease, const struct limit_plan *pla
     return own_ns > most_ns ? own_ns : most_ns;
 }
 
-/* Brings in the ends of leases that came with a wrong clock (I5). 0 if there are none, or else when
- * the last one ends at the latest; a peek looks only. */
+/* Brings in the ends of leases that came with a wrong clock (CONCURRENCY-5). 0 if there are none,
+ * or else when the last one ends at the latest; a peek looks only. */
 static int64_t bring_in(struct leases *leases, const struct limit_plan *plan,
                         const struct limit_request *request)
 {

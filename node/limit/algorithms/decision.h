@@ -17,7 +17,7 @@ enum limit_flag {
     LIMIT_LOADED = 2,       /* the disk was asked: a key absent from the table is new */
     LIMIT_COUNT_DENIED = 4, /* a denied check is charged all the same, as a hit would be */
     LIMIT_HOLD = 8,         /* lease, renew and release are about tokens of the limit: below */
-    LIMIT_OLDER = 16,       /* by rules that newer ones have replaced: O7 of algorithm.h */
+    LIMIT_OLDER = 16,       /* by rules that newer ones have replaced: ALGORITHM-7 */
     LIMIT_MARK = 32,        /* the row's mark is to name what is charged */
     LIMIT_UNDO = 64,        /* a refund of that charge and of no other: what the row's mark names */
 };

@@ -11,13 +11,13 @@
  *         | exponent 6 | start 62 ns, count 27 | 1 |     begun by a first request
  *         | exponent 6 | -            | 1 | handle |     the same, wide: in the arena
  *
- * I1  The count belongs to the window of the key; in any other window it is 0 (or, after the rule's
- *     window changed, carried over once).
- * I2  A window that lies ahead (time went back, or who received the request has another clock) goes
- *     on counting: nothing is admitted twice. One that is further ahead than clocks differ is none
- *     (O9).
- * I3  The leader's clock says in which window a request is: of a calendar window and its
- *     neighbours it knows the boundaries, whose clock ever resolved them.
+ * FIXEDWINDOW-1  The count belongs to the window of the key; in any other window it is 0 (or, after
+ *                the rule's window changed, carried over once).
+ * FIXEDWINDOW-2  A window that lies ahead (time went back, or who received the request has another
+ *                clock) goes on counting: nothing is admitted twice. One that is further ahead than
+ *                clocks differ is none (ALGORITHM-9).
+ * FIXEDWINDOW-3  The leader's clock says in which window a request is: of a calendar window and its
+ *                neighbours it knows the boundaries, whose clock ever resolved them.
  *
  * A limit counts at most 10^9 per second, so the count of the shorter windows fits 48 bits, and
  * twice LIMIT_COUNT_MAX fits 56, with the top bit to spare. Only windows that a first request
@@ -201,9 +201,10 @@ static struct place first_place(const struct limit_plan *plan, const struct fixe
     return place;
 }
 
-/* The window of now on the calendar: the one that came along, or one of its neighbours (I3).
- * Whoever found it may have a clock that is ahead by more: then as many windows before as it takes,
- * for a window that has not begun would be denied to all whose clocks are right. */
+/* The window of now on the calendar: the one that came along, or one of its neighbours
+ * (FIXEDWINDOW-3). Whoever found it may have a clock that is ahead by more: then as many windows
+ * before as it takes, for a window that has not begun would be denied to all whose clocks are
+ * right. */
 static int64_t calendar_start(const struct limit *limit, int64_t now_ns)
 {
     const int64_t end_ns = sat_add(limit->start_ns, (int64_t)limit->window_ns);
@@ -257,7 +258,7 @@ static struct place calendar_place_of(const struct limit_plan *plan, const struc
     if (fixed->first) {
         carry(&place, fixed, now_ns);
     } else if (fixed->count > 0 && fixed->exponent == plan->exponent && fixed->key > place.key) {
-        place.key = fixed->key; /* I2 */
+        place.key = fixed->key; /* FIXEDWINDOW-2 */
         place.used = fixed->count;
         begins_ns = later_start(limit, fixed->key, fixed->exponent);
     } else if (fixed->count > 0 && fixed->exponent == plan->exponent && fixed->key == place.key) {
@@ -331,7 +332,7 @@ fixed_decide(struct limit_memory *memory, struct limit_cell *cell, const struct 
     out->reset_after_ns = after == 0 ? 0 : left_ns;
     if (!verdict.allowed)
         out->retry_after_ns = verdict.retry_cost > plan->capacity ? LIMIT_RETRY_NEVER : left_ns;
-    const bool renews = place->carried && limit_rewrites(request); /* O7 */
+    const bool renews = place->carried && limit_rewrites(request); /* ALGORITHM-7 */
     const bool changes = after != place->used;
     if (__builtin_expect(place->carried, 0) && !renews)
         return fixed_store_older(memory, cell, fixed, &verdict, request);

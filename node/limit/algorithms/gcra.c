@@ -15,28 +15,31 @@
  * one of few digits (999,999,999/s lags by 10^-6).
  * Debts are reckoned in q-ths of a ns in 128 bits; p < 2^59 and tokens < 2^64 never overflow.
  *
- * I1  A check at the cell's own rate leaves TAT alone or raises it; only refund and reset lower it,
- *     and what a lowered limit does not owe any more (O8).
- * I2  After an allowed check debt <= burst * p; after a hit debt <= 2 * burst * p.
- * I3  The rate in the cell is the one its debt was reckoned at. A request at another rate converts
- *     the debt to tokens and back: what was consumed stays consumed, whatever the rule now says.
- *     The first request that may (O7) leaves the debt at its own rate, even if it is denied. So the
- *     debt drains at that rate from then on, and the wait that was told is kept.
+ * GCRA-1  A check at the cell's own rate leaves TAT alone or raises it; only refund and reset lower
+ *         it, and what a lowered limit does not owe any more (ALGORITHM-8).
+ * GCRA-2  After an allowed check debt <= burst * p; after a hit debt <= 2 * burst * p.
+ * GCRA-3  The rate in the cell is the one its debt was reckoned at. A request at another rate
+ *         converts the debt to tokens and back: what was consumed stays consumed, whatever the rule
+ *         now says. The first request that may (ALGORITHM-7) leaves the debt at its own rate, even
+ *         if it is denied. So the debt drains at that rate from then on, and the wait that was told
+ *         is kept.
  *
- * I4  An undo at time u of a charge of c tokens made at t gives back what the charge still adds to
- *     the debt, or less: c * p, less the time in which the bucket would have been full without it.
- *     That lies in [b, u], where b is t, or later by the debt that was there before the charge, but
- *     for what was given back since.
- * I5  What one undo has left in the debt for such a time, no other one leaves once more: [b, u] is
- *     noted (spans.h). So whatever set S of open charges is looked at, the debt is at least what
- *     it would be without them, plus S, less that part of the union of their [b, now] that is not
- *     noted: undoing all of them, in any order, takes nothing of what others were granted. And all
- *     undos together leave no more than the time since the first of their charges, in which the
- *     debt has drained by as much: as long as it lasts, no more tokens are used than were kept.
- * I7  What a debt that came with a wrong clock says beyond what the limit can owe is dropped with
- *     the rest of that (O8): a lower burst at the same rate leaves the same state.
- * I6  A request by older rules converts for itself alone: what it is charged is added to the debt
- *     at the rate that this has.
+ * GCRA-4  An undo at time u of a charge of c tokens made at t gives back what the charge still adds
+ *         to the debt, or less: c * p, less the time in which the bucket would have been full
+ *         without it. That lies in [b, u], where b is t, or later by the debt that was there before
+ *         the charge, but for what was given back since.
+ * GCRA-5  What one undo has left in the debt for such a time, no other one leaves once more: [b, u]
+ *         is noted (spans.h). So whatever set S of open charges is looked at, the debt is at least
+ *         what it would be without them, plus S, less that part of the union of their [b, now] that
+ *         is not noted: undoing all of them, in any order, takes nothing of what others were
+ *         granted. And all undos together leave no more than the time since the first of their
+ *         charges, in which the debt has drained by as much: as long as it lasts, no more tokens
+ *         are used than were kept.
+ * GCRA-7  What a debt that came with a wrong clock says beyond what the limit can owe is dropped
+ *         with the rest of that (ALGORITHM-8): a lower burst at the same rate leaves the same
+ *         state.
+ * GCRA-6  A request by older rules converts for itself alone: what it is charged is added to the
+ *         debt at the rate that this has.
  *
  * A leaky bucket is the same meter read as a queue that is served at an even rate: the debt that an
  * allowed request finds is what is still to be served before it, and therefore its delay.
@@ -157,8 +160,8 @@ static struct debt debt_from(uint64_t tat_ns, uint32_t fraction, uint64_t p, uin
     return debt;
 }
 
-/* The debt in units of the rate p/q: the tokens stay (I3), or, where a rate is unknown, the time.
- * Rounded up or down to a whole unit. */
+/* The debt in units of the rate p/q: the tokens stay (GCRA-3), or, where a rate is unknown, the
+ * time. Rounded up or down to a whole unit. */
 static unsigned __int128 debt_at_rate(const struct debt *debt, uint64_t p, uint32_t q, bool up)
 {
     if (debt->p == p && debt->q == q)
@@ -207,7 +210,7 @@ static inline void gcra_store(struct limit_memory *memory, struct limit_cell *ce
         span_ns = plan->q == 1 ? (uint64_t)debt : (uint64_t)debt / plan->q;
         fraction = (uint32_t)((uint64_t)debt - span_ns * plan->q);
     } else {
-        /* Only a debt converted from another rate (I3) can reach beyond the end of time. */
+        /* Only a debt converted from another rate (GCRA-3) can reach beyond the end of time. */
         const unsigned __int128 most = (unsigned __int128)(INT64_MAX - 2 - now_ns) * plan->q;
         debt = debt < most ? debt : most;
         span_ns = (uint64_t)(debt / plan->q);
@@ -281,8 +284,9 @@ static bool gcra_other_rate(const struct limit_cell *cell, const struct limit_pl
     return cell->word[2] >> RATE_FRACTION_BITS != plan->rate;
 }
 
-/* Writes a debt, reckoned at the plan's rate, into a cell whose rate stays (I6): what was charged
- * or given back is added to it there. False if the rate is not known; then nothing is done. */
+/* Writes a debt, reckoned at the plan's rate, into a cell whose rate stays (GCRA-6): what was
+ * charged or given back is added to it there. False if the rate is not known; then nothing is
+ * done. */
 static bool gcra_store_older(struct limit_memory *memory, struct limit_cell *cell,
                              const struct limit_request *request,
                              const struct limit_verdict *verdict)
@@ -421,7 +425,7 @@ static struct debt read_debt(struct bytes_reader *reader, int64_t now_ns)
  * that is full takes the other's rate, one in debt keeps its own; so orders of merging may differ
  * by the rounding of conversions, which is up, by less than a unit (1/p of a token) each. A base at
  * another rate has drained in another way than what grew out of it: then nothing of it is taken
- * off, and what both sides share counts twice (O5). */
+ * off, and what both sides share counts twice (ALGORITHM-5). */
 static int gcra_merge(struct limit_memory *memory, struct limit_cell *cell,
                       struct bytes_reader *base, struct bytes_reader *other, int64_t now_ns)
 {
@@ -458,7 +462,8 @@ static void gcra_mark(const struct limit_memory *memory, const struct limit_cell
     mark->part = cell->word[2];
 }
 
-/* From when on the bucket may have been full but for the charge that the mark names: b of I4. */
+/* From when on the bucket may have been full but for the charge that the mark names: b of
+ * GCRA-4. */
 static int64_t gcra_begin_ns(const struct limit_cell *cell, const struct limit_plan *plan,
                              const struct limit_undo *undo, unsigned __int128 charge)
 {

@@ -10,12 +10,13 @@
  * lease of one is which of the other is looked up by hashes of their ids. So the cost is as the
  * number of leases, whatever they are (limit_memory.merge_steps counts it).
  *
- * L1  A lease of the other side is taken over if it is new since the base, or says more than the
- *     own one (a later end, more places): the most of both then. What ends by now is nothing.
- * L2  What this side has released since the base stays released. What only the other has released
- *     stays until it ends by itself.
- * L3  When they are too many, those that end first become one that ends with the last of them and
- *     is nobody's.
+ * LEASEMERGE-1  A lease of the other side is taken over if it is new since the base, or says more
+ *               than the own one (a later end, more places): the most of both then. What ends by
+ *               now is nothing.
+ * LEASEMERGE-2  What this side has released since the base stays released. What only the other has
+ *               released stays until it ends by itself.
+ * LEASEMERGE-3  When they are too many, those that end first become one that ends with the last of
+ *               them and is nobody's.
  */
 #include <string.h>
 
@@ -44,7 +45,7 @@ struct merging {
     struct finder base;
     struct side other;
     uint32_t *places; /* of mine as they are to be; 0: the other's lease takes the place */
-    uint32_t total;   /* leases in the end, before L3 */
+    uint32_t total;   /* leases in the end, before LEASEMERGE-3 */
     int64_t now_ns;
 };
 
@@ -124,8 +125,9 @@ static int64_t find(struct merging *merging, const struct finder *finder, const 
 /* What becomes of a lease of the other side. */
 enum gain { GAIN_NOTHING, GAIN_LEASE, GAIN_PLACES };
 
-/* L1, L2. `own` is the index of this side's, or NOT_FOUND. GAIN_LEASE: the lease, with the most
- * places of both, in the other's order; GAIN_PLACES: the own one gets its places. */
+/* LEASEMERGE-1, LEASEMERGE-2. `own` is the index of this side's, or NOT_FOUND. GAIN_LEASE: the
+ * lease, with the most places of both, in the other's order; GAIN_PLACES: the own one gets its
+ * places. */
 static enum gain judge(struct merging *merging, struct lease *lease, int64_t *own)
 {
     merging->memory->merge_steps++;
@@ -173,7 +175,7 @@ static bool count_gains(struct merging *merging)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Puts the next lease, in order; the first `fold` become one (L3). */
+/* Puts the next lease, in order; the first `fold` become one (LEASEMERGE-3). */
 static void put(struct leases *to, uint32_t *fold, const struct lease *lease)
 {
     if (*fold == 0 || to->count == 0) {

@@ -23,20 +23,20 @@
  * time, in all of them. That is why a use may be counted in full until its lease ends, and as of
  * that moment from then on.
  *
- * H1  After each admission and each lease inner used + out <= capacity (hits, and limits that a
- *     rule has lowered, apart).
- * H2  All uses, holders' and others', each at its own time, would have been admitted by a plain
- *     limit of the same parameters: it would have counted none of them for more.
- * H3  Only a release, or a renewal, that states what was used gives anything back; before the
- *     deadline; once.
- * H4  A lease is taken, renewed and released by its id alone: repeated, a request for one finds it
- *     and takes no second, a release finds nothing, and a renewal charges only what was not stated
- *     before (`used` counts from the beginning).
- * H5  Hits, refunds and resets are about the inner state. What is out stays out: after a reset
- *     capacity - out is free.
- * H6  Of a fixed window a lease ends with the window at the latest, for then its count is void; of
- *     any other the end lies LIMIT_LEASE_SLACK_NS behind what the holder is told: so far ahead may
- *     the clock of a successor be, who takes the table over.
+ * LEASED-1  After each admission and each lease inner used + out <= capacity (hits, and limits that
+ *           a rule has lowered, apart).
+ * LEASED-2  All uses, holders' and others', each at its own time, would have been admitted by a
+ *           plain limit of the same parameters: it would have counted none of them for more.
+ * LEASED-3  Only a release, or a renewal, that states what was used gives anything back; before the
+ *           deadline; once.
+ * LEASED-4  A lease is taken, renewed and released by its id alone: repeated, a request for one
+ *           finds it and takes no second, a release finds nothing, and a renewal charges only what
+ *           was not stated before (`used` counts from the beginning).
+ * LEASED-5  Hits, refunds and resets are about the inner state. What is out stays out: after a
+ *           reset capacity - out is free.
+ * LEASED-6  Of a fixed window a lease ends with the window at the latest, for then its count is
+ *           void; of any other the end lies LIMIT_LEASE_SLACK_NS behind what the holder is told: so
+ *           far ahead may the clock of a successor be, who takes the table over.
  *
  * When leases are in the way, what is said of the future is what can be known: `retry_after` is not
  * before some lease has ended, `reset_after` is when all have, and their tokens have drained.
@@ -184,7 +184,7 @@ static int charge(struct limit_memory *memory, struct leased *leased, const stru
     return apply_inner(memory, leased, plan, request, operation, tokens, now_ns, out);
 }
 
-/* Rewrites an inner state that was kept for another limit (O7, O8 of algorithm.h). */
+/* Rewrites an inner state that was kept for another limit (ALGORITHM-7, ALGORITHM-8). */
 static int rewrite(struct limit_memory *memory, struct leased *leased,
                    const struct limit_plan *plan, const struct limit_request *request)
 {
@@ -196,7 +196,7 @@ static int rewrite(struct limit_memory *memory, struct leased *leased,
     return change < 0 ? LIMIT_SAME : change; /* for want of room it stays as it is */
 }
 
-/* Brings in the ends of leases that came with a wrong clock (O9 of algorithm.h); none is given for
+/* Brings in the ends of leases that came with a wrong clock (ALGORITHM-9); none is given for
  * longer. True if there were some. */
 static bool bring_in(struct leased *leased, const struct limit_request *request)
 {
@@ -221,7 +221,7 @@ int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
     for (; ended < leased->count && leased->holder[ended].until_ns <= now_ns; ended++) {
         const struct holder *holder = &leased->holder[ended];
         rc = charge(memory, leased, plan, request, holder_out(holder), holder->until_ns,
-                    &ignored); /* H3 */
+                    &ignored); /* LEASED-3 */
         if (rc < 0)
             break;
     }
@@ -329,8 +329,8 @@ static int apply_plain(const struct scene *scene)
     return rc;
 }
 
-/* When a lease that begins now ends, and how long the holder is told that it lasts (H6). False: it
- * would be over at once. */
+/* When a lease that begins now ends, and how long the holder is told that it lasts (LEASED-6).
+ * False: it would be over at once. */
 static bool lease_end(const struct scene *scene, int64_t *until_ns, int64_t *told_ns)
 {
     const int64_t now_ns = scene->request->now_ns;
@@ -367,7 +367,7 @@ static int lease(const struct scene *scene, bool peek)
     if (rc < 0)
         return rc;
     const struct holder *own = leased_find(leased_in(scene), request->lease);
-    if (own != NULL) { /* H4 */
+    if (own != NULL) { /* LEASED-4 */
         const int64_t left_ns = sat_sub(own->until_ns, request->now_ns + LIMIT_LEASE_SLACK_NS);
         conclude(scene, true, holder_out(own), 0);
         scene->out->delay_ns = left_ns > 0 ? left_ns : 0;

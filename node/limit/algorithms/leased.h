@@ -64,8 +64,8 @@ int leased_wrap(struct limit_memory *memory, unsigned algorithm, struct limit_ce
 /* Takes it off again, with the leases that are in it; returns the algorithm of the cell. */
 unsigned leased_unwrap(struct limit_memory *memory, struct limit_cell *cell);
 /* Ends the leases whose time is over when `request` comes, and rewrites for it a state that was
- * kept for another limit (O7, O8 of algorithm.h). An enum limit_change, or TG_EFULL: some are still
- * to be ended. */
+ * kept for another limit (ALGORITHM-7, ALGORITHM-8). An enum limit_change, or TG_EFULL: some are
+ * still to be ended. */
 int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
                   const struct limit_plan *plan, const struct limit_request *request);
 /* As limit_ops.apply of the inner algorithm, whose plan it is; everything that has ended by now is
@@ -114,8 +114,8 @@ struct leased_state {
     struct bytes_reader bytes; /* found valid; at the fields of its kind */
 };
 /* Adds what another writer took since both had `base` (NULL: the key was new) to the cell of kind
- * `*kind`, as O5 says; all three are of one inner algorithm. LIMIT_SAME, LIMIT_CHANGED, with the
- * kind that the cell has then, or TG_EFULL (O3). */
+ * `*kind`, as ALGORITHM-5 says; all three are of one inner algorithm. LIMIT_SAME, LIMIT_CHANGED,
+ * with the kind that the cell has then, or TG_EFULL (ALGORITHM-3). */
 int leased_merge(struct limit_memory *memory, struct limit_cell *cell, uint8_t *kind,
                  const struct leased_state *base, const struct leased_state *other, int64_t now_ns);
 

@@ -9,16 +9,19 @@
  *                                                          d--------|          (new there)
  *   merged    c----------|   a---------------|   d--------|
  *
- * J1  A lease that is new on the other side is out here as well from now on. One that both have
- *     ends with the later of its ends; what the other side was told of its uses is in its inner
- *     state, so it may count twice until the lease ends, and never not at all.
- * J2  What this side has ended since the base stays ended. What only the other side has ended stays
- *     until its time is over: this side is never lowered. Where nobody has the base (M5 of merge.c:
- *     all replicas died, and came back with disks of different ages) nobody knows what this side
- *     has ended: what the other one still has out counts once more, and admits nothing.
- * J3  When they are too many, those that end first become one, which ends with the last of them and
- *     is nobody's: what is out stays out.
- * J4  Leases whose time is over are joined like any other: their tokens are still to be charged.
+ * LEASEDMERGE-1  A lease that is new on the other side is out here as well from now on. One that
+ *                both have ends with the later of its ends; what the other side was told of its
+ *                uses is in its inner state, so it may count twice until the lease ends, and never
+ *                not at all.
+ * LEASEDMERGE-2  What this side has ended since the base stays ended. What only the other side has
+ *                ended stays until its time is over: this side is never lowered. Where nobody has
+ *                the base (MERGE-5: all replicas died, and came back with disks of different ages)
+ *                nobody knows what this side has ended: what the other one still has out counts
+ *                once more, and admits nothing.
+ * LEASEDMERGE-3  When they are too many, those that end first become one, which ends with the last
+ *                of them and is nobody's: what is out stays out.
+ * LEASEDMERGE-4  Leases whose time is over are joined like any other: their tokens are still to be
+ *                charged.
  */
 #include <string.h>
 
@@ -68,7 +71,7 @@ static void take_out(struct leased *leased, struct holder *holder)
     memmove(holder, holder + 1, (leased->count - at) * sizeof *holder);
 }
 
-/* J3 */
+/* LEASEDMERGE-3 */
 static void put(struct leased *to, struct holder holder)
 {
     if (to->count == HOLDERS_MAX) {
@@ -84,7 +87,8 @@ static void put(struct leased *to, struct holder holder)
         leased_put_in(to, &holder);
 }
 
-/* What becomes of one lease of the other side (J1, J2). Whether anything did. */
+/* What becomes of one lease of the other side (LEASEDMERGE-1, LEASEDMERGE-2). Whether anything
+ * did. */
 static bool join(struct leased *to, const struct leased_head *base, const struct holder *other)
 {
     struct holder *mine = find(to, other);

@@ -8,14 +8,14 @@
  *     other   a  b  c     e
  *     result  a  b  c  d  e     written into a block of its own; the newest are kept if it is full
  *
- * M1  Two passes over the same steps: the first counts words and events, the second writes them. On
- *     TG_EFULL nothing has changed.
- * M2  Windows and quanta may differ if the rule has changed: the result takes the longer window,
- *     and times are rounded up, as a change of the rule rounds them (sliding_log.c). Quanta are
- *     powers of ten, so that rounding twice gives what rounding once does, and the base's are found
- *     again.
- * M3  At most LIMIT_LOG_COUNT_MAX words are kept, which are at least as many events: no limit asks
- *     for more, and what is dropped is older than all of them.
+ * LOGMERGE-1  Two passes over the same steps: the first counts words and events, the second writes
+ *             them. On TG_EFULL nothing has changed.
+ * LOGMERGE-2  Windows and quanta may differ if the rule has changed: the result takes the longer
+ *             window, and times are rounded up, as a change of the rule rounds them
+ *             (sliding_log.c). Quanta are powers of ten, so that rounding twice gives what rounding
+ *             once does, and the base's are found again.
+ * LOGMERGE-3  At most LIMIT_LOG_COUNT_MAX words are kept, which are at least as many events: no
+ *             limit asks for more, and what is dropped is older than all of them.
  *
  * What cannot be recognized as the base's (runs that were merged when a log was full, other
  * roundings) counts once more: too much, never too little.
@@ -178,7 +178,8 @@ static struct measure walk_measure(struct walk walk)
     return measure;
 }
 
-/* How many of `events` at the oldest moment left are kept (M3); notes in `excess` what went. */
+/* How many of `events` at the oldest moment left are kept (LOGMERGE-3); notes in `excess` what
+ * went. */
 static uint64_t trimmed(struct measure *excess, uint64_t events)
 {
     uint64_t kept = sat_subu(events, excess->events);

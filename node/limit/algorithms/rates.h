@@ -4,9 +4,9 @@
  * at, also after the rule has changed. Rates are few and keys are many, so a slot holds the number
  * of its rate. A rate is the exact interval p/q ns between two tokens (q <= RATE_DENOMINATOR_MAX).
  *
- * I1  A number with references keeps its meaning; one without is free for another rate.
- * I2  Number 0 means "unknown": used when all numbers are taken. Such a bucket keeps its time, and
- *     its tokens are read at whatever rate the request has.
+ * RATES-1  A number with references keeps its meaning; one without is free for another rate.
+ * RATES-2  Number 0 means "unknown": used when all numbers are taken. Such a bucket keeps its time,
+ *          and its tokens are read at whatever rate the request has.
  */
 #ifndef NODE_LIMIT_ALGORITHMS_RATES_H
 #define NODE_LIMIT_ALGORITHMS_RATES_H

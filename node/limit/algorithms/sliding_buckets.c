@@ -15,12 +15,12 @@
  * The counts are a ring: sub-window i is at place i modulo cut + 1. They are 2 bytes wide, and move
  * to a block of 4 or 8 when one of them needs it.
  *
- * I1  Never more than the limit is admitted in any interval (t - W, t].
- * I2  total is the sum of the ring, which holds sub-windows newest - cut .. newest.
- * I3  A time that goes back counts in the newest sub-window: nothing leaves early. A newest one
- *     that is further ahead than clocks differ is none (O9).
- * I4  Where counts move to another grid, because the rule has changed, each goes to the sub-window
- *     of its latest possible moment: none leaves early.
+ * SLIDINGBUCKETS-1  Never more than the limit is admitted in any interval (t - W, t].
+ * SLIDINGBUCKETS-2  total is the sum of the ring, which holds sub-windows newest - cut .. newest.
+ * SLIDINGBUCKETS-3  A time that goes back counts in the newest sub-window: nothing leaves early. A
+ *                   newest one that is further ahead than clocks differ is none (ALGORITHM-9).
+ * SLIDINGBUCKETS-4  Where counts move to another grid, because the rule has changed, each goes to
+ *                   the sub-window of its latest possible moment: none leaves early.
  */
 #include <string.h>
 
@@ -127,12 +127,13 @@ static uint64_t live_total(const struct buckets *buckets, uint64_t first)
     return total;
 }
 
-/* Makes `index` the newest sub-window; those that the ring has no place for are forgotten (I2). */
+/* Makes `index` the newest sub-window; those that the ring has no place for are forgotten
+ * (SLIDINGBUCKETS-2). */
 static void turn(struct buckets *buckets, uint64_t index)
 {
     const uint64_t ring = buckets->cut + 1u;
     if (index <= buckets->newest)
-        return; /* I3 */
+        return; /* SLIDINGBUCKETS-3 */
     const uint64_t steps = index - buckets->newest < ring ? index - buckets->newest : ring;
     for (uint64_t i = 0; i < steps; i++) {
         buckets->total -= count_at(buckets, index - i);
@@ -160,7 +161,7 @@ static void ledger_add(struct buckets *to, uint64_t index, uint64_t count)
     to->total += added;
 }
 
-/* Adds what of `from` counts at `now` to a ledger of any grid (I4). */
+/* Adds what of `from` counts at `now` to a ledger of any grid (SLIDINGBUCKETS-4). */
 static void ledger_take(struct buckets *to, const struct buckets *from, int64_t now_ns)
 {
     const uint64_t now = (uint64_t)now_ns;
@@ -334,7 +335,8 @@ static int store_change(struct limit_memory *memory, struct limit_cell *cell,
     return ledger_store(memory, cell, state);
 }
 
-/* The same of a request by older rules: into the block as it lies, on a grid of its own (O7). */
+/* The same of a request by older rules: into the block as it lies, on a grid of its own
+ * (ALGORITHM-7). */
 static int store_older(struct limit_memory *memory, struct limit_cell *cell,
                        const struct limit_plan *plan, const struct limit_verdict *verdict,
                        int64_t now_ns)

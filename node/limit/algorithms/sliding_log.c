@@ -10,12 +10,14 @@
  *   word   | 0 | time 31 |   one event
  *          | 1 | time 31 | events 32 |   a run of two or more
  *
- * I1  total is the sum of the events in the ring; times never decrease from head to tail.
- * I2  Times are rounded up: an event may count for one quantum too long, never too short.
- * I3  words <= max(limit's count, LOG_WORDS_MIN): each check's event takes at most one word. Hits
- *     beyond the limit merge into the newest run, which then counts from their (later) moment.
- * I4  A time that goes back counts as the newest event's: order is kept, nothing expires early. A
- *     newest event that is further ahead than clocks differ is none (O9).
+ * SLIDINGLOG-1  total is the sum of the events in the ring; times never decrease from head to tail.
+ * SLIDINGLOG-2  Times are rounded up: an event may count for one quantum too long, never too short.
+ * SLIDINGLOG-3  words <= max(limit's count, LOG_WORDS_MIN): each check's event takes at most one
+ *               word. Hits beyond the limit merge into the newest run, which then counts from their
+ *               (later) moment.
+ * SLIDINGLOG-4  A time that goes back counts as the newest event's: order is kept, nothing expires
+ *               early. A newest event that is further ahead than clocks differ is none
+ *               (ALGORITHM-9).
  */
 #include "node/limit/algorithms/sliding_log.h"
 
@@ -59,7 +61,8 @@ static void log_purge(struct log *log, uint64_t quantum_ns, int64_t now_ns)
     }
 }
 
-/* The rule's window has changed: times are rewritten in the new quanta (rounded up, I2). */
+/* The rule's window has changed: times are rewritten in the new quanta (rounded up,
+ * SLIDINGLOG-2). */
 static void log_rescale(struct log *log, const struct limit_plan *plan, int64_t now_ns)
 {
     const uint64_t old_ns = log_quantum_ns(log->window_ns);
@@ -113,7 +116,8 @@ static int log_resize(struct limit_memory *memory, struct limit_cell *cell, uint
     return 0;
 }
 
-/* Room for `words` more, at the limit's bound if need be by merging the newest entries (I3). */
+/* Room for `words` more, at the limit's bound if need be by merging the newest entries
+ * (SLIDINGLOG-3). */
 static int log_reserve(struct limit_memory *memory, struct limit_cell *cell,
                        const struct limit_plan *plan, uint32_t words)
 {
@@ -148,7 +152,7 @@ static void log_append(struct log *log, const struct limit_plan *plan, uint32_t 
 {
     uint64_t time = ((uint64_t)now_ns + plan->quantum_ns - 1) / plan->quantum_ns;
     if (log->words > 0 && time < log->last)
-        time = log->last; /* I4 */
+        time = log->last; /* SLIDINGLOG-4 */
     while (log->words > 0 && log->words + (events > 1 ? 2 : 1) > log->capacity)
         events += log_pop_newest(log);
     log->last = time;
@@ -265,8 +269,8 @@ static int log_take(struct limit_memory *memory, struct limit_cell *cell,
     return 0;
 }
 
-/* Brings the log to the plan's window, if the request may (O7), and drops what has left the window
- * that it has then. True if it is another one: what is left has to be written. */
+/* Brings the log to the plan's window, if the request may (ALGORITHM-7), and drops what has left
+ * the window that it has then. True if it is another one: what is left has to be written. */
 static bool log_renew(struct log *log, const struct limit_plan *plan,
                       const struct limit_request *request)
 {
@@ -288,7 +292,7 @@ static int log_take_older(struct limit_memory *memory, struct limit_cell *cell,
     return log_take(memory, cell, &own, verdict, now_ns);
 }
 
-/* The moment of the newest event, which was rounded up (I2). */
+/* The moment of the newest event, which was rounded up (SLIDINGLOG-2). */
 static int64_t log_begins_ns(const struct log *log)
 {
     const uint64_t quantum_ns = log_quantum_ns(log->window_ns);
@@ -417,7 +421,7 @@ static void log_put(const struct limit_memory *memory, const struct limit_cell *
         bytes_put_u32(writer, *log_word(log, i));
 }
 
-/* True if the words are whole entries in order whose events sum up to `total` (I1). */
+/* True if the words are whole entries in order whose events sum up to `total` (SLIDINGLOG-1). */
 static bool log_words_valid(const uint8_t *words, uint32_t count, uint64_t last, uint32_t total)
 {
     uint64_t sum = 0;

@@ -8,12 +8,12 @@
  *         | exponent 6 | key 34 | previous 28 | current 28 |    longer ones
  *         | exponent 6 | key      | 0         | handle 32  |    wide: the counts are in the arena
  *
- * I1  used is exact: products in 128 bits, one division, rounded up.
- * I2  As time goes on and nothing is taken, used never rises; so the first moment at which a cost
- *     fits can be computed, and is what retry_after says.
- * I3  After a window without an event previous is 0.
- * I4  A window that lies ahead goes on counting, unless it is further ahead than clocks
- *     differ (O9).
+ * SLIDINGWINDOW-1  used is exact: products in 128 bits, one division, rounded up.
+ * SLIDINGWINDOW-2  As time goes on and nothing is taken, used never rises; so the first moment at
+ *                  which a cost fits can be computed, and is what retry_after says.
+ * SLIDINGWINDOW-3  After a window without an event previous is 0.
+ * SLIDINGWINDOW-4  A window that lies ahead goes on counting, unless it is further ahead than
+ *                  clocks differ (ALGORITHM-9).
  */
 #include <string.h>
 
@@ -142,7 +142,7 @@ static uint64_t elapsed_for(uint64_t count, uint64_t room, uint64_t window_ns)
     return count <= room ? 0 : window_ns - sat_muldiv(room, window_ns, count);
 }
 
-/* From place on, how long until `cost` fits (I2). */
+/* From place on, how long until `cost` fits (SLIDINGWINDOW-2). */
 static int64_t sliding_retry(const struct sliding *sliding, const struct limit_plan *plan,
                              const struct window_place *place, uint64_t cost)
 {
@@ -197,7 +197,7 @@ static int sliding_apply(struct limit_memory *memory, struct limit_cell *cell,
     sliding.current += verdict.charge;
     sliding_refund(&sliding, verdict.refund);
 
-    const bool renews = carried && limit_rewrites(request); /* O7 */
+    const bool renews = carried && limit_rewrites(request); /* ALGORITHM-7 */
     const bool takes = sliding.current != before.current || sliding.previous != before.previous;
     bool changed = renews || takes;
     if (__builtin_expect(carried && !renews, 0)) {

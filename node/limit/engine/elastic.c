@@ -355,7 +355,7 @@ void elastic_unadmitted(struct elastic *elastic, const struct limit *limit, uint
 
 static bool level_holds(const struct pool *pool, int64_t now_ns)
 {
-    return pool->level_ns != 0 && now_ns - pool->level_ns < ELASTIC_LEVEL_NS; /* E1 */
+    return pool->level_ns != 0 && now_ns - pool->level_ns < ELASTIC_LEVEL_NS; /* ELASTIC-1 */
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -498,7 +498,7 @@ static void gather(struct elastic *elastic, struct pool *pool, int64_t now_ns)
             at = next;
             continue;
         }
-        key_remove(elastic, at); /* E3 */
+        key_remove(elastic, at); /* ELASTIC-3 */
         at = next == last ? at : next;
     }
 }

@@ -14,11 +14,13 @@
  * borrow here is metered once more by a budget, this leader's part of the spare; so however
  * demand changes between two levels, all leaders together never lend more than there was.
  *
- * E1  Without a level that is younger than ELASTIC_LEVEL_NS nothing is lent.
- * E2  In any span d a pool lends here at most budget * (d + ELASTIC_BUDGET_SLACK_NS), the largest
- *     budget of that time, and five tokens, or one request.
- * E3  A key in the table is one that asked for more than its limit in the last ELASTIC_IDLE_NS.
- * E4  All memory is taken by elastic_new. What there is no room for is not lent to, and counted.
+ * ELASTIC-1  Without a level that is younger than ELASTIC_LEVEL_NS nothing is lent.
+ * ELASTIC-2  In any span d a pool lends here at most budget * (d + ELASTIC_BUDGET_SLACK_NS), the
+ *            largest budget of that time, and five tokens, or one request.
+ * ELASTIC-3  A key in the table is one that asked for more than its limit in the last
+ *            ELASTIC_IDLE_NS.
+ * ELASTIC-4  All memory is taken by elastic_new. What there is no room for is not lent to, and
+ *            counted.
  *
  * Rates are in nanotokens a second (fair_share.h). Pure: the time is an argument. One thread.
  */
@@ -104,7 +106,7 @@ void elastic_give_back(struct elastic *elastic, const struct limit *limit, struc
 /* The owner has spoken. A pool that is not known here is of no concern. */
 void elastic_set_level(struct elastic *elastic, uint32_t pool, const struct elastic_level *level,
                        int64_t now_ns);
-/* The level in force. False, and none, if there is none (E1). */
+/* The level in force. False, and none, if there is none (ELASTIC-1). */
 bool elastic_level(const struct elastic *elastic, uint32_t pool, int64_t now_ns,
                    struct elastic_level *level);
 

@@ -23,8 +23,8 @@
  * the look at that, which each row takes, tells it from the others. Such rows, and those about
  * leases, go a way of their own.
  *
- * I1  Nothing of a group stays charged unless all its rows are (COUNT_DENIED apart).
- * I2  A slot is created only by a change: peeks and denials of unknown keys leave no trace.
+ * ENGINE-1  Nothing of a group stays charged unless all its rows are (COUNT_DENIED apart).
+ * ENGINE-2  A slot is created only by a change: peeks and denials of unknown keys leave no trace.
  */
 #include "node/limit/engine/engine.h"
 
@@ -561,8 +561,8 @@ static int64_t row_retry_ns(struct table *table, const struct row *rows, size_t 
 }
 
 /* Some row denies: each reports the limit as it stands, and keeps its own verdict. What a check
- * found kept for another limit is rewritten (O7 of algorithm.h), as when it stands alone: so it
- * takes nothing, rather than only to look. */
+ * found kept for another limit is rewritten (ALGORITHM-7), as when it stands alone: so it takes
+ * nothing, rather than only to look. */
 static void group_deny(struct table *table, const struct row *rows, size_t count,
                        struct limit_decision *out)
 {

@@ -6,7 +6,7 @@
  * walk begins at the lowest: as long as all keys from here on could have what those of this bin
  * ask, these get it, and are done with; where they could not, what is left is shared by weight.
  *
- * W1  The sums of a bin saturate. A sum of asks that did is above any spare rate there is.
+ * FAIRSHARE-1  The sums of a bin saturate. A sum of asks that did is above any spare rate there is.
  */
 #include "node/limit/engine/fair_share.h"
 
@@ -19,7 +19,8 @@
 enum { FAIR_SHARE_FINE_LOG2 = 6 };
 static_assert(1 << FAIR_SHARE_FINE_LOG2 == FAIR_SHARE_FINE,
               "the bits behind the highest one name a bin");
-static_assert(FAIR_SHARE_RATE_MAX < UINT64_C(1) << FAIR_SHARE_EXPONENT_END, "rates have bins (W1)");
+static_assert(FAIR_SHARE_RATE_MAX < UINT64_C(1) << FAIR_SHARE_EXPONENT_END,
+              "rates have bins (FAIRSHARE-1)");
 
 static size_t bin_of(uint64_t per_weight)
 {

@@ -2,7 +2,7 @@
  *
  * Growing takes one bucket after the other, the last first: the slots whose old home it is come out
  * of it and of those behind, and go to where the new rule says, which has room for them: whatever
- * was there has gone further up before. One that already lies there or above stays (B3).
+ * was there has gone further up before. One that already lies there or above stays (BUCKETS-3).
  */
 #include "node/limit/table/buckets.h"
 
@@ -200,7 +200,7 @@ static uint32_t take_target(struct buckets *buckets, struct targets *targets, ui
     if (__builtin_expect(k == TARGETS, 0)) {
         const uint32_t end = buckets->size_next + BUCKETS_PAD;
         const uint32_t bucket = find_vacant(buckets, targets->first + TARGETS, end);
-        ASSERT(bucket < end); /* B5 */
+        ASSERT(bucket < end); /* BUCKETS-5 */
         return take_place(buckets, hash, next, bucket);
     }
     const uint32_t bucket = targets->first + k;
@@ -236,7 +236,7 @@ static void move_bucket(struct buckets *buckets)
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t from = movers[i].from;
         const uint32_t next = scaled(movers[i].hash, buckets->size_next);
-        if (from / BUCKET_SLOTS >= next) { /* it stays, for none moves down (B3) */
+        if (from / BUCKET_SLOTS >= next) { /* it stays, for none moves down (BUCKETS-3) */
             count_over(buckets, home, next, false);
             continue;
         }
@@ -265,7 +265,7 @@ uint32_t buckets_add(struct buckets *buckets, struct hash128 id)
 
 /* -- the invariants ----------------------------------------------------------------------- */
 
-/* B1 for one bucket: as many lie behind it as it says, or it says so many for ever. */
+/* BUCKETS-1 for one bucket: as many lie behind it as it says, or it says so many for ever. */
 static void check_over(const struct buckets *buckets, uint32_t bucket)
 {
     const uint32_t end = buckets->size_next + BUCKETS_PAD;
@@ -290,7 +290,7 @@ void buckets_check(const struct buckets *buckets)
         for (uint32_t i = 0; i < BUCKET_SLOTS; i++) {
             const struct slot *slot = &buckets->slots[bucket * BUCKET_SLOTS + i];
             if (head->tag[i] == 0) {
-                ASSERT(memcmp(slot, &nothing, sizeof *slot) == 0); /* B4 */
+                ASSERT(memcmp(slot, &nothing, sizeof *slot) == 0); /* BUCKETS-4 */
                 continue;
             }
             const uint64_t hash = bucket_hash(buckets, slot->id);

@@ -17,14 +17,15 @@
  *   | old homes (size)   | frontier | new homes (size_next)        | pad |
  *   ids whose old home is below the frontier live by `size`, the others by `size_next`.
  *
- * B1  A slot with home h in bucket b is counted in `over` of each of h .. b - 1, in no other.
- * B2  Each slot's home is as the rule above says; frontier 0 = not growing, all by `size`.
- * B3  A slot moves only when a key is added, and only upwards: who walks from 0 up to the end,
- *     asked anew each time, meets each slot that was there when he began.
- * B4  A place whose tag is 0 is all zero.
- * B5  A new slot lies near its home, or is not taken; so there is room for all that is moved: of
- *     the slots whose old home is h or above, size - h + BUCKETS_NEAR buckets full at most, the new
- *     homes and the pad hold more.
+ * BUCKETS-1  A slot with home h in bucket b is counted in `over` of each of h .. b - 1, in no
+ *            other.
+ * BUCKETS-2  Each slot's home is as the rule above says; frontier 0 = not growing, all by `size`.
+ * BUCKETS-3  A slot moves only when a key is added, and only upwards: who walks from 0 up to the
+ *            end, asked anew each time, meets each slot that was there when he began.
+ * BUCKETS-4  A place whose tag is 0 is all zero.
+ * BUCKETS-5  A new slot lies near its home, or is not taken; so there is room for all that is
+ *            moved: of the slots whose old home is h or above, size - h + BUCKETS_NEAR buckets full
+ *            at most, the new homes and the pad hold more.
  *
  * The hash of an id names its slot for those who come back later (a slot's ref). It has a seed:
  * keys that come in the order of another table's slots, as they are copied from node to node, would
@@ -88,7 +89,7 @@ uint32_t buckets_way(const struct buckets *buckets, uint64_t hash, uint32_t most
 uint32_t buckets_add(struct buckets *buckets, struct hash128 id);
 /* Frees a place, and clears its slot, which still has its id. */
 void buckets_remove(struct buckets *buckets, uint32_t number);
-/* Asserts B1, B2 and B4, and that what is counted is so. O(slots). */
+/* Asserts BUCKETS-1, BUCKETS-2 and BUCKETS-4, and that what is counted is so. O(slots). */
 void buckets_check(const struct buckets *buckets);
 
 /* Places 0 .. end - 1 may be taken. */

@@ -111,7 +111,7 @@ void filter_add(struct filter *filter, uint32_t vnode, struct hash128 id)
     if (filter->adds[vnode] < UINT32_MAX)
         set_adds(filter, vnode, filter->adds[vnode] + 1);
     if (filter->rebuilding == vnode) {
-        slice_add(filter, slice_shadow(filter), hash); /* I2 */
+        slice_add(filter, slice_shadow(filter), hash); /* FILTER-2 */
         filter->rebuilt_adds++;
     }
 }

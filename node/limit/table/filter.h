@@ -5,8 +5,9 @@
  *
  *   slice of vnode v:  [ 64-byte block | 64-byte block | ... ]   4 bits per key, all in one block
  *
- * I1  filter_maybe is 1 for every id added to the vnode since its last reset.
- * I2  A rebuild never makes I1 untrue: adds made meanwhile reach both the old slice and the new.
+ * FILTER-1  filter_maybe is 1 for every id added to the vnode since its last reset.
+ * FILTER-2  A rebuild never makes FILTER-1 untrue: adds made meanwhile reach both the old slice and
+ *           the new.
  *
  * Pure and single-threaded: belongs to the thread of its table.
  */

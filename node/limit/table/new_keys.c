@@ -2,7 +2,7 @@
 #include "node/limit/table/new_keys.h"
 
 enum {
-    SLACK = 8,   /* one part of so many: what K2 allows too much of */
+    SLACK = 8,   /* one part of so many: what NEWKEYS-2 allows too much of */
     PASSES = 16, /* in search of the level; fewer are too few only to find all of it */
 };
 

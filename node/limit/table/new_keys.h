@@ -21,8 +21,8 @@
  *
  *     added --> since --mark--> marked --all that was dirty at the mark is written--> gone
  *
- * K1  A class that added nothing is refused only where there is no room at all.
- * K2  What all classes are said to have added is not much more than what may not leave.
+ * NEWKEYS-1  A class that added nothing is refused only where there is no room at all.
+ * NEWKEYS-2  What all classes are said to have added is not much more than what may not leave.
  *
  * A class is any number: that of a rule, 0 for inline limits. Many numbers share a place. Pure.
  */
@@ -59,7 +59,7 @@ void new_keys_refuse(struct new_keys *keys, uint32_t class);
  * and all of that is written. */
 void new_keys_mark(struct new_keys *keys, uint64_t room);
 void new_keys_written(struct new_keys *keys);
-/* K2: so many slots may not leave now. */
+/* NEWKEYS-2: so many slots may not leave now. */
 void new_keys_settle(struct new_keys *keys, uint64_t kept);
 
 #endif

@@ -9,12 +9,12 @@
  *     expired                          -> gone at once
  *     on disk as it is, not referenced -> evicted into the filter
  *     on disk as it is, referenced     -> second best
- *     of a journaled vnode             -> stays (I5)
- *     anything else                    -> stays (I2): without a victim there is no room
+ *     of a journaled vnode             -> stays (TABLE-5)
+ *     anything else                    -> stays (TABLE-2): without a victim there is no room
  *
- * A slot on disk goes though a replica is still to get it, which has then missed it (I6): it has
- * not been changed for a while, so that replica is away or far behind. To keep what is owed would
- * be to turn new keys away for one replica that died.
+ * A slot on disk goes though a replica is still to get it, which has then missed it (TABLE-6): it
+ * has not been changed for a while, so that replica is away or far behind. To keep what is owed
+ * would be to turn new keys away for one replica that died.
  *
  * Must not: allocate after table_new, look at a clock, walk all slots in one call.
  */
@@ -291,7 +291,7 @@ void table_discard(struct table *table, uint32_t number)
     slot_set_cell(slot, &cell);
     struct vnode_state *state = &table->vnodes[slot->vnode];
     const uint8_t owed = slot_dirty(table, slot) & (uint8_t)~TABLE_TARGET_BIT(TABLE_DISK);
-    state->vanished |= owed; /* I7 */
+    state->vanished |= owed; /* TABLE-7 */
     table->vanished_news = table->vanished_news || owed != 0;
     if (slot_old(table, slot))
         table_old_gone(table, slot->vnode);
@@ -341,7 +341,7 @@ static bool expire(struct table *table, uint32_t number, int64_t now_ns)
     return true;
 }
 
-/* I5: whether only its expiry may take the slot out of memory now. */
+/* TABLE-5: whether only its expiry may take the slot out of memory now. */
 static bool slot_pinned(const struct table *table, const struct slot *slot)
 {
     return vnode_journaled(table, slot->vnode) &&
@@ -426,7 +426,7 @@ static bool evict_second(struct table *table, uint32_t second)
     return true;
 }
 
-/* Makes one slot free, wherever. False if nothing in reach may go (I2). */
+/* Makes one slot free, wherever. False if nothing in reach may go (TABLE-2). */
 static bool table_evict(struct table *table, uint32_t keep, int64_t now_ns)
 {
     uint32_t second = TABLE_NONE;
@@ -531,7 +531,7 @@ uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, un
 {
     const uint64_t hash = bucket_hash(&table->buckets, id);
     if (find_ref(table, hash, true) != TABLE_NONE)
-        return TABLE_NONE; /* I3: of another id, one in 2^64 */
+        return TABLE_NONE; /* TABLE-3: of another id, one in 2^64 */
     const uint32_t number = take_place(table, id, hash, keep, now_ns);
     if (number == TABLE_NONE)
         return TABLE_NONE;

@@ -17,20 +17,22 @@
  *                 |  (change, or write failed)          | table_write_done(ok)
  *                 +-------------------------------------+--> ON_DISK: may leave for the filter
  *
- * I1  A slot with dirty bit t has an entry ahead of t's cursor in the ring, or t is sweeping,
- *     or the slot's vnode is behind for t, or t is the disk and the slot is being written.
- *     (t being in the vnode's targets.)
- * I2  A slot leaves memory only if it is expired, or on disk as it is and not being written. Where
- *     none may leave, no key is added.
- * I3  Every id is that of one live slot at most, and found there. A slot's number is its place: it
- *     may rise when a key is added, which makes the table grow, and else stays. Its ref stays.
- * I4  A key that left for the disk is a "maybe" of its vnode's filter.
- * I5  A slot of a journaled vnode leaves memory only if it is expired, or journaled and clean for
- *     every target: what a majority was counted on to hold is never forgotten for want of room.
- * I6  A target that did not get a slot before it left memory for the disk has missed something of
- *     its vnode, and the table says so until the target is given a complete copy.
- * I7  A slot that is gone before a replica got it leaves the replica with nothing to get, and with
- *     an older sequence number: the table says of which vnodes that is so.
+ * TABLE-1  A slot with dirty bit t has an entry ahead of t's cursor in the ring, or t is sweeping,
+ *          or the slot's vnode is behind for t, or t is the disk and the slot is being written. (t
+ *          being in the vnode's targets.)
+ * TABLE-2  A slot leaves memory only if it is expired, or on disk as it is and not being written.
+ *          Where none may leave, no key is added.
+ * TABLE-3  Every id is that of one live slot at most, and found there. A slot's number is its
+ *          place: it may rise when a key is added, which makes the table grow, and else stays. Its
+ *          ref stays.
+ * TABLE-4  A key that left for the disk is a "maybe" of its vnode's filter.
+ * TABLE-5  A slot of a journaled vnode leaves memory only if it is expired, or journaled and clean
+ *          for every target: what a majority was counted on to hold is never forgotten for want of
+ *          room.
+ * TABLE-6  A target that did not get a slot before it left memory for the disk has missed something
+ *          of its vnode, and the table says so until the target is given a complete copy.
+ * TABLE-7  A slot that is gone before a replica got it leaves the replica with nothing to get, and
+ *          with an older sequence number: the table says of which vnodes that is so.
  *
  * Journaled vnodes are the last ones of a table that was made with some. Their disk is a journal
  * with a writer of its own, so their slots are read as target TABLE_JOURNAL and never as
@@ -195,15 +197,15 @@ void table_mark_vnode(struct table *table, uint32_t vnode, unsigned target);
 /* True while slots of a mark of this vnode for `target` are still to be visited. */
 bool table_vnode_marked(const struct table *table, uint32_t vnode, unsigned target);
 bool table_vnode_behind(const struct table *table, uint32_t vnode, unsigned target);
-/* I6: a slot of the vnode is on disk that the target was to get and did not. It holds until the
- * caller, who from then on sends the whole vnode, what is on disk included, says so. */
+/* TABLE-6: a slot of the vnode is on disk that the target was to get and did not. It holds until
+ * the caller, who from then on sends the whole vnode, what is on disk included, says so. */
 bool table_vnode_missed(const struct table *table, uint32_t vnode, unsigned target);
 void table_forgive_missed(struct table *table, uint32_t vnode, unsigned target);
 /* Whether some vnode has come to be missed by a target since this was last asked. */
 bool table_missed_news(struct table *table);
 /* Whether a slot of some vnode has gone that a replica was to get, since this was last asked. */
 bool table_vanished_news(struct table *table);
-/* I7: the replicas that were to get such a slot of the vnode, as a mask, since last asked. */
+/* TABLE-7: the replicas that were to get such a slot of the vnode, as a mask, since last asked. */
 uint8_t table_take_vanished(struct table *table, uint32_t vnode);
 /* Slots of a journaled vnode with the dirty bit of `target` (TABLE_DISK: to be journaled), not
  * counting those being written. */
@@ -294,7 +296,8 @@ MUST_USE int table_filter_rebuild_begin(struct table *table, uint32_t vnode);
 void table_filter_rebuild_add(struct table *table, struct hash128 id);
 void table_filter_rebuild_end(struct table *table);
 void table_filter_rebuild_abort(struct table *table);
-/* Walks everything and asserts I1-I4 and the books. O(slots): for tests and the simulator. */
+/* Walks everything and asserts TABLE-1 to TABLE-4 and the books. O(slots): for tests and the
+ * simulator. */
 void table_check_invariants(const struct table *table);
 
 #endif

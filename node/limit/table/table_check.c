@@ -1,7 +1,7 @@
 /* table_check.c - the table's invariants, as a function that tests and the simulator call.
  *
- * I1 is checked in full for a bounded number of dirty slots, for the ring would have to be walked
- * once for each; the books (counts, references, blocks) are checked for all.
+ * TABLE-1 is checked in full for a bounded number of dirty slots, for the ring would have to be
+ * walked once for each; the books (counts, references, blocks) are checked for all.
  */
 #include "base/assert.h"
 #include "node/limit/table/table_slot.h"
@@ -16,7 +16,7 @@ static bool ring_holds(const struct table *table, uint64_t ref, unsigned reader)
     return false;
 }
 
-/* I1 for one slot. */
+/* TABLE-1 for one slot. */
 static void check_tracked(const struct table *table, uint32_t number)
 {
     const struct slot *slot = &table->slots[number];
@@ -41,7 +41,7 @@ static void check_slot(const struct table *table, uint32_t number)
     const struct slot *slot = &table->slots[number];
     ASSERT(slot->vnode < table->vnodes_count);
     ASSERT(slot_ops(slot) != NULL);
-    ASSERT(table_find(table, slot->id) == number); /* I3 */
+    ASSERT(table_find(table, slot->id) == number); /* TABLE-3 */
     ASSERT(slot_expires_ns(table, slot) >= 0);
     const struct limit_cell cell = slot_cell(slot);
     if ((slot->kind & KIND_ALGORITHM) == LIMIT_LEASED)
@@ -112,7 +112,7 @@ void table_check_invariants(const struct table *table)
         ASSERT((table->vnodes[vnode].vanished & ~table->vnodes[vnode].targets) == 0);
         ASSERT(table->vnodes[vnode].old > 0 || table->vnodes[vnode].fading == FADING_NOT);
     }
-    ASSERT(old == of_other_colour); /* C1 of table_copy.c */
+    ASSERT(old == of_other_colour); /* TABLECOPY-1 */
     ASSERT(fading == table->fading);
     ASSERT(clean == table->clean);
     ASSERT(live == table->slots_used && counted == live);

@@ -21,10 +21,13 @@
  * A faded slot that is on disk is not dropped but written as new, as a reset key is, which takes
  * the record away; so a crash at any moment leaves either record or removal, never a wrong state.
  *
- * C1  `old` is how many slots of the vnode are of the other colour: none when it is settled.
- * C2  While slots of both colours are about, another beginning does not turn the colour: a slot of
- *     the copy before may then be taken for one of this. Its end says so (TG_EBUSY).
- * C3  A slot of the old colour at the end of a copy was not in it, whatever happened before.
+ * TABLECOPY-1  `old` is how many slots of the vnode are of the other colour: none when it is
+ *              settled.
+ * TABLECOPY-2  While slots of both colours are about, another beginning does not turn the colour: a
+ *              slot of the copy before may then be taken for one of this. Its end says so
+ *              (TG_EBUSY).
+ * TABLECOPY-3  A slot of the old colour at the end of a copy was not in it, whatever happened
+ *              before.
  */
 #include "base/assert.h"
 #include "node/limit/table/table_slot.h"
@@ -34,7 +37,7 @@ void table_copy_begin(struct table *table, uint32_t vnode)
     ASSERT(vnode < table->vnodes_count);
     struct vnode_state *state = &table->vnodes[vnode];
     state->copying = true;
-    state->doubtful = state->old > 0; /* C2 */
+    state->doubtful = state->old > 0; /* TABLECOPY-2 */
     if (state->old > 0)
         return;
     state->colour ^= KIND_COLOUR;

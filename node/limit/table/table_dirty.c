@@ -16,10 +16,10 @@
  * though slots go on to become dirty. Where they are many, a pass over the slots in the order they
  * lie in costs less than to follow their entries to and fro, so it takes the place of these.
  *
- * I1 of table.h holds because an entry is only passed over when its slot is clean, is handed to
- * the caller, is behind, or when the whole target falls back to a sweep. An entry names its slot by
- * its ref, for slots move; one whose key has gone and come back does no harm: only the bit in the
- * slot counts. Sweeps go upwards, as slots move, so that they miss none (B3 of buckets.h).
+ * TABLE-1 holds because an entry is only passed over when its slot is clean, is handed to the
+ * caller, is behind, or when the whole target falls back to a sweep. An entry names its slot by its
+ * ref, for slots move; one whose key has gone and come back does no harm: only the bit in the slot
+ * counts. Sweeps go upwards, as slots move, so that they miss none (BUCKETS-3).
  */
 #include "base/assert.h"
 #include "base/prefetch.h"
@@ -49,8 +49,8 @@ void table_set_targets(struct table *table, uint32_t vnode, uint8_t mask)
         if ((mask & bit) == 0 && (state->targets & bit) != 0)
             (*vnodes)--;
     }
-    /* Bits set when the target was last in the mask say nothing new, but they would be
-     * believed: a sweep finds them again, so that none is without an entry (I1). */
+    /* Bits set when the target was last in the mask say nothing new, but they would be believed: a
+     * sweep finds them again, so that none is without an entry (TABLE-1). */
     const uint8_t added = (uint8_t)(mask & ~state->targets);
     state->targets = mask;
     state->behind &= mask;

@@ -1,8 +1,8 @@
 /* table_merge.c - a slot takes in what another leader took of the same key.
  *
- * When two leaders went on apart, each from the state that both had (the base), the debt of the
- * key is the sum of theirs less the base, which is in both. The algorithms do the sum (O5 of
- * algorithm.h); here is what is common: bytes are checked, room is made, the change is noted.
+ * When two leaders went on apart, each from the state that both had (the base), the debt of the key
+ * is the sum of theirs less the base, which is in both. The algorithms do the sum (ALGORITHM-5);
+ * here is what is common: bytes are checked, room is made, the change is noted.
  *
  *     slot  <--  slot + (other - base)         base: what of `other` is in the slot already
  *

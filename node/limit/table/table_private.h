@@ -82,8 +82,8 @@ struct vnode_state {
     uint8_t mark_next; /* targets whose next sweep will */
     uint8_t resume;    /* replicas whose running sweep looks for what is dirty here */
     uint8_t resume_next;
-    uint8_t missed;   /* replicas that did not get a slot which left for the disk (I6) */
-    uint8_t vanished; /* replicas that did not get a slot which is gone (I7) */
+    uint8_t missed;   /* replicas that did not get a slot which left for the disk (TABLE-6) */
+    uint8_t vanished; /* replicas that did not get a slot which is gone (TABLE-7) */
     uint8_t colour;   /* KIND_COLOUR or 0: that of slots that are imported or made now */
     uint8_t fading;   /* enum fading */
     bool spilled;     /* journaled: some key left memory since the last reset */

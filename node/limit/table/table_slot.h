@@ -90,7 +90,7 @@ static inline void slot_clear_dirty(const struct table *table, struct slot *slot
     slot->dirty &= (uint8_t)~bits;
 }
 
-/* Whether `id`, which is not in memory, may be on disk (I4). */
+/* Whether `id`, which is not in memory, may be on disk (TABLE-4). */
 static inline bool vnode_maybe(const struct table *table, uint32_t vnode, struct hash128 id)
 {
     return vnode_journaled(table, vnode) ? table->vnodes[vnode].spilled

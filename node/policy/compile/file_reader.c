@@ -1,10 +1,10 @@
 /* file_reader.c - the top of a rules file: `unmatched`, the kinds of attributes, the pools, the
  * tiers and the list of rules.
  *
- * I1  No two rules have one name: the name is part of what is counted, so two rules would share
- *     their counts without anybody having said so.
- * I2  A file without `rules` is refused, empty ones included: a file cut short by a full disk must
- *     not switch all limits off.
+ * FILEREADER-1  No two rules have one name: the name is part of what is counted, so two rules would
+ *               share their counts without anybody having said so.
+ * FILEREADER-2  A file without `rules` is refused, empty ones included: a file cut short by a full
+ *               disk must not switch all limits off.
  *
  * A file with `api` instead of `rules` is of an older form: older_reader.c.
  */
@@ -68,14 +68,14 @@ static bool is_plan(const struct policy_rule *rule)
 }
 
 /* Whether the name is that of limits that users or API keys have of their own: they would share
- * their counts (I1). */
+ * their counts (FILEREADER-1). */
 static bool is_taken(const struct policy_text *name)
 {
     return policy_text_equal(name, &own_limits_user_rule()->name) ||
            policy_text_equal(name, &own_limits_key_rule()->name);
 }
 
-/* Whether the rule that was read last has a name of its own (I1). */
+/* Whether the rule that was read last has a name of its own (FILEREADER-1). */
 static int check_name(const struct policy *policy, const struct yaml_reader *reader, uint32_t node,
                       struct names *names)
 {
@@ -175,8 +175,9 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
     int deny = 0;
 
     if (reader->root == YAML_READER_NONE)
-        return yaml_reader_fail(reader, YAML_READER_NONE,
-                                "file: found nothing; expected a mapping with \"rules\""); /* I2 */
+        return yaml_reader_fail(
+            reader, YAML_READER_NONE,
+            "file: found nothing; expected a mapping with \"rules\""); /* FILEREADER-2 */
     if (policy_is_older_form(reader))
         return policy_read_older_file(policy, reader);
     int result = TG_OK;

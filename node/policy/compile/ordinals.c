@@ -1,15 +1,16 @@
 /* ordinals.c - see ordinals.h.
  *
  *   old rule, what was kept --> was   in force, in order; then gone
- *                                |        match: N1, N2, N3, N4
+ *                                |        match: ORDINALS-1, ORDINALS-2, ORDINALS-3, ORDINALS-4
  *   new rule ----------------> items --> ordinals given --> bytes to be kept
  *
  * A subject is what has one name: a rule, or all plans of users together. Its items are the limits
  * that need an ordinal of their own; in several plans those of one kind are one item, the first
  * with the first, the second with the second.
  *
- * I1  No two items of a subject and algorithm have one ordinal, as long as they are ORDINALS_MAX.
- * I2  What was given is given again by the bytes that were kept beside it.
+ * ORDINALS-6  No two items of a subject and algorithm have one ordinal, as long as they are
+ *             ORDINALS_MAX.
+ * ORDINALS-7  What was given is given again by the bytes that were kept beside it.
  */
 #include "node/policy/compile/ordinals.h"
 
@@ -151,7 +152,7 @@ static bool fits(const struct item *item, const struct item *was, enum fit fit)
     return fit != FIT_COUNT || (was->count == item->count && was->burst == item->burst);
 }
 
-/* N1 and N2. */
+/* ORDINALS-1 and ORDINALS-2. */
 static void match_windows(struct items *items, struct items *was, enum fit fit)
 {
     for (uint32_t i = 0; i < items->count; i++) {
@@ -179,7 +180,7 @@ static struct item *only_open(struct items *items, unsigned algorithm, bool was)
     return only;
 }
 
-/* N3 */
+/* ORDINALS-3 */
 static void match_changed(struct items *items, struct items *was)
 {
     for (unsigned algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
@@ -190,7 +191,7 @@ static void match_changed(struct items *items, struct items *was)
     }
 }
 
-/* N4: where all have been used, the first that nothing has now. */
+/* ORDINALS-4: where all have been used, the first that nothing has now. */
 static uint8_t fresh(const struct items *items, const struct items *was, unsigned algorithm)
 {
     for (unsigned ordinal = 0; ordinal < ORDINALS_MAX; ordinal++)

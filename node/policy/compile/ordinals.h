@@ -8,14 +8,15 @@
  *   10/d  ordinal 1                                      5/s   0  it was here: has its count again
  *                                                        9/h   2  no other ever had it: anew
  *
- * N1  A limit whose algorithm and window are those of one before keeps its ordinal, wherever it
- *     stands and whatever it counts; of two such limits, those of the same count first, then in
- *     order.
- * N2  Else it takes the one that it had in a version that is still kept, if it is free.
- * N3  Else, if it is the only limit of its algorithm that came, and exactly one of that algorithm
- *     went, it takes that one's: its window was changed.
- * N4  Else it gets one that no kept version has used, and begins anew.
- * N5  First versions, and files that no store knows, have positions among limits of one algorithm.
+ * ORDINALS-1  A limit whose algorithm and window are those of one before keeps its ordinal,
+ *             wherever it stands and whatever it counts; of two such limits, those of the same
+ *             count first, then in order.
+ * ORDINALS-2  Else it takes the one that it had in a version that is still kept, if it is free.
+ * ORDINALS-3  Else, if it is the only limit of its algorithm that came, and exactly one of that
+ *             algorithm went, it takes that one's: its window was changed.
+ * ORDINALS-4  Else it gets one that no kept version has used, and begins anew.
+ * ORDINALS-5  First versions, and files that no store knows, have positions among limits of one
+ *             algorithm.
  *
  * All limits of a user's plan - the rules of group `tier` counted by [user], those of tiers among
  * them - have one identity, own_limits_user_rule's, so that a change of tier or of own limits keeps
@@ -43,7 +44,7 @@ enum {
     ORDINALS_LEN_MAX = 256 * 1024 /* bytes that are kept beside the rules */
 };
 
-/* Gives the limits of a policy their positions (N5); while it is compiled. */
+/* Gives the limits of a policy their positions (ORDINALS-5); while it is compiled. */
 void ordinals_place(struct policy *policy);
 /* Gives the limits of a policy, which nobody else has yet, the ordinals that `bytes` know. 0,
  * TG_EPROTOCOL (not such bytes: positions stay) or TG_ENOMEM. */

@@ -130,7 +130,7 @@ int packed_open(const void *bytes, size_t len, const struct allocator *allocator
         return 0;
     *out = (struct packed){.data = NULL};
     if (text_len > POLICY_FILE_LEN_MAX)
-        return TG_ETOOBIG; /* K1 */
+        return TG_ETOOBIG; /* PACKED-1 */
     if (len > UINT32_MAX || inflateInit2(&stream, GZIP_BITS) != Z_OK)
         return len > UINT32_MAX ? TG_ETOOBIG : TG_ENOMEM;
     if (!hold(out, allocator, text_len + 1)) {

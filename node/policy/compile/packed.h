@@ -8,10 +8,11 @@
  * and everything between two ends (frames, records, the register, the disk) goes on knowing one
  * bound. Rules are written alike, and pack to a sixth or less.
  *
- * K1  The length of the text is read before anything is unpacked, and refused above
- *     POLICY_FILE_LEN_MAX; what unpacks to more or less than that, or to another sum, is damaged.
- * K2  The same text is packed to the same bytes, wherever it is done by the same zlib; by another
- *     one it may be other bytes of the same text.
+ * PACKED-1  The length of the text is read before anything is unpacked, and refused above
+ *           POLICY_FILE_LEN_MAX; what unpacks to more or less than that, or to another sum, is
+ *           damaged.
+ * PACKED-2  The same text is packed to the same bytes, wherever it is done by the same zlib; by
+ *           another one it may be other bytes of the same text.
  *
  * Why gzip: zlib is well kept, allocates through us alone, and whatever language a client is
  * written in has it. Pure; packing takes a tenth of a second for 3 MB, unpacking a hundredth: not
@@ -47,8 +48,8 @@ size_t packed_text_len(const void *bytes, size_t len);
 MUST_USE int packed_make(const char *text, size_t len, const struct allocator *allocator,
                          struct packed *out);
 /* The text of a document: the bytes themselves, which have to outlive `out` then, or what they
- * unpack to, and a NUL behind it. 0, TG_EINVALID (damaged), TG_ETOOBIG (K1) or TG_ENOMEM: nothing
- * is held. */
+ * unpack to, and a NUL behind it. 0, TG_EINVALID (damaged), TG_ETOOBIG (PACKED-1) or TG_ENOMEM:
+ * nothing is held. */
 MUST_USE int packed_open(const void *bytes, size_t len, const struct allocator *allocator,
                          struct packed *out);
 void packed_fini(struct packed *packed, const struct allocator *allocator);

@@ -3,8 +3,8 @@
  *   text --yaml_reader--> tree --file_reader--> rules --sort--> ranks --policy_index--> index
  *                                                          '--> digest
  *
- * I1  A policy is complete or not there: every failure gives all memory back.
- * I2  Rules are in acting order: higher priority first, equal ones in file order.
+ * COMPILE-1  A policy is complete or not there: every failure gives all memory back.
+ * COMPILE-2  Rules are in acting order: higher priority first, equal ones in file order.
  *
  * Must not: read files, or be called on the check path.
  */
@@ -34,7 +34,7 @@ static int compare_rules(const void *a, const void *b)
     return left < right ? -1 : 1;
 }
 
-/* Puts the rules in acting order (I2). */
+/* Puts the rules in acting order (COMPILE-2). */
 static int sort_rules(struct policy *policy)
 {
     const size_t count = policy->rule_count;

@@ -17,8 +17,8 @@
  * Where a stem still has too many rules they are cut apart by the next side, and so on; rules that
  * no side of any attribute keeps apart are a crowd.
  *
- * C1  A stem's rules are all that some value with this longest stem can satisfy, perhaps more.
- * C2  Work is counted, and ends at WORK_MAX: then what is at hand is told as a guess.
+ * CROWD-1  A stem's rules are all that some value with this longest stem can satisfy, perhaps more.
+ * CROWD-2  Work is counted, and ends at WORK_MAX: then what is at hand is told as a guess.
  */
 #include "node/policy/compile/policy_crowd.h"
 
@@ -406,7 +406,7 @@ static bool holds(const struct stem *pattern, const struct stem *whole)
                                 &space);
 }
 
-/* Puts the rules of the level's next stem (C1) into another level, and steps over it. */
+/* Puts the rules of the level's next stem (CROWD-1) into another level, and steps over it. */
 static void take_stem(struct search *search, struct level *level, struct level *out)
 {
     const struct stem *stem = &level->stems[level->at];
@@ -449,7 +449,7 @@ static bool step(struct search *search, struct policy_crowd *out)
         pop(search);
         return false;
     }
-    out->guessed = next == NULL || search->work > WORK_MAX; /* C2 */
+    out->guessed = next == NULL || search->work > WORK_MAX; /* CROWD-2 */
     (void)count_groups(search, next != NULL ? next : level, out);
     if (search->failed || out->guessed)
         return true;

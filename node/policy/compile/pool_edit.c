@@ -8,9 +8,9 @@
  * In a document that is one flow mapping, as JSON is, it is written with quotes, so that it stays
  * JSON.
  *
- * I1  Whether that was right is not argued but tried: the result has to compile to the same rules
- *     and pools, but for that one, which is as it was asked for. If it does not, the document is
- *     written otherwise, and is left alone.
+ * POOLEDIT-1  Whether that was right is not argued but tried: the result has to compile to the same
+ *             rules and pools, but for that one, which is as it was asked for. If it does not, the
+ *             document is written otherwise, and is left alone.
  */
 #include "node/policy/compile/pool_edit.h"
 #include "node/policy/compile/policy_compile.h"
@@ -256,7 +256,7 @@ static bool same_pool(const struct policy_pool *a, const struct policy_pool *b)
            memcmp(a->home.data, b->home.data, a->home.len) == 0;
 }
 
-/* Whether both have the same but for this pool, and `after` has that (I1). */
+/* Whether both have the same but for this pool, and `after` has that (POOLEDIT-1). */
 static bool is_right(const struct policy *before, const struct policy *after,
                      const struct policy_pool *pool, const struct allocator *allocator)
 {

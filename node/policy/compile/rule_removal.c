@@ -11,8 +11,9 @@
  *             |<--------------->|       from its brace to behind the comma; of the last one, from
  *                                       the comma before it
  *
- * I1  Whether that was right is not argued but tried: the result has to compile to the same rules
- *     without that one. If it does not, the document is written otherwise, and is left alone.
+ * REMOVAL-1  Whether that was right is not argued but tried: the result has to compile to the same
+ *            rules without that one. If it does not, the document is written otherwise, and is left
+ *            alone.
  */
 #include <string.h>
 
@@ -96,7 +97,7 @@ static int find_place(const char *text, size_t len, const struct policy_text *na
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-/* Whether `out` has the same rules but one (I1). */
+/* Whether `out` has the same rules but one (REMOVAL-1). */
 static bool is_right(const char *out, size_t len, const struct policy *before,
                      const struct policy_text *name, const struct policy_zones *zones,
                      const struct allocator *allocator)

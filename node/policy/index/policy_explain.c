@@ -5,8 +5,8 @@
  *   disabled? --> search ended before? --> a condition that fails? --> group closed?
  *       --> key incomplete (missing: skip)? --> acts
  *
- * I1  The result is that of policy_resolve: a rule acts by the same function, and obstacles are
- *     only looked for. What is found to have none does act.
+ * POLICYEXPLAIN-1  The result is that of policy_resolve: a rule acts by the same function, and
+ *                  obstacles are only looked for. What is found to have none does act.
  *
  * Must not: be called for each request; it is for people who ask.
  */

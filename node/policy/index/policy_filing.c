@@ -102,7 +102,7 @@ static void add_length(struct policy_lengths *kept, size_t len)
     kept->count++;
 }
 
-/* The kept length for `len` (I2). */
+/* The kept length for `len` (FILING-2). */
 static uint16_t cut_length(const struct policy_lengths *kept, size_t len)
 {
     const int at = floor_length(kept, len);

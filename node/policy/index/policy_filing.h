@@ -15,9 +15,9 @@
  * Hashes have 32 bits: two pieces that share one are looked at together, which costs a comparison
  * and changes no result.
  *
- * I1  A value that matches is found, whatever its pattern was filed under.
- * I2  Where more lengths occur than are kept, one is cut to the next shorter that is: it then finds
- *     more, never less.
+ * FILING-1  A value that matches is found, whatever its pattern was filed under.
+ * FILING-2  Where more lengths occur than are kept, one is cut to the next shorter that is: it then
+ *           finds more, never less.
  */
 #ifndef NODE_POLICY_INDEX_POLICY_FILING_H
 #define NODE_POLICY_INDEX_POLICY_FILING_H

@@ -339,7 +339,8 @@ static uint32_t rarest_match(const struct policy_index *index, const struct draf
     return best;
 }
 
-/* Counts the rule in the buckets of its chosen match, or writes its place there; once each (I2). */
+/* Counts the rule in the buckets of its chosen match, or writes its place there; once each
+ * (INDEX-2). */
 static void file_rule(struct policy_index *index, struct draft *draft, size_t rank, bool write)
 {
     const struct condition condition = condition_of(draft, rank, draft->chosen[rank]);

@@ -12,9 +12,9 @@
  *     always                        -> ranks 2
  *   merged by rank: 2 3 4 9 12 17; each is then verified in full by policy_resolve.c
  *
- * I1  A rule that matches a request is among its candidates: the index only ever filters.
- * I2  Each list holds its rules in rank order, each once.
- * I3  A request follows at most POLICY_CURSORS_MAX lists, whatever the rules are.
+ * INDEX-1  A rule that matches a request is among its candidates: the index only ever filters.
+ * INDEX-2  Each list holds its rules in rank order, each once.
+ * INDEX-3  A request follows at most POLICY_CURSORS_MAX lists, whatever the rules are.
  */
 #ifndef NODE_POLICY_INDEX_POLICY_INDEX_H
 #define NODE_POLICY_INDEX_POLICY_INDEX_H

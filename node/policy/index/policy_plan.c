@@ -1,6 +1,6 @@
 /* policy_plan.c - packing a rule for comparison, and comparing. See policy_plan.h for the layout.
  *
- * I1  A plan says what its rule says: it is written once, from the rule, and never changed.
+ * PLAN-1  A plan says what its rule says: it is written once, from the rule, and never changed.
  */
 #include "node/policy/index/policy_plan.h"
 

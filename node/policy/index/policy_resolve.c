@@ -10,13 +10,14 @@
  *     otherwise         -> one more part
  *   at the end: parts -> charge them;  none -> unmatched
  *
- * I1  The result depends on the rules and the attributes alone, never on the index: it is what
- *     testing every rule in rank order would give.
- * I2  A shadow rule changes nothing for enforced ones: it ends no search, closes no group to them,
- *     gives way when the parts are full, and does not make a request matched under
- *     `unmatched: deny`; it is a part of that all the same, for it is on trial.
- * I3  No more than POLICY_PARTS_MAX parts, and never a silently lost limit: what does not fit
- *     makes the result POLICY_OVERFLOW, unless a block rule decides anyway.
+ * POLICYRESOLVE-1  The result depends on the rules and the attributes alone, never on the index: it
+ *                  is what testing every rule in rank order would give.
+ * POLICYRESOLVE-2  A shadow rule changes nothing for enforced ones: it ends no search, closes no
+ *                  group to them, gives way when the parts are full, and does not make a request
+ *                  matched under `unmatched: deny`; it is a part of that all the same, for it is on
+ *                  trial.
+ * POLICYRESOLVE-3  No more than POLICY_PARTS_MAX parts, and never a silently lost limit: what does
+ *                  not fit makes the result POLICY_OVERFLOW, unless a block rule decides anyway.
  *
  * Must not: allocate, charge anything, or keep what it was given.
  */
@@ -118,7 +119,7 @@ bool policy_search_lacks(const struct policy_search *request, const struct polic
     return false;
 }
 
-/* Drops the last shadow part to make room (I2). False if all parts are enforced. */
+/* Drops the last shadow part to make room (POLICYRESOLVE-2). False if all parts are enforced. */
 static bool drop_shadow_part(struct policy_search *request)
 {
     for (size_t i = request->out->part_count; i-- > 0;) {
@@ -137,7 +138,7 @@ static void add_part(struct policy_search *request, const struct policy_plan *pl
     struct policy_result *out = request->out;
 
     if (out->part_count == POLICY_PARTS_MAX && (plan->shadow || !drop_shadow_part(request))) {
-        request->overflow |= !plan->shadow; /* I3 */
+        request->overflow |= !plan->shadow; /* POLICYRESOLVE-3 */
         return;
     }
     request->parts[out->part_count++] = plan;

@@ -12,8 +12,8 @@
  * needed before the part before it has come. Who takes one step for several requests and then the
  * next one waits for all of them at once.
  *
- * I1  Steps of other requests in between change nothing: a search is written by its own steps
- *     alone.
+ * SEARCH-1  Steps of other requests in between change nothing: a search is written by its own steps
+ *           alone.
  *
  * The policy, the attributes and `out` live and stay as they are from the first step to the last.
  */

@@ -102,7 +102,7 @@ bool attribute_kinds_equal(const struct attribute_kinds *a, const struct attribu
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Leaves the value where it is if it is spelt so already (K2). */
+/* Leaves the value where it is if it is spelt so already (ATTRIBUTE-2). */
 static void settle(struct policy_text *value, const char *out, size_t len)
 {
     if (len == value->len && memcmp(out, value->data, len) == 0)

@@ -12,8 +12,8 @@
  * (policy_resolve.c), so checks, explanations and replay, and blocks before that. Values that rules
  * and blocks name are put into the same spelling.
  *
- * K1  A spelling is its own: applying a kind to what it gave changes nothing.
- * K2  A value in its one spelling is left where it is: nothing is copied.
+ * ATTRIBUTE-1  A spelling is its own: applying a kind to what it gave changes nothing.
+ * ATTRIBUTE-2  A value in its one spelling is left where it is: nothing is copied.
  *
  * Records of users and API keys are found byte by byte, so `user`, `tier` and `api_key` are
  * verbatim, always. Pure: nothing here allocates.

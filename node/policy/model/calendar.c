@@ -3,7 +3,8 @@
  * Days, weeks, months and years are numbered; the number of now's gives the local beginning, and
  * the table the moment at which the local clock first shows it. All in whole seconds: offsets are.
  *
- * I1  first_moment never goes down as its local time goes up, which is why windows tile (C1).
+ * CALENDAR-4  first_moment never goes down as its local time goes up, which is why windows tile
+ *             (CALENDAR-1).
  */
 #include "node/policy/model/calendar.h"
 
@@ -118,7 +119,7 @@ static void long_window(const struct calendar_zone *zone, unsigned align, int64_
     }
 }
 
-/* Of the hour or minute (C3). */
+/* Of the hour or minute (CALENDAR-3). */
 static void short_window(const struct calendar_zone *zone, unsigned align, int64_t utc_s,
                          int64_t *start_s, int64_t *end_s)
 {

@@ -9,10 +9,12 @@
  *        spans  | +1 h          | +2 h               | +1 h         |
  *        days   |24 h|24 h|23 h |24 h|24 h| ... |24 h|25 h |24 h|
  *
- * C1  Windows of one unit follow one another without a gap or an overlap.
- * C2  A day, week, month or year begins at the first moment at which the local clock shows its
- *     beginning or more. So it is one window, however often the clock is put back in it.
- * C3  Hours and minutes are those of the clock too, but end where the clock is moved in them.
+ * CALENDAR-1  Windows of one unit follow one another without a gap or an overlap.
+ * CALENDAR-2  A day, week, month or year begins at the first moment at which the local clock shows
+ *             its beginning or more. So it is one window, however often the clock is put back in
+ *             it.
+ * CALENDAR-3  Hours and minutes are those of the clock too, but end where the clock is moved in
+ *             them.
  *
  * Pure: no clock, no file.
  */

@@ -45,7 +45,7 @@ static struct chunks_block *grow(struct chunks *chunks, size_t bytes)
     const size_t len = needed > CHUNKS_BLOCK_LEN ? needed : CHUNKS_BLOCK_LEN;
 
     if (len > chunks->taken_max - chunks->taken)
-        return NULL; /* I2 */
+        return NULL; /* CHUNKS-2 */
     struct chunks_block *block = alloc_get(chunks->allocator, len);
     if (block == NULL)
         return NULL;
@@ -61,7 +61,7 @@ void *chunks_get(struct chunks *chunks, size_t count, size_t size)
 
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2)
         return NULL;
-    bytes = (bytes + CHUNKS_ALIGN) / CHUNKS_ALIGN * CHUNKS_ALIGN; /* never zero; I1 */
+    bytes = (bytes + CHUNKS_ALIGN) / CHUNKS_ALIGN * CHUNKS_ALIGN; /* never zero; CHUNKS-1 */
     struct chunks_block *block = chunks->first;
     if (block == NULL || bytes > block->len - block->used)
         block = grow(chunks, bytes);

@@ -6,8 +6,8 @@
  *
  *   first -> [ header | piece | piece | free.. ] -> [ header | one large piece ] -> NULL
  *
- * I1  Every piece is zeroed and aligned to CHUNKS_ALIGN bytes.
- * I2  `taken` is the sum of all blocks, and never exceeds the maximum set at init.
+ * CHUNKS-1  Every piece is zeroed and aligned to CHUNKS_ALIGN bytes.
+ * CHUNKS-2  `taken` is the sum of all blocks, and never exceeds the maximum set at init.
  *
  * Must not be used on the check path: it allocates.
  */

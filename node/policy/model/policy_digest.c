@@ -1,6 +1,7 @@
 /* policy_digest.c - what rules mean, as one number.
  *
- * D1  The digest covers what the rules mean, each field with its length, in acting order.
+ * POLICYDIGEST-1  The digest covers what the rules mean, each field with its length, in acting
+ *                 order.
  */
 #include "base/hash.h"
 #include "node/policy/model/attribute_kind.h"

@@ -9,9 +9,9 @@
  * The same holds for blocks: ::ffff:10.0.0.0/104 is 10.0.0.0/8. A block of IPv6 with fewer than 96
  * bits holds no IPv4 address.
  *
- * I1  A text that may be read in two ways is no address: IPv4 with leading zeros, lists, networks,
- *     numbers of another base.
- * I2  The text of an address is read as that address.
+ * IP-1  A text that may be read in two ways is no address: IPv4 with leading zeros, lists,
+ *       networks, numbers of another base.
+ * IP-2  The text of an address is read as that address.
  *
  * Must not: allocate.
  */

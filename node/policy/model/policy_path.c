@@ -10,10 +10,11 @@
  * Letters keep their case, but for the two digits of an escape that stays (%2f is %2F). An escape
  * that is none stays as it is; so do `;parameters`, `*` and backslashes. What is left empty is "/".
  *
- * I1  The result is never longer than the text.
- * I2  The result is its own one spelling. So step 3 also decodes an escape that came of decoding:
- *     %4%31 is %41 is A.
- * I3  No segment is removed that the text does not spell as one of dots, or that `..` takes away.
+ * PATH-1  The result is never longer than the text.
+ * PATH-2  The result is its own one spelling. So step 3 also decodes an escape that came of
+ *         decoding: %4%31 is %41 is A.
+ * PATH-3  No segment is removed that the text does not spell as one of dots, or that `..` takes
+ *         away.
  *
  * Must not: allocate.
  */
@@ -80,8 +81,8 @@ size_t policy_path_origin(const char *text, size_t len)
     return at;
 }
 
-/* Decodes the escape that `out` ends with, again if that makes one (I2); one that stays is written
- * in upper case. Returns the new length. */
+/* Decodes the escape that `out` ends with, again if that makes one (PATH-2); one that stays is
+ * written in upper case. Returns the new length. */
 static size_t decode_tail(char *out, size_t len)
 {
     while (len >= 3 && out[len - 3] == '%') {

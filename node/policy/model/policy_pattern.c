@@ -18,10 +18,11 @@
  *   places of a   1 0 1 1 0 0 1        piece "ab": those of a, and those of b
  *   places of b   0 1 0 0 1 1 0        moved by one:   1 0 0 1 0 0 .
  *
- * M1  Each block of WIDTH places costs a piece little more than its length, and only those between
- *     the star and the next '/' are looked at, from left to right, none of them twice but those of
- *     the block in which a piece is found. A text has at most POLICY_VALUE_LEN_MAX / WIDTH blocks,
- *     so a match takes at most POLICY_PATTERN_STEPS_EACH steps a byte of both.
+ * PATTERN-1  Each block of WIDTH places costs a piece little more than its length, and only those
+ *            between the star and the next '/' are looked at, from left to right, none of them
+ *            twice but those of the block in which a piece is found. A text has at most
+ *            POLICY_VALUE_LEN_MAX / WIDTH blocks, so a match takes at most
+ *            POLICY_PATTERN_STEPS_EACH steps a byte of both.
  *
  * Must not: allocate.
  */

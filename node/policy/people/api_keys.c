@@ -74,7 +74,8 @@ enum api_key_state api_key_state(uint64_t expires_ms, uint64_t revoked_ms, uint6
 {
     if (revoked_ms != 0)
         return API_KEY_REVOKED;
-    return expires_ms != 0 && now_ms >= expires_ms ? API_KEY_EXPIRED : API_KEY_ACTIVE; /* K4 */
+    /* APIKEYS-4 */
+    return expires_ms != 0 && now_ms >= expires_ms ? API_KEY_EXPIRED : API_KEY_ACTIVE;
 }
 
 const char *api_key_state_name(enum api_key_state state)

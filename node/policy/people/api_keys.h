@@ -11,13 +11,13 @@
  *                             |
  *                             +--> no such key, revoked, expired: blocked, status 401
  *
- * K1  A set of keys is made whole and never changed after; any thread may look.
- * K2  A look costs one digest and one probe of a table, and for a key that was used lately one
- *     keyed hash and one comparison; where no key was ever issued, `api_key` is an attribute like
- *     any other, and costs nothing.
- * K3  Once a set has been asked, the key itself is in no attribute any more: it is neither counted
- *     nor told to anybody.
- * K4  A key ends by time alone: whether or not anybody has changed its record.
+ * APIKEYS-1  A set of keys is made whole and never changed after; any thread may look.
+ * APIKEYS-2  A look costs one digest and one probe of a table, and for a key that was used lately
+ *            one keyed hash and one comparison; where no key was ever issued, `api_key` is an
+ *            attribute like any other, and costs nothing.
+ * APIKEYS-3  Once a set has been asked, the key itself is in no attribute any more: it is neither
+ *            counted nor told to anybody.
+ * APIKEYS-4  A key ends by time alone: whether or not anybody has changed its record.
  *
  * What keeps others from guessing: 160 random bits. The digest of what a caller sends cannot be
  * steered, so the time that a probe takes tells nothing of the keys there are; digests are compared
@@ -137,7 +137,7 @@ struct api_keys_cache {
 /* Forgets all: before a cache is used with another set, as keys of the old one may be gone. */
 void api_keys_cache_init(struct api_keys_cache *cache, const struct hash_key *secret);
 
-/* Resolves the key of a request in place (K3): `attributes` has room for
+/* Resolves the key of a request in place (APIKEYS-3): `attributes` has room for
  * POLICY_ATTRIBUTES_ADDED_MAX more than *count; `cache` may be NULL. Returns NULL and the key, or
  * NULL if the request names none; else the refusal, as a rule: then the attributes are not to be
  * used. */

@@ -18,9 +18,9 @@
  * spelt otherwise then is blocked in its one spelling of now. One that no request can have any more
  * (a path with a query) blocks nothing, rather than more than was meant.
  *
- * B1  A set of blocks is made whole and never changed after; any thread may look.
- * B2  A look costs one probe an attribute, and one for each length of prefix in use if there is an
- *     address; where nothing is blocked, one comparison.
+ * BLOCKS-1  A set of blocks is made whole and never changed after; any thread may look.
+ * BLOCKS-2  A look costs one probe an attribute, and one for each length of prefix in use if there
+ *           is an address; where nothing is blocked, one comparison.
  */
 #ifndef NODE_POLICY_PEOPLE_BLOCKS_H
 #define NODE_POLICY_PEOPLE_BLOCKS_H

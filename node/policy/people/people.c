@@ -279,7 +279,7 @@ static const struct policy_attribute *value_of(const struct policy_attribute *at
     return NULL;
 }
 
-/* Makes the tier that of the record (P1): the first attribute of a name counts. */
+/* Makes the tier that of the record (PEOPLE-1): the first attribute of a name counts. */
 static void set_tier(struct policy_attribute *attributes, size_t *count, const char *tier,
                      size_t len)
 {
@@ -318,7 +318,7 @@ void people_find(const struct people *people, struct policy_attribute *attribute
         set_tier(attributes, count, entry->user + entry->user_len + 1, entry->tier_len);
 }
 
-/* Drops the last part of a rule on trial, which gives way (I2 of policy_resolve.c). */
+/* Drops the last part of a rule on trial, which gives way (POLICYRESOLVE-2). */
 static bool drop_trial(struct policy_result *result)
 {
     for (uint32_t i = result->part_count; i-- > 0;) {

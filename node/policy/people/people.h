@@ -14,11 +14,12 @@
  * of a key are always one, "api key"; it admits nothing that `unmatched: deny` denies. They act as
  * a rule below all others: if an allow or block rule ended the search, they do not.
  *
- * P1  The tier of a quota record is the operator's word: it replaces what the request says, but not
- *     what an API key says, which is the operator's word as well, and nearer.
- * P2  A set of people is made whole and never changed after; any thread may look. A look costs one
- *     hash and one probe for a request with a user, and nothing where nobody has a record.
- * P3  Nothing is charged or kept here: the same attributes give the same answer.
+ * PEOPLE-1  The tier of a quota record is the operator's word: it replaces what the request says,
+ *           but not what an API key says, which is the operator's word as well, and nearer.
+ * PEOPLE-2  A set of people is made whole and never changed after; any thread may look. A look
+ *           costs one hash and one probe for a request with a user, and nothing where nobody has a
+ *           record.
+ * PEOPLE-3  Nothing is charged or kept here: the same attributes give the same answer.
  */
 #ifndef NODE_POLICY_PEOPLE_PEOPLE_H
 #define NODE_POLICY_PEOPLE_PEOPLE_H

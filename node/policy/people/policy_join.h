@@ -5,8 +5,8 @@
  * Rules are compiled seldom and are costly; the rest changes often. So a joined policy shares the
  * rules of its base, and only the parts that changed are made anew.
  *
- * J1  A joined policy is a policy: immutable, shared by shards, freed by policy_free.
- * J2  What was joined lives exactly as long as it.
+ * JOIN-1  A joined policy is a policy: immutable, shared by shards, freed by policy_free.
+ * JOIN-2  What was joined lives exactly as long as it.
  */
 #ifndef NODE_POLICY_PEOPLE_POLICY_JOIN_H
 #define NODE_POLICY_PEOPLE_POLICY_JOIN_H

@@ -5,8 +5,8 @@
  *
  *   limits of all rules --name--> zones, each once --> spans, asked of whoever knows (policy_zones)
  *
- * I1  After policy_bind_zones every calendar limit has a zone; one that nobody knows is an error
- *     with the place of its name.
+ * ALIGNREADER-1  After policy_bind_zones every calendar limit has a zone; one that nobody knows is
+ *                an error with the place of its name.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  *
  *   attributes: {api: verbatim, url: path}      attribute_kind.h says what kinds are
  *
- * I1  The order in which they are written means nothing: further names are kept sorted.
- * I2  What records are found by has no kind but verbatim.
+ * KINDREADER-1  The order in which they are written means nothing: further names are kept sorted.
+ * KINDREADER-2  What records are found by has no kind but verbatim.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static int compare_names(const void *a, const void *b)
     return policy_text_compare(&left->name, &right->name);
 }
 
-/* Refuses a kind for what users and API keys are found by (I2). */
+/* Refuses a kind for what users and API keys are found by (KINDREADER-2). */
 static int check_records(const struct yaml_reader *reader, uint32_t key,
                          const struct attribute_named *named)
 {

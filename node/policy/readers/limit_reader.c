@@ -1,8 +1,8 @@
 /* limit_reader.c - the `limits:` of a rule: rates, algorithms and bursts.
  *
- * I1  Every limit that was read passes limit_validate.
- * I2  Which count is whose is not decided here: ordinals.c does that.
- * I3  A limit without a mode has that of its rule.
+ * LIMITREADER-1  Every limit that was read passes limit_validate.
+ * LIMITREADER-2  Which count is whose is not decided here: ordinals.c does that.
+ * LIMITREADER-3  A limit without a mode has that of its rule.
  */
 #include <string.h>
 

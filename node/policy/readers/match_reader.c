@@ -3,11 +3,12 @@
  * The order in which conditions are written means nothing, so they are kept sorted: two files that
  * say the same give the same rules and the same digest.
  *
- * I1  No attribute twice in one rule, no value twice under one attribute.
- * I2  A pattern has no two adjacent `*`.
- * I3  Values and patterns are in the one spelling of their attribute's kind, in which requests come
- *     to be compared. One that no request can have is refused: its one spelling would mean more
- *     than it says. Spellings of one path are one value; of one address they are it twice.
+ * MATCHREADER-1  No attribute twice in one rule, no value twice under one attribute.
+ * MATCHREADER-2  A pattern has no two adjacent `*`.
+ * MATCHREADER-3  Values and patterns are in the one spelling of their attribute's kind, in which
+ *                requests come to be compared. One that no request can have is refused: its one
+ *                spelling would mean more than it says. Spellings of one path are one value; of one
+ *                address they are it twice.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -156,7 +157,7 @@ static int read_value(struct chunks *chunks, const struct yaml_reader *reader, u
     return TG_OK;
 }
 
-/* Refuses a value that is there twice (I1). Sorts them. */
+/* Refuses a value that is there twice (MATCHREADER-1). Sorts them. */
 static int refuse_twice(const struct yaml_reader *reader, uint32_t node, struct policy_text *values,
                         uint32_t count)
 {

@@ -7,7 +7,8 @@
  * A mode is kept as what it means to a limit: by how many per cent it may be exceeded, which pool
  * lends to it; nothing of either for hard.
  *
- * I1  A mode that this version does not have is refused by name, never read as a stricter one.
+ * MODEREADER-1  A mode that this version does not have is refused by name, never read as a stricter
+ *               one.
  */
 #include <stdio.h>
 #include <string.h>

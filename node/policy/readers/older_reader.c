@@ -12,9 +12,9 @@
  *     limits: [{rate: 20/60m, algorithm: sliding_log}, {rate: 100/1440m, algorithm: sliding_log}]
  *     response: {message: REQUEST_LIMIT_REACHED}
  *
- * I1  The name is API:CALLER. Names are part of what is counted, so this never changes; and since
- *     no attribute's name holds a colon, no two rules share one.
- * I2  Entries are limits in the order of the file.
+ * OLDERREADER-1  The name is API:CALLER. Names are part of what is counted, so this never changes;
+ *                and since no attribute's name holds a colon, no two rules share one.
+ * OLDERREADER-2  Entries are limits in the order of the file.
  */
 #include <stdio.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static int read_api(struct chunks *chunks, const struct yaml_reader *reader, uin
     return policy_spell_match(chunks, reader, node, "api", ATTRIBUTE_PATH, value);
 }
 
-/* Names the rule API:CALLER (I1). */
+/* Names the rule API:CALLER (OLDERREADER-1). */
 static int name_rule(struct chunks *chunks, const struct yaml_reader *reader, uint32_t caller,
                      const struct policy_text *api, struct policy_rule *rule)
 {
@@ -139,7 +139,7 @@ static int name_rule(struct chunks *chunks, const struct yaml_reader *reader, ui
     return rule->name.data == NULL ? TG_ENOMEM : TG_OK;
 }
 
-/* Gathers the limits of the caller of entries[first] (I2). */
+/* Gathers the limits of the caller of entries[first] (OLDERREADER-2). */
 static int gather_limits(struct chunks *chunks, const struct yaml_reader *reader,
                          const struct entry *entries, uint32_t count, uint32_t first,
                          struct policy_rule *rule)

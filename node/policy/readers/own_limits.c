@@ -25,11 +25,11 @@ enum { BURST_BIT = 1 << OWN_UNITS, STATUS = 429, ORDINAL_STEP = 8 };
 static_assert(OWN_UNITS < 8, "the units and the burst are bits of a byte");
 static_assert(BURST_MAX * (uint64_t)EXCEED_MAX / 100 <= LIMIT_COUNT_MAX &&
                   OWN_RATE_MAX * (uint64_t)EXCEED_MAX / 100 <= LIMIT_RATE_MAX,
-              "any own limit is one, exceeded by whatever a rule says (O2)");
+              "any own limit is one, exceeded by whatever a rule says (OWNLIMITS-2)");
 static_assert((int)OWN_UNITS <= (int)ORDINAL_STEP &&
                   (int)OWN_ORDINAL + (int)ORDINAL_STEP * (int)POLICY_LIMITS_MAX <= UINT8_MAX &&
                   (int)POLICY_LIMITS_MAX <= (int)OWN_ORDINAL,
-              "limits of a unit are told from one another, and from the others (O1)");
+              "limits of a unit are told from one another, and from the others (OWNLIMITS-1)");
 
 static const uint64_t windows_ns[OWN_UNITS] = {
     [OWN_SECOND] = SECOND_NS, [OWN_MINUTE] = 60 * SECOND_NS, [OWN_HOUR] = 3600 * SECOND_NS,
@@ -167,7 +167,7 @@ int own_limits_get(struct bytes_reader *reader, struct own_limits *own)
 
 /* ---- on top of a rule ------------------------------------------------------------------------ */
 
-/* The most that a limit of this kind and mode may count (O2). */
+/* The most that a limit of this kind and mode may count (OWNLIMITS-2). */
 static uint64_t count_max(const struct limit *limit)
 {
     return limit->algorithm == ALGORITHM_SLIDING_LOG
@@ -176,7 +176,8 @@ static uint64_t count_max(const struct limit *limit)
 }
 
 /* Gives a bucket the own burst, or that of the rule, but never more than refills in some 36 years:
- * half of what a limit may have, so that it may be exceeded, whichever way that is rounded (O2). */
+ * half of what a limit may have, so that it may be exceeded, whichever way that is rounded
+ * (OWNLIMITS-2). */
 static void set_burst(struct limit *limit, const struct own_limits *own)
 {
     const uint64_t most = sat_muldiv(LIMIT_REFILL_MAX_NS / 2, limit->count, limit->window_ns);
@@ -197,7 +198,7 @@ uint32_t own_limits_merge(const struct own_limits *own, const struct policy_rule
     for (uint32_t i = 0; i < count; i++) {
         struct limit *limit = &out[i];
         *limit = rule->limits[i];
-        if (limit->algorithm == ALGORITHM_CONCURRENCY) /* O3 */
+        if (limit->algorithm == ALGORITHM_CONCURRENCY) /* OWNLIMITS-3 */
             continue;
         const enum own_unit unit = unit_of(limit->window_ns);
         if (unit != OWN_UNITS && own->counts[unit] != 0) {

@@ -15,11 +15,13 @@
  * The name is that of own_limits_user_rule for every plan, and the ordinal that of the window's
  * unit: so a count outlives a change of plan, as long as the algorithm stays (ordinals.h).
  *
- * O1  What is counted does not depend on the own limits: a limit that is replaced keeps its
- *     algorithm and ordinal, an added one has the ordinal of its unit, whatever else is there.
- * O2  What comes out passes limit_validate if what goes in does, whatever the rule's limits are:
- *     rates are bounded, a sliding_log stays at what it can keep, a burst at what refills in time.
- * O3  A limit in flight (concurrency) has no rate, and is never replaced.
+ * OWNLIMITS-1  What is counted does not depend on the own limits: a limit that is replaced keeps
+ *              its algorithm and ordinal, an added one has the ordinal of its unit, whatever else
+ *              is there.
+ * OWNLIMITS-2  What comes out passes limit_validate if what goes in does, whatever the rule's
+ *              limits are: rates are bounded, a sliding_log stays at what it can keep, a burst at
+ *              what refills in time.
+ * OWNLIMITS-3  A limit in flight (concurrency) has no rate, and is never replaced.
  *
  * Pure. Any thread.
  */

@@ -4,8 +4,9 @@
  *     api: {rate: 10000/s, load_max: 0.8, reserve: 5%}
  *     all: {rate: 9000/s, scope: global, home: eu}       one rate for all regions
  *
- * I1  The pools are sorted by name: their order in the file means nothing.
- * I2  No two pools have one id. Ids are hashes of names, so two names that meet are refused.
+ * POOLREADER-1  The pools are sorted by name: their order in the file means nothing.
+ * POOLREADER-2  No two pools have one id. Ids are hashes of names, so two names that meet are
+ *               refused.
  */
 #include <stdio.h>
 #include <string.h>
@@ -123,7 +124,7 @@ static int read_pool(struct policy *policy, const struct yaml_reader *reader, ui
     if (result != TG_OK)
         return result;
     const struct policy_pool *other = policy_pool_by_id(policy, pool->id);
-    if (other != NULL) /* I2 */
+    if (other != NULL) /* POOLREADER-2 */
         return yaml_reader_fail(reader, name,
                                 "pools: found a name that cannot be told from \"%.64s\"; expected "
                                 "another one",
@@ -131,7 +132,7 @@ static int read_pool(struct policy *policy, const struct yaml_reader *reader, ui
     return TG_OK;
 }
 
-/* Puts the pool read last in its place (I1). */
+/* Puts the pool read last in its place (POOLREADER-1). */
 static void sort_in(struct policy *policy)
 {
     size_t at = policy->pool_count - 1;

@@ -3,7 +3,7 @@
  * JSON is YAML, so one form serves `rules show`, the API and tests: everything the rule holds is
  * written, defaults included, except what compilation would refuse beside the rule's action.
  *
- * I1  Compiling the written form gives a rule with the same digest.
+ * RULEFORMAT-1  Compiling the written form gives a rule with the same digest.
  */
 #include <inttypes.h>
 #include <stdarg.h>

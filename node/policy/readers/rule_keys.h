@@ -3,9 +3,9 @@
  *   rule_keys.c --+--> *_reader.c       which keys a mapping may have, and what each may be
  *                 +--> deploy/manual    tidegate-rules(5), the reference page, the JSON Schema
  *
- * E1  The keys of a mapping stand in the order of their enumeration below.
- * E2  What the table says of a value is what its reader accepts; more that depends on other keys
- *     (a burst of a fixed window) is refused by the reader alone.
+ * RULEKEYS-1  The keys of a mapping stand in the order of their enumeration below.
+ * RULEKEYS-2  What the table says of a value is what its reader accepts; more that depends on other
+ *             keys (a burst of a fixed window) is refused by the reader alone.
  */
 #ifndef NODE_POLICY_READERS_RULE_KEYS_H
 #define NODE_POLICY_READERS_RULE_KEYS_H

@@ -4,9 +4,9 @@
  * other kinds will once be called is known by name, so that a file written for them is told "not
  * supported by this version" and never enforced as something weaker.
  *
- * I1  A rule that was read is complete: all defaults are set, all texts copied.
- * I2  A field that could have no effect (limits of a block rule, ipv6_prefix without ip) is an
- *     error: its author expects something that would not happen.
+ * RULEREADER-1  A rule that was read is complete: all defaults are set, all texts copied.
+ * RULEREADER-2  A field that could have no effect (limits of a block rule, ipv6_prefix without ip)
+ *               is an error: its author expects something that would not happen.
  *
  * match: is in match_reader.c, limits: in limit_reader.c, mode: in mode_reader.c, the file around
  * them in file_reader.c.
@@ -267,7 +267,7 @@ static int read_numbers(const struct rule_place *place, struct policy_rule *rule
     return result;
 }
 
-/* Refuses what would have no effect (I2) and what is needed but absent. */
+/* Refuses what would have no effect (RULEREADER-2) and what is needed but absent. */
 static int check_together(const struct yaml_reader *reader, uint32_t node,
                           const struct yaml_reader_field *fields, const struct policy_rule *rule)
 {

@@ -8,9 +8,9 @@
  * group `tier`, so that a rule of that group with a lower priority is the default of users without
  * a tier. All else is as a rule has it that does not say otherwise.
  *
- * I1  Tiers stand behind the rules of the file: among equal priorities (theirs is 0) an allow or
- *     block rule of the file acts first.
- * I2  A tier's name is plain, so it matches itself alone, and is safe to show.
+ * TIERREADER-1  Tiers stand behind the rules of the file: among equal priorities (theirs is 0) an
+ *               allow or block rule of the file acts first.
+ * TIERREADER-2  A tier's name is plain, so it matches itself alone, and is safe to show.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ enum { STATUS = 429 };
 
 static const struct policy_text user_key[] = {{"user", 4}};
 
-/* Checks the name: 1..64 letters, digits and _ . - (I2). */
+/* Checks the name: 1..64 letters, digits and _ . - (TIERREADER-2). */
 static int check_name(const struct yaml_reader *reader, uint32_t node)
 {
     static const char allowed[] =

@@ -10,9 +10,10 @@
  * node that shares its target's text or children, so it costs one node; what it would cost as a
  * copy is added up and bounded, because readers walk it as if it were one.
  *
- * I1  Depth, nodes, anchors and expanded weight stay at or below their maximum (yaml_reader.h).
- * I2  An alias points at a finished subtree: the tree has no cycles.
- * I3  A scalar has no NUL inside, so its text is a C string.
+ * YAMLBUILDER-1  Depth, nodes, anchors and expanded weight stay at or below their maximum
+ *                (yaml_reader.h).
+ * YAMLBUILDER-2  An alias points at a finished subtree: the tree has no cycles.
+ * YAMLBUILDER-3  A scalar has no NUL inside, so its text is a C string.
  *
  * Must not: recurse, read files, or give a meaning to any key.
  */
@@ -249,7 +250,8 @@ static int on_alias(struct builder *builder, const yaml_event_t *event)
         return fail_at(builder, &event->start_mark, "an unknown alias; expected a name set by &");
     const struct yaml_reader_node node = builder->reader->nodes[found];
     if (node.open)
-        return fail_at(builder, &event->start_mark, "an alias inside of what it names"); /* I2 */
+        /* YAMLBUILDER-2 */
+        return fail_at(builder, &event->start_mark, "an alias inside of what it names");
     int result = add_node(builder, &event->start_mark, &node, &index);
     if (result == TG_OK)
         result = attach(builder, &event->start_mark, index);

@@ -4,8 +4,10 @@
  *
  *   WHAT: found FOUND; expected EXPECTED
  *
- * I1  The first error of a reader stays (yaml_reader_fail), and is listed where all are wanted.
- * I2  What is quoted is cut and made printable, so a sentence is one line whatever the file holds.
+ * YAMLREADER-3  The first error of a reader stays (yaml_reader_fail), and is listed where all are
+ *               wanted.
+ * YAMLREADER-4  What is quoted is cut and made printable, so a sentence is one line whatever the
+ *               file holds.
  *
  * Must not: allocate, or know what any key means.
  */
@@ -34,7 +36,7 @@ int yaml_reader_fail(const struct yaml_reader *reader, uint32_t node, const char
     va_list arguments;
 
     if (reader->error->message[0] != '\0' && all == NULL)
-        return TG_EINVALID; /* I1 */
+        return TG_EINVALID; /* YAMLREADER-3 */
     error.line = node == YAML_READER_NONE ? 1 : yaml_reader_at(reader, node)->line;
     error.column = node == YAML_READER_NONE ? 1 : yaml_reader_at(reader, node)->column;
     va_start(arguments, format);
@@ -78,8 +80,8 @@ static size_t unprintable(const char *at, size_t len)
                : 0;
 }
 
-/* Quotes a text, of which at most SHOWN_TEXT_MAX bytes of whole characters are kept (I2). libyaml
- * has checked its encoding. */
+/* Quotes a text, of which at most SHOWN_TEXT_MAX bytes of whole characters are kept (YAMLREADER-4).
+ * libyaml has checked its encoding. */
 static const char *quote(const char *text, size_t len, char *out)
 {
     size_t kept = len < SHOWN_TEXT_MAX ? len : SHOWN_TEXT_MAX;

@@ -8,9 +8,10 @@
  *   if (yaml_reader_fields(&reader, node, "rule", fields, count) != 0) ...
  *   if (fields[0].node != YAML_READER_NONE) yaml_reader_text(&reader, fields[0].node, ...)
  *
- * I1  The first error stays; later ones do not overwrite it, but are listed where all are wanted.
- *     Every failing call sets one.
- * I2  The tree, its depth and what its aliases would expand to are bounded, whatever the bytes.
+ * YAMLREADER-1  The first error stays; later ones do not overwrite it, but are listed where all are
+ *               wanted. Every failing call sets one.
+ * YAMLREADER-2  The tree, its depth and what its aliases would expand to are bounded, whatever the
+ *               bytes.
  *
  * Purely computes: reads no file. Allocates only in init. One thread at a time.
  */
@@ -86,7 +87,7 @@ void yaml_reader_fini(struct yaml_reader *reader);
 /* The node; `index` is one that the reader gave out, not NONE. */
 const struct yaml_reader_node *yaml_reader_at(const struct yaml_reader *reader, uint32_t index);
 
-/* Records an error at the node unless there is one (I1). Always TG_EINVALID. */
+/* Records an error at the node unless there is one (YAMLREADER-1). Always TG_EINVALID. */
 __attribute__((format(printf, 3, 4))) int yaml_reader_fail(const struct yaml_reader *reader,
                                                            uint32_t node, const char *format, ...);
 /* Takes what one part of a text came to. True if there may be more to read behind it: it was good,

@@ -3,7 +3,7 @@
  *   argv --> flags --(--config)--> file
  *                defaults <- file <- flags --> name of the host --> check --> struct config
  *
- * I1  A later source overrides an earlier one, option by option; a list is replaced whole.
+ * CONFIG-4  A later source overrides an earlier one, option by option; a list is replaced whole.
  *
  * Must not: print, exit, or open anything but the file that --config names.
  */
@@ -73,7 +73,7 @@ static int parse(int argc, const char *const *argv, struct config *out,
     if (file != NULL)
         result = config_yaml_apply(file, out, error);
     if (result == TG_OK)
-        result = config_flags_apply(&arguments, out, error); /* I1 */
+        result = config_flags_apply(&arguments, out, error); /* CONFIG-4 */
     if (result != TG_OK)
         return result;
     derive_name(out);

@@ -5,10 +5,11 @@
  * One table of options (config_option.h) serves flags, YAML keys and the help text, so that they
  * cannot drift apart: `--base-port 7700` and `base_port: 7700` are one entry.
  *
- * I1  After config_parse gave 0 every field is set, in range and consistent with the others:
- *     nobody downstream checks again.
- * I2  Every refusal names the flag, or FILE:LINE:COLUMN and key, what was found, what was expected.
- * I3  Everything lies in the struct; there is nothing to free.
+ * CONFIG-1  After config_parse gave 0 every field is set, in range and consistent with the others:
+ *           nobody downstream checks again.
+ * CONFIG-2  Every refusal names the flag, or FILE:LINE:COLUMN and key, what was found, what was
+ *           expected.
+ * CONFIG-3  Everything lies in the struct; there is nothing to free.
  */
 #ifndef NODE_RUNTIME_CONFIG_CONFIG_H
 #define NODE_RUNTIME_CONFIG_CONFIG_H

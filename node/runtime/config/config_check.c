@@ -3,9 +3,10 @@
  *   bind, base port --> endpoints not given --> ports free of each other --> reachable? insecure?
  *                                           --> addresses told to others
  *
- * I1  After config_check client, peer, gossip, and resp unless it is off, have host and port, for
- *     each shard within 1..65535 and different from all others of the node that share its address.
- * I2  No endpoint is reachable from other machines without `insecure`.
+ * CONFIGCHECK-1  After config_check client, peer, gossip, and resp unless it is off, have host and
+ *                port, for each shard within 1..65535 and different from all others of the node
+ *                that share its address.
+ * CONFIGCHECK-2  No endpoint is reachable from other machines without `insecure`.
  *
  * Must not: open, bind or resolve anything.
  */
@@ -81,7 +82,7 @@ static bool listeners_clash(const struct listener *a, const struct listener *b)
             config_host_is_wildcard(b->host));
 }
 
-/* I1 */
+/* CONFIGCHECK-1 */
 static int check_ports(const struct named named[ENDPOINTS], char error[CONFIG_ERROR_LEN])
 {
     struct listener all[SOCKETS_MAX];
@@ -108,7 +109,7 @@ static int check_ports(const struct named named[ENDPOINTS], char error[CONFIG_ER
     return TG_OK;
 }
 
-/* I2 */
+/* CONFIGCHECK-2 */
 static int check_reach(const struct config *config, const struct named *named,
                        char error[CONFIG_ERROR_LEN])
 {

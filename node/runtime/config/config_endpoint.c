@@ -2,8 +2,8 @@
  *
  *   127.0.0.1:7600   node-1.example.org:7602   [2001:db8::1]:7600   *:7600
  *
- * I1  An IPv6 address is in brackets wherever a port follows, and never in `host`.
- * I2  Text --> endpoint --> text gives the same endpoint.
+ * CONFIGENDPOINT-1  An IPv6 address is in brackets wherever a port follows, and never in `host`.
+ * CONFIGENDPOINT-2  Text --> endpoint --> text gives the same endpoint.
  *
  * Must not: resolve names. A name counts as reachable from outside unless it is "localhost".
  */
@@ -78,7 +78,7 @@ int config_endpoint_parse(const char *text, struct config_endpoint *out)
     if (out->port == 0 || !config_host_valid(host, len))
         return TG_EINVALID;
     memcpy(out->host, host, len);
-    return is_ipv6(out->host) == bracketed ? TG_OK : TG_EINVALID; /* I1 */
+    return is_ipv6(out->host) == bracketed ? TG_OK : TG_EINVALID; /* CONFIGENDPOINT-1 */
 }
 
 const char *config_endpoint_text(const struct config_endpoint *endpoint,

@@ -5,7 +5,7 @@
  * Reading and applying are two steps, because --config has to be known before the other flags are
  * applied over the file.
  *
- * I1  No flag is taken twice but --seed: which of two would count is a guess.
+ * CONFIGFLAGS-1  No flag is taken twice but --seed: which of two would count is a guess.
  *
  * Must not: know what a value means.
  */
@@ -63,7 +63,7 @@ static bool is_repeated(const struct config_arguments *arguments,
 {
     for (uint32_t i = 0; i < arguments->count; i++) {
         if (arguments->items[i].option == option)
-            return option->kind != CONFIG_KIND_SEED; /* I1 */
+            return option->kind != CONFIG_KIND_SEED; /* CONFIGFLAGS-1 */
     }
     return false;
 }

@@ -5,7 +5,7 @@
  *                                                              a line of --help
  *                                                              the default, through the same setter
  *
- * I1  A default passes the check of its own option (asserted when it is set).
+ * CONFIGOPTION-1  A default passes the check of its own option (asserted when it is set).
  *
  * Must not: know how a value is read (config_set.c), or look at two options at once
  * (config_check.c).
@@ -305,7 +305,7 @@ void config_option_defaults(struct config *config)
         if (options[i].initial == NULL)
             continue;
         const int result = config_option_set(&options[i], config, options[i].initial, why);
-        ASSERT(result == TG_OK); /* I1 */
+        ASSERT(result == TG_OK); /* CONFIGOPTION-1 */
     }
 }
 

@@ -2,7 +2,8 @@
  *
  *   "64M" --kind, range--> memory_bytes        "off" --> client.off
  *
- * I1  A setter that refuses leaves the field as it was, and says what was found and expected.
+ * CONFIGSET-1  A setter that refuses leaves the field as it was, and says what was found and
+ *              expected.
  *
  * Must not: look at two options at once (config_check.c does).
  */

@@ -3,8 +3,9 @@
  *   base_port: 7700
  *   seed: [10.0.0.1:7602, 10.0.0.2:7602]      # or one text
  *
- * I1  Every refusal begins with FILE:LINE:COLUMN of the key or value that is wrong.
- * I2  A file that was refused may have set some options: the caller gives the whole thing up.
+ * CONFIGYAML-1  Every refusal begins with FILE:LINE:COLUMN of the key or value that is wrong.
+ * CONFIGYAML-2  A file that was refused may have set some options: the caller gives the whole thing
+ *               up.
  *
  * Must not: know what a value means.
  */
@@ -35,7 +36,7 @@ static const char *path_shown(const char *path)
     return len < WHERE_LEN ? path : path + (len - WHERE_LEN);
 }
 
-/* FILE:LINE:COLUMN: what was found and expected (I1). */
+/* FILE:LINE:COLUMN: what was found and expected (CONFIGYAML-1). */
 static int refuse_at(const struct source *source, uint32_t line, uint32_t column, const char *key,
                      const char *why)
 {

@@ -22,9 +22,10 @@ struct compiler {
     pthread_cond_t work;
     struct job_list waiting[COMPILER_PURPOSES];
     struct job_list done;
-    uint32_t questions; /* with the compiler (P2) */
+    uint32_t questions; /* with the compiler (COMPILER-2) */
     bool stopping;
-    struct compiler_job *last; /* the thread's own: what was compiled without an error (P4) */
+    /* the thread's own: what was compiled without an error (COMPILER-4) */
+    struct compiler_job *last;
 };
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
@@ -209,7 +210,7 @@ static void compile(struct compiler *compiler, struct compiler_job *job)
         remember(compiler, job);
 }
 
-/* The next job by P3, or NULL to end; waits for either. The lock is held. */
+/* The next job by COMPILER-3, or NULL to end; waits for either. The lock is held. */
 static struct compiler_job *next_job(struct compiler *compiler)
 {
     for (;;) {
@@ -297,7 +298,7 @@ bool compiler_ask(struct compiler *compiler, struct compiler_job *job)
     (void)pthread_mutex_lock(&compiler->lock);
     const bool room = !question || compiler->questions < COMPILER_QUESTIONS_MAX;
     if (!question)
-        older = list_take(&compiler->waiting[job->purpose]); /* P2 */
+        older = list_take(&compiler->waiting[job->purpose]); /* COMPILER-2 */
     if (room)
         list_put(&compiler->waiting[job->purpose], job);
     compiler->questions += room && question;

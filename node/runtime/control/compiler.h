@@ -7,13 +7,15 @@
  *       compiler_ask(job)  --> waiting -->  packed_compile; a file is packed first, if it is large
  *       compiler_take()    <--   done  <--  a policy, or an error with its place; `wake` is called
  *
- * P1  A job is the loop's, or the compiler's from compiler_ask to compiler_take.
- * P2  Of the rules that are to be in force one job waits at a time, and one of the rules file: a
- *     newer one takes the place of the older, which is freed. At most COMPILER_QUESTIONS_MAX
- *     questions are with the compiler, waiting or done; more are refused.
- * P3  Rules to be in force go first, the file next, questions last.
- * P4  A text that comes twice in a row is compiled once: rules are compared with what is there,
- *     applied, and put in force, and it is one text each time. With other ordinals it is another.
+ * COMPILER-1  A job is the loop's, or the compiler's from compiler_ask to compiler_take.
+ * COMPILER-2  Of the rules that are to be in force one job waits at a time, and one of the rules
+ *             file: a newer one takes the place of the older, which is freed. At most
+ *             COMPILER_QUESTIONS_MAX questions are with the compiler, waiting or done; more are
+ *             refused.
+ * COMPILER-3  Rules to be in force go first, the file next, questions last.
+ * COMPILER-4  A text that comes twice in a row is compiled once: rules are compared with what is
+ *             there, applied, and put in force, and it is one text each time. With other ordinals
+ *             it is another.
  *
  * compiler_ask and compiler_take belong to one thread, the control loop's.
  */
@@ -82,7 +84,7 @@ struct compiler_job *compiler_job_new(enum compiler_purpose purpose, const char 
 MUST_USE bool compiler_job_know(struct compiler_job *job, const void *bytes, size_t len);
 void compiler_job_free(struct compiler_job **job);
 
-/* Hands the job over. False, and it stays the caller's: too many questions (P2). */
+/* Hands the job over. False, and it stays the caller's: too many questions (COMPILER-2). */
 MUST_USE bool compiler_ask(struct compiler *compiler, struct compiler_job *job);
 /* The next job that is done, now the caller's; or NULL. */
 struct compiler_job *compiler_take(struct compiler *compiler);

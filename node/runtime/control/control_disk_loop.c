@@ -8,13 +8,13 @@
  *                     |             refused, until that succeeds --> control goes on
  *                     +--else-----> the node stops: what is on disk is not known
  *
- * L1  After TG_EFULL nothing was changed on disk (I1 of storage/store.h), so reading it tells what
- *     has been promised. After any other error that is not certain, and a node that might break a
- *     promise is of no use.
- * L2  A node that does not serve yet has nothing to go on with: it stops in words.
- * L3  An incarnation that could not be kept is kept later. The process's own is on disk since its
- *     start; a higher one only refutes rumours, and what gossip remembers of it is refuted again
- *     after a restart.
+ * DISKLOOP-1  After TG_EFULL nothing was changed on disk (STORE-1), so reading it tells what has
+ *             been promised. After any other error that is not certain, and a node that might break
+ *             a promise is of no use.
+ * DISKLOOP-2  A node that does not serve yet has nothing to go on with: it stops in words.
+ * DISKLOOP-3  An incarnation that could not be kept is kept later. The process's own is on disk
+ *             since its start; a higher one only refutes rumours, and what gossip remembers of it
+ *             is refuted again after a restart.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static void tell_full(struct daemon *daemon, const char *what, size_t len)
     daemon->kept_on_disk.probed_ns = clock_now_ns(&daemon->clock);
 }
 
-/* L1. */
+/* DISKLOOP-1. */
 static int go_back(struct daemon *daemon)
 {
     struct daemon_ring ring;
@@ -72,7 +72,7 @@ bool disk_keep(struct daemon *daemon, const struct effect *effects, size_t count
     failure_meta(daemon->failpoints, false, effects[0].address);
     int error = store_meta_put_many(daemon->store, daemon->kept_on_disk.items, count);
     failure_meta(daemon->failpoints, true, effects[0].address);
-    if (error == TG_EFULL && daemon->shard_count > 0) { /* L2 */
+    if (error == TG_EFULL && daemon->shard_count > 0) { /* DISKLOOP-2 */
         tell_full(daemon, effects[0].address, len);
         error = go_back(daemon);
         if (error == 0)
@@ -87,7 +87,7 @@ void disk_keep_incarnation(struct daemon *daemon, uint64_t incarnation)
 {
     const int error =
         daemon->store == NULL ? 0 : store_raise_incarnation(daemon->store, incarnation);
-    daemon->kept_on_disk.incarnation_due = error != 0 ? incarnation : 0; /* L3 */
+    daemon->kept_on_disk.incarnation_due = error != 0 ? incarnation : 0; /* DISKLOOP-3 */
     if (error != 0 && error != TG_EFULL)
         stop(daemon, "the incarnation", error);
 }

@@ -1,8 +1,8 @@
 /* daemon_state.h - what daemon.c (start and stop), control_loop.c (the main thread's loop) and
  * rules_file.c share.
  *
- * D1  All of it belongs to the main thread, but for what shard loops and the disk synchronise
- *     themselves.
+ * DAEMON-1  All of it belongs to the main thread, but for what shard loops and the disk synchronise
+ *           themselves.
  */
 #ifndef NODE_RUNTIME_CONTROL_DAEMON_STATE_H
 #define NODE_RUNTIME_CONTROL_DAEMON_STATE_H

@@ -1,10 +1,10 @@
 /* lobby.c - clients of a node that does not serve yet; lobby.h is the contract.
  *
- * B1  Whoever asks is answered, or its connection is closed: never is a question left without a
- *     word. Nothing that a client sends takes more than its place here.
- * B2  Whoever comes when all places are taken has that of who was quiet longest: idle connections,
- *     as clients keep ready, keep nobody out. A place is kept for a turn at least, in which what
- *     was asked is answered.
+ * LOBBY-1  Whoever asks is answered, or its connection is closed: never is a question left without
+ *          a word. Nothing that a client sends takes more than its place here.
+ * LOBBY-2  Whoever comes when all places are taken has that of who was quiet longest: idle
+ *          connections, as clients keep ready, keep nobody out. A place is kept for a turn at
+ *          least, in which what was asked is answered.
  */
 #include "node/runtime/control/lobby.h"
 
@@ -108,7 +108,7 @@ void lobby_answer(struct lobby *lobby, void *router, const char *why)
 
 /* ---- Redis clients --------------------------------------------------------------------------- */
 
-/* A place for one who comes (B2); NULL: in this turn there is none. */
+/* A place for one who comes (LOBBY-2); NULL: in this turn there is none. */
 static struct lobby_connection *place(struct lobby *lobby)
 {
     struct lobby_connection *quiet = NULL;
@@ -168,7 +168,7 @@ static bool answer_all(struct lobby *lobby, struct lobby_connection *connection,
     }
     connection->len -= at;
     memmove(connection->bytes, connection->bytes + at, connection->len);
-    return connection->len < LOBBY_BYTES; /* B1 */
+    return connection->len < LOBBY_BYTES; /* LOBBY-1 */
 }
 
 void lobby_answer_redis(struct lobby *lobby, const char *why)

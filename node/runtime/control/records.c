@@ -7,7 +7,8 @@
  * which changes of other kinds leave as it is, and an import of many does not make one for each of
  * them; a record is still in force within a quarter of a second of its coming here.
  *
- * I1  A set that cannot be made changes nothing: the old one stays in force, and the log says so.
+ * RECORDS-1  A set that cannot be made changes nothing: the old one stays in force, and the log
+ *            says so.
  */
 #include <stdlib.h>
 

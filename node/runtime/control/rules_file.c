@@ -7,16 +7,17 @@
  *   A large file is kept, compared and sent as it is packed (packed.h), which the compiler does.
  *   settings changed --> compiled once, by a thread (compiler.h), shared by all shards, swapped
  *
- * I1  Rules that do not compile change nothing: the old ones stay in force. Of the settings they
- *     can only be those of a newer release or of a node that knows more time zones, for a node
- *     compiles what it proposes; status shows them. Those that found no memory are tried again a
- *     second later.
- * I2  All threads share one compiled policy, which nobody changes.
- * I3  A node serves nobody before rules that its settings know at the start are in force, with
- *     their blocks, API keys and quotas: without them it would allow everything. Where they cannot
- *     be read it ends, and the others go on; but first it waits for newer ones, for what it has
- *     may be of before it stopped.
- * I4  An edit that was asked of this node is done for whoever asked when this node decides by it.
+ * RULESFILE-1  Rules that do not compile change nothing: the old ones stay in force. Of the
+ *              settings they can only be those of a newer release or of a node that knows more time
+ *              zones, for a node compiles what it proposes; status shows them. Those that found no
+ *              memory are tried again a second later.
+ * RULESFILE-2  All threads share one compiled policy, which nobody changes.
+ * RULESFILE-3  A node serves nobody before rules that its settings know at the start are in force,
+ *              with their blocks, API keys and quotas: without them it would allow everything.
+ *              Where they cannot be read it ends, and the others go on; but first it waits for
+ *              newer ones, for what it has may be of before it stopped.
+ * RULESFILE-4  An edit that was asked of this node is done for whoever asked when this node decides
+ *              by it.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -170,7 +171,7 @@ static void spread_owed(struct daemon *daemon)
             continue;
         const struct policy *shared = daemon->rules.joined != NULL
                                           ? policy_share(daemon->rules.joined)
-                                          : policy_empty(); /* I2 */
+                                          : policy_empty(); /* RULESFILE-2 */
         struct policy *policy = (struct policy *)(uintptr_t)shared;
         const struct letter letter = {.kind = LETTER_POLICY, .pointer = policy};
         if (mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter)) {
@@ -244,8 +245,8 @@ static int join_records(struct daemon *daemon, struct policy *rules, uint64_t ve
     return 0;
 }
 
-/* Those before stay (I1); for want of memory it is tried again. Where there are none before, nobody
- * is served (I3). */
+/* Those before stay (RULESFILE-1); for want of memory it is tried again. Where there are none
+ * before, nobody is served (RULESFILE-3). */
 static void refuse(struct daemon *daemon, uint64_t version, int error, const char *why)
 {
     control_rules_refused(daemon->control, version, why);
@@ -270,7 +271,7 @@ bool rules_awaited(const struct daemon *daemon)
            control_rules_known(daemon->control, &rules);
 }
 
-/* I3: ends a node whose rules cannot be read when nobody has told of others. */
+/* RULESFILE-3: ends a node whose rules cannot be read when nobody has told of others. */
 static void look_at_refused(struct daemon *daemon)
 {
     if (daemon->rules.refused_ns == 0 || !rules_awaited(daemon) ||
@@ -338,7 +339,7 @@ static void compile(struct daemon *daemon, const struct settings_entry *rules)
                    rules->author.data);
     if (daemon->told.ready) {
         const bool taken = compiler_ask(daemon->rules.compiler, job);
-        ASSERT(taken); /* P2 of compiler.h */
+        ASSERT(taken); /* COMPILER-2 */
         return;
     }
     compiler_do(&compiling, job);
@@ -414,7 +415,7 @@ void rules_reload(struct daemon *daemon)
         return;
     }
     const bool taken = compiler_ask(daemon->rules.compiler, job);
-    ASSERT(taken); /* P2 of compiler.h */
+    ASSERT(taken); /* COMPILER-2 */
 }
 
 static void reload(struct daemon *daemon, struct compiler_job *job)

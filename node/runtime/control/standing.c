@@ -4,8 +4,10 @@
  * Others say of a node that stood still that it did not answer, and the node itself knows better:
  * its loop wanted to wake at a time, and did half a second or more later.
  *
- * S1  Of stalls one line is written in ten seconds; the next one tells how many came in between.
- * S2  A majority is lost, or won, when it has been so for a second at two looks: not by a restart.
+ * STANDING-1  Of stalls one line is written in ten seconds; the next one tells how many came in
+ *             between.
+ * STANDING-2  A majority is lost, or won, when it has been so for a second at two looks: not by a
+ *             restart.
  */
 #include "node/runtime/control/standing.h"
 
@@ -26,7 +28,7 @@ void standing_woke(struct standing *standing, int64_t now_ns, int64_t late_ns,
     if (late_ns > standing->longest_ns)
         standing->longest_ns = late_ns;
     if (standing->stall_told_ns != 0 && now_ns - standing->stall_told_ns < STALL_PAUSE_NS)
-        return; /* S1 */
+        return; /* STANDING-1 */
     if (standing->stalls == 1)
         log_printf(log, LOG_LEVEL_WARN,
                    "this node stood still for %" PRId64
@@ -48,7 +50,7 @@ bool standing_due(const struct standing *standing, int64_t now_ns)
     return now_ns - standing->looked_ns >= LOOK_NS;
 }
 
-/* Whether it is another state than was told, and lasts (S2). */
+/* Whether it is another state than was told, and lasts (STANDING-2). */
 static bool changes(struct standing_state *state, int64_t now_ns, uint32_t vnodes)
 {
     if ((vnodes > 0) == (state->told > 0)) {

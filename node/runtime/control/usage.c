@@ -10,9 +10,10 @@
  * 17 seconds, on a disk that takes longer than a second for a round more; one that stops in order
  * forgets nothing.
  *
- * I1  A shard that has not given its tally back is not sent another one: there are two of each.
- * I2  One round is written at a time; what it is written from is the thread's meanwhile.
- * I3  What cannot be read or written is said in the log; limits do not depend on it.
+ * USAGE-1  A shard that has not given its tally back is not sent another one: there are two of
+ *          each.
+ * USAGE-2  One round is written at a time; what it is written from is the thread's meanwhile.
+ * USAGE-3  What cannot be read or written is said in the log; limits do not depend on it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@
 
 enum { ROUND = 64 /* chunks a second */, KEY_LEN = 24 };
 
-/* Chunks on their way to disk (I2). */
+/* Chunks on their way to disk (USAGE-2). */
 struct usage_round {
     uv_work_t work;
     struct store *store;
@@ -141,7 +142,7 @@ static void write_rest(struct daemon *daemon)
 
 /* ---- the shards ------------------------------------------------------------------------------ */
 
-/* Sends the shard an empty tally, unless it has not answered the last one (I1). */
+/* Sends the shard an empty tally, unless it has not answered the last one (USAGE-1). */
 static void ask(struct daemon *daemon, uint32_t shard)
 {
     struct usage *usage = &daemon->usage;

@@ -11,10 +11,11 @@
  *   piece of NONE --disk_list--> QUEUED --reader--> RUNNING --reader--> READY --disk_poll--> POLLED
  *   listing  POLLED --next disk_poll--> QUEUED for the next piece, or NONE behind the last one
  *
- * I1  loads_out = loads queued + loads in the batch that were not polled yet <= DISK_LOADS_MAX.
- * I2  A drop asked for while a write is QUEUED or RUNNING waits in drops_later until that write is
- *     DONE; all others are in drops_now and go before the next write (D3). So for the journal's.
- * I3  `ready` is the number of results that can be polled.
+ * DISK-6  loads_out = loads queued + loads in the batch that were not polled yet <= DISK_LOADS_MAX.
+ * DISK-7  A drop asked for while a write is QUEUED or RUNNING waits in drops_later until that write
+ *         is DONE; all others are in drops_now and go before the next write (DISK-3). So for the
+ *         journal's.
+ * DISK-8  `ready` is the number of results that can be polled.
  *
  * Must not: do I/O on a shard's thread, or allocate after disk_new.
  */
@@ -94,7 +95,7 @@ uint64_t disk_now_ms(const struct disk *disk)
 
 void disk_ready(struct disk *disk, struct lane *lane, uint32_t count)
 {
-    atomic_fetch_add_explicit(&lane->ready, count, memory_order_release); /* I3 */
+    atomic_fetch_add_explicit(&lane->ready, count, memory_order_release); /* DISK-8 */
     if (!disk->stopping)
         disk->options.wake(disk->options.context, lane->shard);
 }
@@ -141,7 +142,7 @@ int disk_load(struct disk *disk, uint32_t shard, uint32_t vnode, struct hash128 
     int result = TG_EBUSY;
 
     lock(disk);
-    if (lane->loads_out < DISK_LOADS_MAX) { /* I1 */
+    if (lane->loads_out < DISK_LOADS_MAX) { /* DISK-6 */
         const uint32_t at = (lane->queue_first + lane->queue_count) % DISK_LOADS_MAX;
         lane->queue[at] = (struct load){.vnode = vnode, .id = id};
         lane->queue_count++;
@@ -181,7 +182,7 @@ void disk_drop(struct disk *disk, uint32_t shard, uint32_t vnode)
     struct lane *lane = lane_at(disk, shard);
 
     lock(disk);
-    if (vnode < disk->options.vnodes) { /* I2 */
+    if (vnode < disk->options.vnodes) { /* DISK-7 */
         disk_set_add(is_ahead(lane->write_state) ? &lane->drops_later : &lane->drops_now, vnode);
         (void)pthread_cond_signal(&disk->writer_work);
     } else {
@@ -295,7 +296,7 @@ bool disk_poll(struct disk *disk, uint32_t shard, struct disk_result *out)
     else
         found = false;
     if (found)
-        atomic_fetch_sub_explicit(&lane->ready, 1, memory_order_relaxed); /* I3 */
+        atomic_fetch_sub_explicit(&lane->ready, 1, memory_order_relaxed); /* DISK-8 */
     unlock(disk);
     return found;
 }

@@ -17,21 +17,21 @@
  * Idle, writer and journal remove what has expired, in small portions; the writer clears dead
  * readers.
  *
- * D1  A batch's buffers belong to the threads from disk_write until its DISK_WRITTEN was polled.
- *     ok means that every record is on disk; not ok, that at least one may not be.
- *     The same holds for a journal batch until its DISK_JOURNALED; it is on disk whole, or (not ok)
- *     not to be relied on.
- * D2  A vnode's header is written in the transaction that holds the last of the batch's records of
- *     that vnode, so that on disk it never claims more than is there. Where the stored claim fell
- *     and the vnode's records need several transactions, those before the last have a header that
- *     claims nothing: what is stored between two of them is a mixture.
- * D3  Writes and drops of one shard happen in the order they were asked for, and so do its journal
- *     batches and drops of vnodes that are there. A drop that failed is tried again, and before any
- *     later write, or journal batch, of the shard.
- * D4  Every load gets exactly one result, and every listing exactly one that is the last or a
- *     failure, unless disk_free comes first.
- * D5  `wake` is called when a result can be polled, with the disk's lock held: it must be quick and
- *     must not call the disk. It is never called once disk_free has begun.
+ * DISK-1  A batch's buffers belong to the threads from disk_write until its DISK_WRITTEN was
+ *         polled. ok means that every record is on disk; not ok, that at least one may not be. The
+ *         same holds for a journal batch until its DISK_JOURNALED; it is on disk whole, or (not ok)
+ *         not to be relied on.
+ * DISK-2  A vnode's header is written in the transaction that holds the last of the batch's records
+ *         of that vnode, so that on disk it never claims more than is there. Where the stored claim
+ *         fell and the vnode's records need several transactions, those before the last have a
+ *         header that claims nothing: what is stored between two of them is a mixture.
+ * DISK-3  Writes and drops of one shard happen in the order they were asked for, and so do its
+ *         journal batches and drops of vnodes that are there. A drop that failed is tried again,
+ *         and before any later write, or journal batch, of the shard.
+ * DISK-4  Every load gets exactly one result, and every listing exactly one that is the last or a
+ *         failure, unless disk_free comes first.
+ * DISK-5  `wake` is called when a result can be polled, with the disk's lock held: it must be quick
+ *         and must not call the disk. It is never called once disk_free has begun.
  *
  * Threads: disk_write, disk_journal, disk_drop, disk_load, disk_list and disk_poll for shard i from
  * the thread of shard i; disk_stats from any; disk_new and disk_free when no other call runs.
@@ -91,12 +91,12 @@ MUST_USE int disk_new(const struct disk_options *options, struct disk **out);
  * loads, ends the threads, frees, sets *disk to NULL. Blocks for the I/O. NULL is allowed. */
 void disk_free(struct disk **disk);
 
-/* Hands a gathered batch of at most DISK_WRITES_MAX writes to the writer (D1), which puts them in
- * order: `writes` may come in any, of one id twice the last counts; headers ascend by vnode. No
+/* Hands a gathered batch of at most DISK_WRITES_MAX writes to the writer (DISK-1), which puts them
+ * in order: `writes` may come in any, of one id twice the last counts; headers ascend by vnode. No
  * batch of this shard may be out; not for an ephemeral disk. */
 void disk_write(struct disk *disk, uint32_t shard, const struct shard_writes *writes);
-/* Hands a gathered batch of at most DISK_JOURNAL_RECORDS records to the journal (D1); batches of
- * several shards share a transaction. No journal batch of this shard may be out. False for an
+/* Hands a gathered batch of at most DISK_JOURNAL_RECORDS records to the journal (DISK-1); batches
+ * of several shards share a transaction. No journal batch of this shard may be out. False for an
  * ephemeral disk: there is nothing to wait for, the batch counts as committed at once. */
 bool disk_journal(struct disk *disk, uint32_t shard, const struct shard_journal *batch);
 /* Asks for one slot. 0, or TG_EBUSY when DISK_LOADS_MAX are out: answer the check without it.

@@ -10,10 +10,10 @@
  * fails is tried again batch by batch, so that one that does not fit on a full disk takes no other
  * one with it.
  *
- * I1  A batch is one transaction's, whole. Drops of its lane that were asked for before it are done
- *     first; if they cannot be done, the batch has failed (D3).
- * I2  The lock is not held while the store writes.
- * I3  A failure is logged when it begins and when it is over, not in between.
+ * DISKJOURNAL-1  A batch is one transaction's, whole. Drops of its lane that were asked for before
+ *                it are done first; if they cannot be done, the batch has failed (DISK-3).
+ * DISKJOURNAL-2  The lock is not held while the store writes.
+ * DISKJOURNAL-3  A failure is logged when it begins and when it is over, not in between.
  *
  * Must not: change what a shard handed over, or try a failed batch again: the shard does.
  */
@@ -34,7 +34,7 @@ static_assert((int)STORE_JOURNAL_PROMISE == (int)JOURNAL_PROMISE &&
 static_assert((int)DISK_JOURNAL_RECORDS >= (int)SHARD_JOURNAL_RECORDS_MIN,
               "a shard's batch makes headway");
 
-/* Says once that writing fails, and once that it works again (I3). */
+/* Says once that writing fails, and once that it works again (DISKJOURNAL-3). */
 static void say_state(struct disk *disk, int result, bool was_failing)
 {
     char why[STORE_ERROR_LEN];
@@ -89,7 +89,7 @@ static struct store_journal_record record_of(const struct shard_journal *batch, 
     };
 }
 
-/* Writes the batches of `count` lanes in one transaction (I1). */
+/* Writes the batches of `count` lanes in one transaction (DISKJOURNAL-1). */
 static int write_together(struct disk *disk, struct lane *const *lanes, uint32_t count)
 {
     const int64_t before_ns = disk_mono_ns();
@@ -123,7 +123,7 @@ static bool drop_vnodes(struct disk *disk, struct lane *lane)
         const uint32_t vnode = disk_set_next(&lane->journal_drops_now, 0);
         const int64_t before_ns = disk_mono_ns();
         disk_set_remove(&lane->journal_drops_now, vnode);
-        (void)pthread_mutex_unlock(&disk->lock); /* I2 */
+        (void)pthread_mutex_unlock(&disk->lock); /* DISKJOURNAL-2 */
         const int result = store_journal_drop(disk->options.store, vnode);
         note_commit(disk, result, before_ns, 0);
         (void)pthread_mutex_lock(&disk->lock);
@@ -179,11 +179,11 @@ static bool serve_lanes(struct disk *disk)
         if (has_batch && dropped)
             lanes[count++] = lane;
         else if (has_batch)
-            finish_batch(disk, lane, false); /* I1 */
+            finish_batch(disk, lane, false); /* DISKJOURNAL-1 */
     }
     if (count == 0)
         return served;
-    (void)pthread_mutex_unlock(&disk->lock); /* I2 */
+    (void)pthread_mutex_unlock(&disk->lock); /* DISKJOURNAL-2 */
     write_batches(disk, lanes, count, ok);
     (void)pthread_mutex_lock(&disk->lock);
     for (uint32_t i = 0; i < count; i++)

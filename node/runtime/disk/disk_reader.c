@@ -6,12 +6,13 @@
  * A lane has one batch; while the shard is still polling it, its further loads wait in the queue
  * and the reader serves the other lanes. So memory is bounded, whatever the states' sizes.
  *
- * I1  A load leaves the queue for exactly one batch; if its state found no room in the batch's
- *     bytes it goes back to the head of the queue, and the batch still has at least one result.
- * I2  The lock is not held while the store reads.
- * I3  Loads and listings take turns, a batch and a piece: a listing never holds up a check for
- *     longer than one piece takes, and loads that never end do not starve the listing that would
- *     make them unnecessary.
+ * DISKREADER-1  A load leaves the queue for exactly one batch; if its state found no room in the
+ *               batch's bytes it goes back to the head of the queue, and the batch still has at
+ *               least one result.
+ * DISKREADER-2  The lock is not held while the store reads.
+ * DISKREADER-3  Loads and listings take turns, a batch and a piece: a listing never holds up a
+ *               check for longer than one piece takes, and loads that never end do not starve the
+ *               listing that would make them unnecessary.
  *
  * Must not: write, or answer a load that the shard did not ask for.
  */
@@ -92,7 +93,7 @@ static void read_batch(struct disk *disk, struct lane *lane)
                lane->read_bytes, &used);
 }
 
-/* Puts back what found no room, keeping the order of the rest (I1). Lock held. */
+/* Puts back what found no room, keeping the order of the rest (DISKREADER-1). Lock held. */
 static void requeue(struct lane *lane)
 {
     uint32_t kept = 0;
@@ -152,7 +153,7 @@ static bool serve_loads(struct disk *disk)
     if (lane == NULL)
         return false;
     fill_batch(lane);
-    (void)pthread_mutex_unlock(&disk->lock); /* I2 */
+    (void)pthread_mutex_unlock(&disk->lock); /* DISKREADER-2 */
     read_batch(disk, lane);
     (void)pthread_mutex_lock(&disk->lock);
     requeue(lane);
@@ -190,7 +191,7 @@ static bool serve_listing(struct disk *disk)
     if (lane == NULL)
         return false;
     lane->list_state = LIST_RUNNING;
-    (void)pthread_mutex_unlock(&disk->lock); /* I2 */
+    (void)pthread_mutex_unlock(&disk->lock); /* DISKREADER-2 */
     lane->list_result =
         (lane->listing.vnode < disk->options.vnodes ? store_list : store_journal_list)(
             disk->options.store, &lane->listing, disk_now_ms(disk), lane->list_ids, DISK_LIST_IDS,
@@ -217,7 +218,7 @@ void *disk_reader_run(void *context)
     while (!disk->stopping) {
         bool served = serve_loads(disk);
         if (!disk->stopping)
-            served = serve_listing(disk) || served; /* I3 */
+            served = serve_listing(disk) || served; /* DISKREADER-3 */
         if (!served)
             (void)pthread_cond_wait(&disk->reader_work, &disk->lock);
     }

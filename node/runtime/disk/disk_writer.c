@@ -10,15 +10,16 @@
  *
  * A chunk is one transaction of at most DISK_CHUNK_LEN bytes of states. A vnode that is cut by the
  * end of a chunk gets its header with its last records, and if its stored claim fell, with those
- * before a header that claims nothing (D2).
+ * before a header that claims nothing (DISK-2).
  *
- * I1  A job runs with the lane's drops and its write taken out of the lane, so that the shard may
- *     ask for more meanwhile; what failed among the drops goes back.
- * I2  The lock is not held while the store writes.
- * I3  A failure is logged when it begins and when it is over, not in between.
- * I4  Where all processors are busy, who decides goes first: this thread is a little nicer than the
- *     others. Beside a busy one it still gets a quarter of a processor, more than it needs; so a
- *     round takes longer there, but not for ever. Where a processor is idle nothing changes.
+ * DISKWRITER-1  A job runs with the lane's drops and its write taken out of the lane, so that the
+ *               shard may ask for more meanwhile; what failed among the drops goes back.
+ * DISKWRITER-2  The lock is not held while the store writes.
+ * DISKWRITER-3  A failure is logged when it begins and when it is over, not in between.
+ * DISKWRITER-4  Where all processors are busy, who decides goes first: this thread is a little
+ *               nicer than the others. Beside a busy one it still gets a quarter of a processor,
+ *               more than it needs; so a round takes longer there, but not for ever. Where a
+ *               processor is idle nothing changes.
  *
  * Must not: change what the shard handed over, or try a batch again: the shard does.
  */
@@ -33,7 +34,7 @@
 enum {
     DROPS_PER_TRANSACTION = 256,
     WRITES_AHEAD = 8, /* asked for before they are looked at: another core wrote them */
-    NICER_BY = 5,     /* than the other threads (I4) */
+    NICER_BY = 5,     /* than the other threads (DISKWRITER-4) */
 };
 #define NS_PER_MS         ((int64_t)1000000)
 #define DROP_RETRY_NS     (1000 * NS_PER_MS)
@@ -46,7 +47,7 @@ static_assert((int)DROPS_PER_TRANSACTION <= (int)DISK_CHUNK_BATCHES,
 
 /* ---- one transaction ------------------------------------------------------------------------- */
 
-/* Says once that writing fails, and once that it works again (I3). */
+/* Says once that writing fails, and once that it works again (DISKWRITER-3). */
 static void say_state(struct disk *disk, int result, bool was_failing)
 {
     char why[STORE_ERROR_LEN];
@@ -69,8 +70,8 @@ static void say_state(struct disk *disk, int result, bool was_failing)
 static int commit(struct disk *disk, size_t count, size_t records)
 {
     const int64_t before_ns = disk_mono_ns();
-    const int result =
-        store_write(disk->options.store, disk->batches, count, disk_now_ms(disk)); /* I2 */
+    const int result = store_write(disk->options.store, disk->batches, count,
+                                   disk_now_ms(disk)); /* DISKWRITER-2 */
 
     (void)pthread_mutex_lock(&disk->lock);
     const bool was_failing = disk->stats.failing;
@@ -146,7 +147,7 @@ static bool add_records(struct disk *disk, struct cursor *cursor, struct chunk *
     return true;
 }
 
-/* The header that goes with this piece of a vnode, put into `out`; false if none does (D2). */
+/* The header that goes with this piece of a vnode, put into `out`; false if none does (DISK-2). */
 static bool take_header(struct cursor *cursor, uint32_t vnode, bool last,
                         struct store_vnode_header *out)
 {
@@ -289,7 +290,7 @@ static void finish_job(struct disk *disk, struct lane *lane, bool has_writes, in
         disk->stats.write_fails++;
         lane->drops_retry_ns = disk_mono_ns() + DROP_RETRY_NS;
     }
-    disk_set_move(&lane->drops_now, &disk->dropping); /* I1 */
+    disk_set_move(&lane->drops_now, &disk->dropping); /* DISKWRITER-1 */
     if (!has_writes)
         return;
     disk_set_move(&lane->drops_now, &lane->drops_later);
@@ -305,10 +306,10 @@ static void run_job(struct disk *disk, struct lane *lane)
     int result;
 
     ASSERT(disk->dropping.count == 0);
-    disk_set_move(&disk->dropping, &lane->drops_now); /* I1 */
+    disk_set_move(&disk->dropping, &lane->drops_now); /* DISKWRITER-1 */
     if (has_writes)
         lane->write_state = WRITE_RUNNING;
-    (void)pthread_mutex_unlock(&disk->lock); /* I2 */
+    (void)pthread_mutex_unlock(&disk->lock); /* DISKWRITER-2 */
     result = drop_vnodes(disk);
     if (result == TG_OK && has_writes)
         result = write_batch(disk, lane->writes);

@@ -7,11 +7,12 @@
  * A shard is overloaded when it has not read its socket empty for CLIENTS_BEHIND_NS; it is at ease
  * again when it has, and has decided all that it read (intake.h): though more may have come since.
  *
- * C1  A turn decides for about CLIENTS_DECIDE_US, and reads ahead for CLIENTS_AHEAD_US at most:
- *     what is refused can cost no more than that share of the time, however much is sent. What is
- *     not read then waits in libzmq and TCP, whose fair queueing is by connections, too.
- * C2  A connection's messages are decided in the order in which they came.
- * C3  Memory: of what waits, intake.h's I3.
+ * CLIENTS-1  A turn decides for about CLIENTS_DECIDE_US, and reads ahead for CLIENTS_AHEAD_US at
+ *            most: what is refused can cost no more than that share of the time, however much is
+ *            sent. What is not read then waits in libzmq and TCP, whose fair queueing is by
+ *            connections, too.
+ * CLIENTS-2  A connection's messages are decided in the order in which they came.
+ * CLIENTS-3  Memory: of what waits, INTAKE-3.
  *
  * It belongs to the shard's thread.
  */

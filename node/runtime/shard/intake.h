@@ -14,12 +14,12 @@
  * whatever the others do. For the same reason it is never refused: only who has more waiting than
  * its share of the room is (dynamic thresholds: A. Choudhury and E. Hahne, 1998).
  *
- * I1  Messages of one connection are taken in the order in which they were put.
- * I2  What waits would take about INTAKE_WAIT_NS to decide, by the pace of late, and is half of the
- *     places; half as much again at most where many connections have less than their share, and
- *     a first message of each.
- * I3  Bounded: INTAKE_MESSAGES_MAX, INTAKE_CONNECTIONS_MAX, INTAKE_BYTES_MAX. Without room for
- *     whatever may come intake_room is false, and nothing more is read: it waits in TCP.
+ * INTAKE-1  Messages of one connection are taken in the order in which they were put.
+ * INTAKE-2  What waits would take about INTAKE_WAIT_NS to decide, by the pace of late, and is half
+ *           of the places; half as much again at most where many connections have less than their
+ *           share, and a first message of each.
+ * INTAKE-3  Bounded: INTAKE_MESSAGES_MAX, INTAKE_CONNECTIONS_MAX, INTAKE_BYTES_MAX. Without room
+ *           for whatever may come intake_room is false, and nothing more is read: it waits in TCP.
  *
  * Places are numbers: the caller keeps the message itself under its place. One thread.
  */

@@ -7,10 +7,9 @@
  * life is judged by it.
  *
  * They follow the view: a member that is there is connected to, one that left is not. A lost
- * connection is told, as evidence for the shard (P7 of node/cluster/peer/peers.c), and whether the
- * process is gone: the kernel closes what a killed one had open one by one, so its host may refuse
- * new connections only some moments later. It is asked again for an eighth of a second.
- * One thread: the shard's loop.
+ * connection is told, as evidence for the shard (PEERS-7), and whether the process is gone: the
+ * kernel closes what a killed one had open one by one, so its host may refuse new connections only
+ * some moments later. It is asked again for an eighth of a second. One thread: the shard's loop.
  */
 #ifndef NODE_RUNTIME_SHARD_LINKS_H
 #define NODE_RUNTIME_SHARD_LINKS_H

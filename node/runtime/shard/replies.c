@@ -15,7 +15,7 @@
 enum { PLACES = 1024 };
 
 struct replies {
-    atomic_size_t references; /* the owner's and one of each counted answer (Y3) */
+    atomic_size_t references; /* the owner's and one of each counted answer (REPLIES-3) */
     atomic_size_t total;
     atomic_size_t waiting[PLACES];
     uint64_t dropped;
@@ -84,12 +84,12 @@ static int send_counted(struct replies *replies, void *router, uint64_t connecti
 int replies_send(struct replies *replies, void *router, uint64_t connection, const void *data,
                  size_t len)
 {
-    if (len <= REPLIES_SMALL) /* Y2 */
+    if (len <= REPLIES_SMALL) /* REPLIES-2 */
         return socket_reply(router, connection, data, len);
     const uint32_t place = (uint32_t)(connection % PLACES);
     const size_t waiting = atomic_load_explicit(&replies->waiting[place], memory_order_relaxed);
     const size_t total = atomic_load_explicit(&replies->total, memory_order_relaxed);
-    if (waiting + len > REPLIES_CONNECTION_MAX || total + len > REPLIES_TOTAL_MAX) { /* Y1 */
+    if (waiting + len > REPLIES_CONNECTION_MAX || total + len > REPLIES_TOTAL_MAX) { /* REPLIES-1 */
         replies->dropped++;
         return TG_EBUSY;
     }

@@ -7,10 +7,11 @@
  *
  *     replies_send --> count += len --> libzmq's queue --> sent or dropped --> count -= len
  *
- * Y1  At most REPLIES_CONNECTION_MAX bytes wait in one place of the table, and REPLIES_TOTAL_MAX in
- *     all. An answer beyond that is dropped and counted: its reader does not read.
- * Y2  Answers of up to REPLIES_SMALL bytes are not counted: the bound in messages is enough.
- * Y3  The table lives until the last answer has left it, even if replies_free came earlier.
+ * REPLIES-1  At most REPLIES_CONNECTION_MAX bytes wait in one place of the table, and
+ *            REPLIES_TOTAL_MAX in all. An answer beyond that is dropped and counted: its reader
+ *            does not read.
+ * REPLIES-2  Answers of up to REPLIES_SMALL bytes are not counted: the bound in messages is enough.
+ * REPLIES-3  The table lives until the last answer has left it, even if replies_free came earlier.
  *
  * replies_send belongs to one thread; counts go down on libzmq's.
  */

@@ -34,15 +34,16 @@
  * closes, or for LEAVE_NS: what has no answer by then was not taken. Who does not read what he
  * asked for loses it after LEAVE_MAX_NS.
  *
- * L1  A connection in `dirty` is there once. One that can go on, or has something to be sent, is in
- *     it, or waits for its socket.
- * L2  A token names one connection of one moment: its place, and how often that was used.
- * L3  A stalled or blocked connection that has input is muted: its socket does not wake the loop.
- * L4  When descriptors run out, the listener is muted for a while; what is waiting waits.
- * L5  All sockets that were found ready have their turn before it is asked again which are: the
- *     kernel names them in the same order each time, so that those in front, if they always have
- *     more, would be all that is ever read.
- * L6  To leave takes LEAVE_MAX_NS and LEAVE_NS at most, whatever clients and the shard do.
+ * RESPLOOP-1  A connection in `dirty` is there once. One that can go on, or has something to be
+ *             sent, is in it, or waits for its socket.
+ * RESPLOOP-2  A token names one connection of one moment: its place, and how often that was used.
+ * RESPLOOP-3  A stalled or blocked connection that has input is muted: its socket does not wake the
+ *             loop.
+ * RESPLOOP-4  When descriptors run out, the listener is muted for a while; what is waiting waits.
+ * RESPLOOP-5  All sockets that were found ready have their turn before it is asked again which are:
+ *             the kernel names them in the same order each time, so that those in front, if they
+ *             always have more, would be all that is ever read.
+ * RESPLOOP-6  To leave takes LEAVE_MAX_NS and LEAVE_NS at most, whatever clients and the shard do.
  */
 #include "node/runtime/shard/resp_loop.h"
 
@@ -130,7 +131,7 @@ struct resp_loop {
     int64_t logged_ns;
     size_t kept_total;
     uint32_t block_count;
-    int event_at; /* L5: of the next event to be taken */
+    int event_at; /* RESPLOOP-5: of the next event to be taken */
     int event_count;
     struct epoll_event events[EVENTS_MAX];
     char *blocks[BLOCKS_KEPT]; /* free ones of RESP_OUT_LEN bytes */
@@ -203,7 +204,7 @@ static bool keep(struct resp_loop *loop, struct connection *connection, const ch
 static uint64_t token_of(const struct resp_loop *loop, const struct connection *connection)
 {
     return (uint64_t)connection->generation << 32 |
-           (uint64_t)(connection - loop->connections); /* L2 */
+           (uint64_t)(connection - loop->connections); /* RESPLOOP-2 */
 }
 
 /* The connection of a token, or NULL. */
@@ -219,7 +220,7 @@ static void mark_dirty(struct resp_loop *loop, struct connection *connection)
     const uint32_t at = (uint32_t)(connection - loop->connections);
     if (connection->dirty)
         return;
-    connection->dirty = true; /* L1 */
+    connection->dirty = true; /* RESPLOOP-1 */
     connection->next = NONE;
     if (loop->dirty_first == NONE)
         loop->dirty_first = at;
@@ -276,7 +277,7 @@ static void close_connection(struct resp_loop *loop, struct connection *connecti
     drop_kept(loop, connection);
     (void)close(connection->fd);
     connection->fd = -1;
-    connection->generation++; /* L2 */
+    connection->generation++; /* RESPLOOP-2 */
     connection->next = loop->first_free;
     loop->first_free = (uint32_t)(connection - loop->connections);
     loop->stats->connections--;
@@ -343,7 +344,7 @@ static void watch_listener(struct resp_loop *loop, int operation, bool on)
     (void)epoll_ctl(loop->epoll, operation, loop->options.listener, &event);
 }
 
-/* L4: level-triggered, the listener would wake the loop without end. */
+/* RESPLOOP-4: level-triggered, the listener would wake the loop without end. */
 static void rest_listener(struct resp_loop *loop)
 {
     loop->stats->accept_failures++;
@@ -399,7 +400,7 @@ static void accept_some(struct resp_loop *loop)
 static void flush(struct resp_loop *loop, struct connection *connection)
 {
     struct resp_writer *out = &connection->peer.out;
-    ASSERT(!out->failed); /* G2 of resp_gate.c */
+    ASSERT(!out->failed); /* RESPGATE-2 */
     while (connection->sent < out->len) {
         const ssize_t sent = send(connection->fd, out->data + connection->sent,
                                   out->len - connection->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -515,11 +516,11 @@ static void read_from(struct resp_loop *loop, struct connection *connection)
     }
     if (connection->stalled || connection->blocked || connection->peer.closing ||
         connection->ended || loop->leave_ns != 0) {
-        set_muted(loop, connection, true); /* L3 */
+        set_muted(loop, connection, true); /* RESPLOOP-3 */
         return;
     }
     const size_t before = connection->kept_len;
-    ASSERT(before <= RESP_PENDING_MAX); /* I3 of resp_parser.c */
+    ASSERT(before <= RESP_PENDING_MAX); /* RESPPARSER-3 */
     const ssize_t got = recv(connection->fd, loop->input + before, READ_LEN, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
@@ -640,8 +641,8 @@ static void take_event(struct resp_loop *loop, const struct epoll_event *event)
         read_from(loop, connection);
 }
 
-/* L5. An event may be out of date: its connection gone, or read meanwhile; that does no harm.
- * Whether there was any. */
+/* RESPLOOP-5. An event may be out of date: its connection gone, or read meanwhile; that does no
+ * harm. Whether there was any. */
 static bool take_events(struct resp_loop *loop, int64_t until_ns)
 {
     if (loop->event_at == loop->event_count) {
@@ -673,7 +674,7 @@ static void close_all(struct resp_loop *loop)
     loop->dirty_first = NONE;
 }
 
-/* L6 */
+/* RESPLOOP-6 */
 static void look_at_leaving(struct resp_loop *loop)
 {
     const bool busy =

@@ -7,15 +7,17 @@
  * Every look at a socket costs several system calls, so one that is not due is left alone: an idle
  * node wakes up some hundred times a second, for keep-alives.
  *
- * L1  Only this thread touches the shard core, its sockets and its links.
- * L2  After a turn either no socket is due or the idle handle is active, or they are closed.
- * L3  Nothing is decided after the last write: the shard has resigned, and the sockets are closed
- *     before it is asked for. Those of Redis clients are left in order meanwhile.
- * L4  The shard never holds more than POLICIES_HELD_MAX sets of rules, however often they are
- *     reloaded and however long requests wait that refer to old ones; newer ones wait here.
- * L5  Replies are held while there are more messages to decide, until one is decided when they are
- *     REPLIES_HELD_US old, and none beyond the reading of clients in its turn: who asks alone is
- *     answered at once.
+ * SHARDLOOP-1  Only this thread touches the shard core, its sockets and its links.
+ * SHARDLOOP-2  After a turn either no socket is due or the idle handle is active, or they are
+ *              closed.
+ * SHARDLOOP-3  Nothing is decided after the last write: the shard has resigned, and the sockets are
+ *              closed before it is asked for. Those of Redis clients are left in order meanwhile.
+ * SHARDLOOP-4  The shard never holds more than POLICIES_HELD_MAX sets of rules, however often they
+ *              are reloaded and however long requests wait that refer to old ones; newer ones wait
+ *              here.
+ * SHARDLOOP-5  Replies are held while there are more messages to decide, until one is decided when
+ *              they are REPLIES_HELD_US old, and none beyond the reading of clients in its turn:
+ *              who asks alone is answered at once.
  */
 #include "node/runtime/shard/shard_loop.h"
 
@@ -69,7 +71,7 @@ struct shard_loop {
     struct shard_loop_options options;
     struct disk *disk;
     struct effects effects;
-    size_t held;     /* of these, replies that were left for those of the next messages (L5) */
+    size_t held; /* of these, replies that were left for those of the next messages (SHARDLOOP-5) */
     int64_t held_ns; /* since when */
     struct links *links;
     struct replies *replies;
@@ -140,7 +142,7 @@ static void reply(struct shard_loop *loop, uint64_t connection, const void *data
         return;
     }
     (void)replies_send(loop->replies, loop->options.clients, connection, data, len);
-    loop->clients_due = true; /* L2 */
+    loop->clients_due = true; /* SHARDLOOP-2 */
 }
 
 /* Leaves a copy of the counters where other threads find it. */
@@ -225,7 +227,7 @@ static void carry_out(struct shard_loop *loop)
 }
 
 /* As carry_out, but what is replies alone may wait for those of the messages that are read next:
- * each that is sent alone wakes a thread of libzmq (L5). */
+ * each that is sent alone wakes a thread of libzmq (SHARDLOOP-5). */
 static void carry_out_soon(struct shard_loop *loop)
 {
     const struct effects *effects = &loop->effects;
@@ -343,7 +345,7 @@ static void take_view(struct shard_loop *loop, struct view *view)
     view_free(&old);
 }
 
-/* Only the newest rules wait; ones that were overtaken are never put in force (L4). */
+/* Only the newest rules wait; ones that were overtaken are never put in force (SHARDLOOP-4). */
 static void take_policy(struct shard_loop *loop, struct policy *policy)
 {
     policy_free(&loop->policy_next);
@@ -506,7 +508,7 @@ static void resign(struct shard_loop *loop)
     if (passed && loop->redis != NULL)
         resp_loop_leave(loop->redis);
     if (passed && !loop->closed && (loop->redis == NULL || !resp_loop_waits(loop->redis))) {
-        loop->closed = true; /* L3 */
+        loop->closed = true; /* SHARDLOOP-3 */
         (void)uv_poll_stop(&loop->poll_clients);
         (void)uv_poll_stop(&loop->poll_peers);
     }
@@ -552,8 +554,8 @@ static void poll_links(struct shard_loop *loop)
     links_poll(loop->links, news, now_ns, lost, loop);
 }
 
-/* Lets the loop sleep until the core has something to do, or not at all if input is left (L2), or a
- * step of write-back. */
+/* Lets the loop sleep until the core has something to do, or not at all if input is left
+ * (SHARDLOOP-2), or a step of write-back. */
 static void set_timer(struct shard_loop *loop)
 {
     const bool redis = loop->redis != NULL && resp_loop_pending(loop->redis);
@@ -596,7 +598,7 @@ static void turn(struct shard_loop *loop)
         read_peers(loop);
     if (!loop->closed && loop->clients_due)
         loop->clients_due = clients_turn(loop->clients);
-    carry_out(loop); /* L5 */
+    carry_out(loop); /* SHARDLOOP-5 */
     if (loop->redis != NULL)
         read_redis(loop);
     const int64_t began_ns = now_of(loop);

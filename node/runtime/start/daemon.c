@@ -109,8 +109,8 @@ static int open_store(struct daemon *daemon)
     return 0;
 }
 
-/* Names this process: above the earlier ones of its node (P9 of node/cluster/peer/peers.c), and
- * like no other even when the data were put back to an older state. */
+/* Names this process: above the earlier ones of its node (PEERS-9), and like no other even when the
+ * data were put back to an older state. */
 static uint64_t make_boot(uint64_t incarnation)
 {
     enum { RANDOM_BITS = 20 };

@@ -17,7 +17,7 @@
  * So those who ask seldom cost BUSY_POLL_NS of a thousand requests: 40 ns each.
  *
  * There is no clock here: who looks tells what he found, and when (of a clock that never goes back:
- * C1 of clock.h). Anything that a client does is found, not questions alone. One thread.
+ * CLOCK-1). Anything that a client does is found, not questions alone. One thread.
  */
 #ifndef NODE_RUNTIME_SYSTEM_BUSY_POLL_H
 #define NODE_RUNTIME_SYSTEM_BUSY_POLL_H

@@ -7,10 +7,11 @@
  *
  *   version 6 --> courses[0]        version 7 --> courses[1]        version 8 --> courses[0] ...
  *
- * I1  A reader's monotonic reading lies before the publication that followed the course it used;
- *     the new line starts later than that (CLOCK_LEAD_NS after the reading it was computed from,
- *     and the publisher makes sure that half of the lead is left). Hence C1.
- * I2  The new line starts where the old one is at that moment: no jump.
+ * CLOCK-3  A reader's monotonic reading lies before the publication that followed the course it
+ *          used; the new line starts later than that (CLOCK_LEAD_NS after the reading it was
+ *          computed from, and the publisher makes sure that half of the lead is left). Hence
+ *          CLOCK-1.
+ * CLOCK-4  The new line starts where the old one is at that moment: no jump.
  *
  * Must not: lock, wait, or know what the time is used for.
  */
@@ -78,7 +79,7 @@ struct clock_course clock_course_adjust(const struct clock_course *course, int64
     return (struct clock_course){
         .current = course->next,
         .next = {.mono_ns = start_ns,
-                 .unix_ns = line_at(&course->next, start_ns), /* I2 */
+                 .unix_ns = line_at(&course->next, start_ns), /* CLOCK-4 */
                  .rate_ppb = rate_for(difference_ns)},
     };
 }
@@ -190,7 +191,7 @@ int64_t clock_now_ns(const struct clock *clock)
         const struct clock_course course = load_course(clock, version);
         const int64_t mono_ns = clock_mono_ns(clock);
         if (atomic_load_explicit(&clock->version, memory_order_relaxed) == version)
-            return clock_course_at(&course, mono_ns); /* I1 */
+            return clock_course_at(&course, mono_ns); /* CLOCK-3 */
     }
 }
 
@@ -204,7 +205,7 @@ void clock_adjust(struct clock *clock, int64_t difference_ns)
         const struct clock_course adjusted = clock_course_adjust(&course, mono_ns, difference_ns);
         store_course(clock, version + 1, &adjusted);
         if (clock_mono_ns(clock) < mono_ns + CLOCK_LEAD_NS / 2) {
-            atomic_store_explicit(&clock->version, version + 1, memory_order_release); /* I1 */
+            atomic_store_explicit(&clock->version, version + 1, memory_order_release); /* CLOCK-3 */
             return;
         }
     }

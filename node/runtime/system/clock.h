@@ -17,12 +17,12 @@
  * The monotonic clock is the one that counts suspended time too (CLOCK_BOOTTIME), so a suspended
  * machine makes no difference.
  *
- * C1  On every thread and between threads, a later reading of the monotonic clock gives no smaller
- *     time: a new rate applies from a moment in the future (CLOCK_LEAD_NS) that both the old and
- *     the new line pass through, and is published before it. (Only if the adjusting thread were
- *     halted for longer than half the lead between two adjacent instructions, two threads could
- *     differ, by 0.001 of that pause.)
- * C2  Time runs at 1 +- CLOCK_SLEW_MAX_PPM of the monotonic clock.
+ * CLOCK-1  On every thread and between threads, a later reading of the monotonic clock gives no
+ *          smaller time: a new rate applies from a moment in the future (CLOCK_LEAD_NS) that both
+ *          the old and the new line pass through, and is published before it. (Only if the
+ *          adjusting thread were halted for longer than half the lead between two adjacent
+ *          instructions, two threads could differ, by 0.001 of that pause.)
+ * CLOCK-2  Time runs at 1 +- CLOCK_SLEW_MAX_PPM of the monotonic clock.
  *
  * clock_now_ns and clock_wall_ns are for any thread, without lock or waiting; the rest for one.
  */
@@ -59,7 +59,7 @@ struct clock_course {
 
 /* A course that starts at the pair of readings and runs evenly. */
 struct clock_course clock_course_start(int64_t mono_ns, int64_t wall_ns);
-/* The time at `mono_ns` (C2). */
+/* The time at `mono_ns` (CLOCK-2). */
 int64_t clock_course_at(const struct clock_course *course, int64_t mono_ns);
 /* The course that slews to gain `difference_ns`, from mono_ns + CLOCK_LEAD_NS on; the same as
  * `course` before that. */

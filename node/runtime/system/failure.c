@@ -1,7 +1,8 @@
 /* failure.c - ends this process at a failpoint; failure.h tells why.
  *
- * F1  A point is visited at most once for a frame, however many records of its kind are in it.
- * F2  The process ends at exactly the n-th visit, whichever threads make the visits.
+ * FAILURE-1  A point is visited at most once for a frame, however many records of its kind are in
+ *            it.
+ * FAILURE-2  The process ends at exactly the n-th visit, whichever threads make the visits.
  */
 #include "node/runtime/system/failure.h"
 
@@ -57,7 +58,7 @@ static void reach(void *context, enum failpoint point)
     struct failure *failure = context;
 
     if (point != failure->point || atomic_fetch_sub(&failure->left, 1) != 1)
-        return; /* F2; what comes after the end wraps around and is never 1 again */
+        return; /* FAILURE-2; what comes after the end wraps around and is never 1 again */
     if (is_after_send(point))
         wait_sent();
     failure->end();
@@ -136,5 +137,5 @@ void failure_frame(const struct failpoints *failpoints, enum failure_frame when,
     const uint32_t points = points_of(when, frame, len);
     for (int i = 0; i < FAILPOINT_COUNT; i++)
         if ((points & UINT32_C(1) << i) != 0)
-            failpoint_reach(failpoints, (enum failpoint)i); /* F1 */
+            failpoint_reach(failpoints, (enum failpoint)i); /* FAILURE-1 */
 }

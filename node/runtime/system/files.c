@@ -1,10 +1,10 @@
 /* files.c - keeps descriptors from clients; files.h tells how.
  *
- * F1  While it is not paused, `kept` descriptors are spares (as many as could be had): whoever
- *     accepts, they are not taken.
- * F2  While it is paused, no connection gets into the queue of a watched listener, so what takes
- *     spares there is what waited before: files_backlog, half of them in all.
- * F3  It is let in again only when the spares can be held and as many as MARGIN are left.
+ * FILES-1  While it is not paused, `kept` descriptors are spares (as many as could be had): whoever
+ *          accepts, they are not taken.
+ * FILES-2  While it is paused, no connection gets into the queue of a watched listener, so what
+ *          takes spares there is what waited before: files_backlog, half of them in all.
+ * FILES-3  It is let in again only when the spares can be held and as many as MARGIN are left.
  */
 #include "node/runtime/system/files.h"
 
@@ -121,7 +121,7 @@ static void pause_clients(struct files *files, int64_t now_ns, const struct log 
 {
     shut(files, true);
     atomic_store(&files->paused, true);
-    give_spares(files); /* F2 */
+    give_spares(files); /* FILES-2 */
     files->pauses++;
     if (files->logged_ns != 0 && now_ns - files->logged_ns < LOG_NS)
         return;
@@ -140,7 +140,7 @@ void files_look(struct files *files, int64_t now_ns, const struct log *log)
             pause_clients(files, now_ns, log);
         return;
     }
-    const uint32_t enough = files->kept + 2 * MARGIN; /* F3 */
+    const uint32_t enough = files->kept + 2 * MARGIN; /* FILES-3 */
     if (count_free(files, enough) < enough)
         return;
     files_hold(files);

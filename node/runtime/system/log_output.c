@@ -4,10 +4,10 @@
  *                                                  | no
  *                                                  +--> dropped + 1, said with the next line
  *
- * I1  The lock is held over poll and write, so that between "takes one line" and the line no other
- *     thread of this process fills the pipe; neither call waits.
- * I2  An escape or a UTF-8 character is written whole or not at all, and there is always room for
- *     the line's end (TAIL_LEN).
+ * LOGOUTPUT-3  The lock is held over poll and write, so that between "takes one line" and the line
+ *              no other thread of this process fills the pipe; neither call waits.
+ * LOGOUTPUT-4  An escape or a UTF-8 character is written whole or not at all, and there is always
+ *              room for the line's end (TAIL_LEN).
  *
  * Must not: allocate, log, or fail: there is nobody to tell.
  */
@@ -37,7 +37,7 @@ struct line {
     bool cut;
 };
 
-/* Appends whole or marks the line as cut (I2). */
+/* Appends whole or marks the line as cut (LOGOUTPUT-4). */
 static void line_add(struct line *line, const char *bytes, size_t len)
 {
     if (line->cut || BODY_LEN_MAX - line->len < len) {
@@ -71,7 +71,7 @@ static size_t utf8_len(const uint8_t *text)
     return len;
 }
 
-/* Appends the character at `at` and returns how many bytes of the input it was (O2). */
+/* Appends the character at `at` and returns how many bytes of the input it was (LOGOUTPUT-2). */
 static size_t line_add_character(struct line *line, enum log_output_format format, const char *at)
 {
     const uint8_t byte = (uint8_t)*at;
@@ -180,7 +180,7 @@ static void output_write(void *context, enum log_level level, const char *messag
     const int64_t unix_ms = wall_ms();
     const size_t len = log_output_line(output->format, unix_ms, level, message, bytes);
 
-    (void)pthread_mutex_lock(&output->lock); /* I1 */
+    (void)pthread_mutex_lock(&output->lock); /* LOGOUTPUT-3 */
     const bool written = write_notice(output, unix_ms) && write_now(output->fd, bytes, len);
     output->dropped_unsaid += !written;
     (void)pthread_mutex_unlock(&output->lock);

@@ -9,10 +9,10 @@
  * preceded by one that says how many were lost. The descriptor's flags are left alone: it is
  * often shared with the terminal.
  *
- * O1  A line is one write of at most LOG_OUTPUT_LINE_LEN bytes and ends with the only newline in
- *     it.
- * O2  Every byte written is printable ASCII or part of valid UTF-8; others are escaped (controls as
- *     \xNN, in JSON \u00NN) or replaced by U+FFFD.
+ * LOGOUTPUT-1  A line is one write of at most LOG_OUTPUT_LINE_LEN bytes and ends with the only
+ *              newline in it.
+ * LOGOUTPUT-2  Every byte written is printable ASCII or part of valid UTF-8; others are escaped
+ *              (controls as \xNN, in JSON \u00NN) or replaced by U+FFFD.
  */
 #ifndef NODE_RUNTIME_SYSTEM_LOG_OUTPUT_H
 #define NODE_RUNTIME_SYSTEM_LOG_OUTPUT_H

@@ -1,9 +1,9 @@
 /* signals.h - SIGTERM, SIGINT and SIGHUP as input that waits to be taken, instead of an
  * interruption.
  *
- * S1  Once held they end nothing any more: what comes before somebody takes them waits, and so does
- *     what comes after the last was taken, until the process has ended by itself. Two of a kind
- *     that nobody took in between are one.
+ * SIGNALS-1  Once held they end nothing any more: what comes before somebody takes them waits, and
+ *            so does what comes after the last was taken, until the process has ended by itself.
+ *            Two of a kind that nobody took in between are one.
  */
 #ifndef NODE_RUNTIME_SYSTEM_SIGNALS_H
 #define NODE_RUNTIME_SYSTEM_SIGNALS_H
