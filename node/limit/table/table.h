@@ -17,18 +17,15 @@
  *                 |  (change, or write failed)          | table_write_done(ok)
  *                 +-------------------------------------+--> ON_DISK: may leave for the filter
  *
- * TABLE-1  A slot with dirty bit t has an entry ahead of t's cursor in the ring, or t is sweeping,
- *          or the slot's vnode is behind for t, or t is the disk and the slot is being written. (t
- *          being in the vnode's targets.)
+ * TABLE-1  A slot with dirty bit t, of the vnode's targets, has an entry ahead of t's cursor in the
+ *          ring, or t sweeps, or the vnode is behind for t, or the slot is with the disk's writer.
  * TABLE-2  A slot leaves memory only if it is expired, or on disk as it is and not being written.
  *          Where none may leave, no key is added.
  * TABLE-3  Every id is that of one live slot at most, and found there. A slot's number is its
- *          place: it may rise when a key is added, which makes the table grow, and else stays. Its
- *          ref stays.
+ *          place: it may rise when a key is added, and else stays. Its ref stays.
  * TABLE-4  A key that left for the disk is a "maybe" of its vnode's filter.
  * TABLE-5  A slot of a journaled vnode leaves memory only if it is expired, or journaled and clean
- *          for every target: what a majority was counted on to hold is never forgotten for want of
- *          room.
+ *          for every target: what a majority is to hold is never forgotten for want of room.
  * TABLE-6  A target that did not get a slot before it left memory for the disk has missed something
  *          of its vnode, and the table says so until the target is given a complete copy.
  * TABLE-7  A slot that is gone before a replica got it leaves the replica with nothing to get, and
