@@ -23,12 +23,10 @@
  * TABLE-2  A slot leaves memory only if it is expired, or on disk as it is and not being written.
  *          Where none may leave, no key is added.
  * TABLE-3  Every id is that of one live slot at most, and found there. A slot's number is its
- *          place: it may rise when a key is added, which makes the table grow, and else stays. Its
- *          ref stays.
+ *          place: it rises only when a key is added and the table grows. Its ref stays.
  * TABLE-4  A key that left for the disk is a "maybe" of its vnode's filter.
  * TABLE-5  A slot of a journaled vnode leaves memory only if it is expired, or journaled and clean
- *          for every target: what a majority was counted on to hold is never forgotten for want of
- *          room.
+ *          for every target: want of room never costs what a majority was counted on to hold.
  * TABLE-6  A target that did not get a slot before it left memory for the disk has missed something
  *          of its vnode, and the table says so until the target is given a complete copy.
  * TABLE-7  A slot that is gone before a replica got it leaves the replica with nothing to get, and
@@ -296,8 +294,7 @@ MUST_USE int table_filter_rebuild_begin(struct table *table, uint32_t vnode);
 void table_filter_rebuild_add(struct table *table, struct hash128 id);
 void table_filter_rebuild_end(struct table *table);
 void table_filter_rebuild_abort(struct table *table);
-/* Walks everything and asserts TABLE-1 to TABLE-4 and the books. O(slots): for tests and the
- * simulator. */
+/* Asserts TABLE-1 to TABLE-4 and the books of all slots: for tests and the simulator. */
 void table_check_invariants(const struct table *table);
 
 #endif
