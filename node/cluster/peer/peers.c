@@ -53,7 +53,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/cluster/election/election.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
@@ -307,7 +306,7 @@ static void revive(struct shard *shard, struct peer *peer)
     peer->cannot_hear_us = false;
     shard->reroute_due = true;
     shard->resume_due = true; /* replication to it was put off */
-    vnodes_mark_all_active(shard);
+    shard->keepalive.listener->changed(shard);
 }
 
 /* PEERS-8: learns how long the way to the peer and back is, from what its keep-alive echoes. */
@@ -464,7 +463,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
     if (!peers_lease_holds(shard, at))
         shard->reroute_due = true;
     if (peer->resigning != ping->resigning)
-        vnodes_mark_all_active(shard);
+        shard->keepalive.listener->changed(shard);
     peer->resigning = ping->resigning;
     peer->reserves = ping->reserves;
     peer->leases = ping->leases;
@@ -504,9 +503,7 @@ static void fall_silent(struct shard *shard, uint16_t at, struct effects *effect
     peer->silent = true;
     peer->ping_ns = 0;
     peer->echo_ns = 0;
-    stream_restart(shard, at, CHANNEL_LIVE);
-    stream_restart(shard, at, CHANNEL_BULK);
-    vnodes_peer_silent(shard, at, effects);
+    shard->keepalive.listener->silent(shard, at, effects);
     shard->reroute_due = true;
 }
 
@@ -537,7 +534,7 @@ static void put_ping(struct shard *shard, uint16_t at, struct effects *effects)
         .versions = true,
     };
     if (peer->announce_due)
-        ping.announced = vnodes_announce(shard, at, effects);
+        ping.announced = shard->keepalive.listener->announce(shard, at, effects);
     peer->announce_due = false;
     peer_put_ping(peers_outbox(shard, at, PEER_RECORD_MAX, effects), &ping);
 }

@@ -67,8 +67,19 @@ struct peer {
     struct pass pass;
 };
 
+/* What the rooms above do when something becomes of a peer. Called at once, in the order of events.
+ * The one table there is lies in shard.c. */
+struct peer_listener {
+    void (*changed)(
+        struct shard *shard); /* it is heard again, or has begun to resign, or has not */
+    void (*silent)(struct shard *shard, uint16_t peer, struct effects *effects);
+    /* It lacks a term that was opened here: it is told of all. How many there were. */
+    uint32_t (*announce)(struct shard *shard, uint16_t peer, struct effects *effects);
+};
+
 /* When keep-alives are sent (peers.c). */
 struct keepalive {
+    const struct peer_listener *listener; /* of the rooms above */
     int64_t busy_ns; /* when a client's message or a peer's record came, but keep-alives */
     int64_t next_ping_ns;
     int64_t next_silence_ns; /* when a peer will be silent, or nearly, if it is not heard */

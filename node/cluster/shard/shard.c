@@ -131,6 +131,19 @@ static void init_vnodes(struct shard *shard)
     }
 }
 
+static void peer_is_silent(struct shard *shard, uint16_t peer, struct effects *effects)
+{
+    stream_restart(shard, peer, CHANNEL_LIVE);
+    stream_restart(shard, peer, CHANNEL_BULK);
+    vnodes_peer_silent(shard, peer, effects);
+}
+
+static const struct peer_listener peer_listener = {
+    .changed = vnodes_mark_all_active,
+    .silent = peer_is_silent,
+    .announce = vnodes_announce,
+};
+
 int shard_new(const struct allocator *allocator, const struct shard_options *options,
               int64_t now_ns, struct shard **out)
 {
@@ -151,6 +164,7 @@ int shard_new(const struct allocator *allocator, const struct shard_options *opt
     shard->silence_epoch_ns = now_ns;
     shard->writeback.next_ns = now_ns + options->flush_ns;
     shard->keepalive.next_silence_ns = INT64_MAX;
+    shard->keepalive.listener = &peer_listener;
     shard->message.request = POOL_NONE;
     shard->message.explained = POOL_NONE;
     shard->ready = POOL_NONE;
