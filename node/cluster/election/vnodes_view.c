@@ -1,7 +1,7 @@
 /* vnodes_view.c - replica sets follow the ring configuration.
  *
  * A vnode's replica set lists the replicas of the newest configuration in the order of preference,
- * then those of the one before while a transition is under way (view.h, VNODES-2). A node that is
+ * then those of the one before while a transition is under way (VIEW-2). A node that is
  * listed and holds nothing recovers; one that is not listed any more drops what it holds. Dropping
  * takes a while; one that is listed again meanwhile recovers when it is done, for what it received
  * before would be dropped with the rest.

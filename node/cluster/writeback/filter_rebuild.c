@@ -17,7 +17,7 @@
  *
  * REBUILD-1  The rebuild begins before the disk is read. What was evicted before was committed
  *            before, so the listing has it; what is evicted from then on goes to both slices
- *            (filter.h, FILTER-2).
+ *            (FILTER-2).
  * REBUILD-2  One listing is out at a time; its pieces are counted on to come, the last one or an
  *            error ends it. If the vnode is removed meanwhile, the rebuild is off and the rest is
  *            ignored.
