@@ -100,7 +100,8 @@ void pool_check_invariants(const struct pool *pool)
         marked += pool->next_free[i] == POOL_IN_USE;
     for (uint32_t at = pool->first_free; at != POOL_NONE; at = pool->next_free[at]) {
         INVARIANT("POOL-1", at < pool->capacity && pool->next_free[at] != POOL_IN_USE);
-        INVARIANT("POOL-2", ++free <= pool->capacity);
+        free++;
+        INVARIANT("POOL-2", free <= pool->capacity);
     }
     INVARIANT("POOL-2", pool->used == marked && pool->capacity - marked == free);
 }

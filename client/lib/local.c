@@ -18,7 +18,7 @@
  * LOCAL-3  The clock is read after the takes (HOLD-3). The cheap one lags by ticks. It will
  *          do while a lease lasts for so much longer that no running machine lags by it.
  * LOCAL-4  What stands in a call behind something that gives back is not denied here: the room is
- *          made before it is decided. (Of a call after it: client_leases_give_back.)
+ *          made before it is decided. (Of a call after it: client_call_give_back.)
  */
 #include "client/lib/local.h"
 

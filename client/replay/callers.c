@@ -196,7 +196,8 @@ void callers_check_invariants(const struct callers *callers)
         entered += callers->index[i] != 0;
     for (uint32_t at = callers->free; at != CALLERS_NONE; at = callers->entries[at].held) {
         INVARIANT("CALLERS-4", at < callers->end && !callers->entries[at].used);
-        INVARIANT("CALLERS-4", ++free <= callers->end);
+        free++;
+        INVARIANT("CALLERS-4", free <= callers->end);
     }
     INVARIANT("CALLERS-4", used == callers->count && entered == used);
     INVARIANT("CALLERS-4", used + free == callers->end && callers->end <= callers->max);

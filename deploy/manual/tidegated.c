@@ -8,14 +8,16 @@
 
 enum { TERM_LEN = 96, PROSE_LEN = 1024, WIDTH = 78 };
 
-/* The option's meaning, its values and its default, as one paragraph. */
-static void describe(const struct config_option *option, char out[PROSE_LEN])
+/* The option's meaning, its values and its default, as one paragraph. A switch takes no value as a
+ * flag, but one in the file. */
+static void describe(const struct config_option *option, bool flag, char out[PROSE_LEN])
 {
     const char *initial = option->initial != NULL ? option->initial : option->derived;
     char expected[CONFIG_WHY_LEN];
     int len = snprintf(out, PROSE_LEN, "%c%s.", toupper((unsigned char)option->help[0]),
                        option->help + 1);
-    if (option->kind == CONFIG_KIND_UNSUPPORTED || option->flag_only)
+    const bool bare = flag && option->kind == CONFIG_KIND_SWITCH;
+    if (option->kind == CONFIG_KIND_UNSUPPORTED || option->flag_only || bare)
         return;
     len += snprintf(out + len, PROSE_LEN - (size_t)len, " Expected: %s.",
                     config_option_expected(option, expected));
@@ -50,7 +52,7 @@ void manual_tidegated(struct page *page, const struct page_release *release)
         (void)snprintf(term, sizeof term, "--%s%s%s", options[i].name,
                        options[i].value != NULL ? " " : "",
                        options[i].value != NULL ? options[i].value : "");
-        describe(&options[i], prose);
+        describe(&options[i], true, prose);
         page_term(page, term, prose);
     }
     page_section(page, "Signals");
@@ -94,7 +96,7 @@ void manual_options(struct page *page, const struct page_release *release)
     for (size_t i = 0; i < count; i++) {
         if (options[i].flag_only || options[i].kind == CONFIG_KIND_UNSUPPORTED)
             continue;
-        describe(&options[i], prose);
+        describe(&options[i], false, prose);
         page_term(page, config_option_name(&options[i], '_', name), prose);
     }
     page_section(page, "See also");
@@ -109,7 +111,7 @@ static void add_example(struct cli_text *text, const struct config_option *optio
     char name[CONFIG_NAME_MAX];
     char prose[PROSE_LEN];
     struct cli_text lines;
-    describe(option, prose);
+    describe(option, false, prose);
     cli_text_init(&lines);
     cli_text_wrap(&lines, prose, strlen(prose), 0, 0, WIDTH);
     cli_text_str(text, "\n");

@@ -23,7 +23,7 @@ static void add_brief(struct cli_text *text, const char *help)
     for (size_t i = 0; i < len; i++) {
         if (help[i] == '\'')
             cli_text_str(text, "'\\''");
-        else if (strchr("[]:\\`$", help[i]) != NULL)
+        else if (strchr("[]:\\", help[i]) != NULL)
             cli_text_format(text, "\\%c", help[i]);
         else
             cli_text_add(text, &help[i], 1);

@@ -394,6 +394,9 @@ def file_length(tree):
             yield Finding(path, FILE_LINES_MAX, f"has {lines} lines, at most {FILE_LINES_MAX}")
 
 
+ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)")
+
+
 def functions_of(text):
     """(name, first line, lines) of each function: a brace block at depth 0 that follows `)`.
 
@@ -410,7 +413,7 @@ def functions_of(text):
             continue
         if mark == "{":
             if depth == 0:
-                head = plain[last_end:at]
+                head = ATTRIBUTE.sub(" ", plain[last_end:at])
                 start = at if re.search(r"\)[\s\w()]*$", head) and "=" not in head else None
             depth += 1
             continue

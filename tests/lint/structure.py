@@ -17,6 +17,7 @@ RATCHETS = ("header-size", "struct-size", "modules-acyclic", "recursion")
 PRIVATE = re.compile(r"_(state|internal|private)\.h$")
 
 STRUCT = re.compile(r"\bstruct\s+(\w+)\s*\{")
+NAMELESS = re.compile(r"\b(?:struct|union)\s*\{([^{}]*)\}\s*;")
 CALL = re.compile(r"(?<![\w>.])(\w+)\s*\(")
 KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "_Alignas", "_Alignof", "defined", "__attribute__"}
 
@@ -37,7 +38,9 @@ def debts_of(tree, rule, debts_path):
 
 
 def fields_of(body):
-    """How many fields a struct's body declares; those of a struct within it count as one."""
+    """How many fields a struct's body declares; those of a struct with a name within it count as one."""
+    while (inner := NAMELESS.search(body)) is not None:
+        body = body[:inner.start()] + inner.group(1) + body[inner.end():]
     depth, flat = 0, []
     for mark in body:
         depth += (mark == "{") - (mark == "}")
@@ -146,7 +149,7 @@ def rules(finding, house_of, blank, functions_of, symbols, debts_path):
                 count = fields_of(body_of(text, match.end() - 1))
                 if count > STRUCT_FIELDS_MAX:
                     line = text.count("\n", 0, match.start()) + 1
-                    found[(match.group(1), str(count))] = (
+                    found[(path, match.group(1), str(count))] = (
                         path, line, f"struct {match.group(1)} has {count} fields, at most {STRUCT_FIELDS_MAX}")
         yield from ratchet(tree, "struct-size", found)
 
@@ -159,7 +162,7 @@ def rules(finding, house_of, blank, functions_of, symbols, debts_path):
                     yield finding(path, line, f"{name} is private to {theirs}")
 
     def modules_acyclic(tree):
-        """The files of a folder, X.c with X.h, call each other in no circle (`nm`)."""
+        """The files of a folder, X.c with X.h, call each other in no circle (`nm`); calls by pointers are not seen."""
         home, calls = {}, collections.defaultdict(set)
         built = {}
         for path in tree.sources:
@@ -192,7 +195,8 @@ def rules(finding, house_of, blank, functions_of, symbols, debts_path):
                 body = "\n".join(lines[line - 1:line - 1 + length])
                 bodies[(path, name)] = (line, body[body.find("{"):])
                 within[path][name] = (path, name)
-                globally.setdefault(name, (path, name))
+                if not re.search(rf"^static\b[^;{{}}]*\b{name}\s*\(", text, re.MULTILINE):
+                    globally.setdefault(name, (path, name))
         graph = {key: {within[key[0]].get(callee) or globally.get(callee)
                        for callee in CALL.findall(body) if callee not in KEYWORDS} - {None}
                  for key, (_, body) in bodies.items()}

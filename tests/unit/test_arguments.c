@@ -181,6 +181,7 @@ static void every_command_is_known(void **state)
         {"remove n3", CLI_REMOVE},
         {"version", CLI_VERSION},
         {"--version", CLI_VERSION},
+        {"status --version --timeout 0 --wait x --limit y", CLI_VERSION},
         {"help", CLI_HELP},
         {"-h", CLI_HELP},
     };
@@ -190,6 +191,16 @@ static void every_command_is_known(void **state)
         accepts(&out, known[i].line);
         assert_int_equal(out.command, known[i].command);
     }
+}
+
+/* What is missing is told before a value that is wrong. */
+static void what_is_missing_is_told_first(void **state)
+{
+    (void)state;
+    refuses("release --used x a=b", CLI_EXIT_USAGE, "needs --lease");
+    refuses("block --for bogus", CLI_EXIT_USAGE, "needs");
+    refuses("quota set ada --for bogus", CLI_EXIT_USAGE, "--block");
+    refuses("block user=ada --for bogus", CLI_EXIT_INVALID, "--for");
 }
 
 /* What a command is about, and how it is to be done, is read from where it stands. */
@@ -645,6 +656,7 @@ int main(void)
         cmocka_unit_test(flags_may_stand_anywhere_and_in_any_form),
         cmocka_unit_test(two_dashes_end_the_flags),
         cmocka_unit_test(every_command_is_known),
+        cmocka_unit_test(what_is_missing_is_told_first),
         cmocka_unit_test(operands_and_flags_are_read),
         cmocka_unit_test(help_knows_its_topic),
         cmocka_unit_test(help_on_a_group_names_its_commands),

@@ -227,6 +227,28 @@ static void what_is_said_of_another_ring_is_ignored(void **state)
     net_free(net);
 }
 
+/* A node that joined through another region has no ring until it founds one, or hears of it. */
+static void who_has_no_ring_yet_tells_none(void **state)
+{
+    struct net *net = net_new();
+    struct join_message message = {.type = JOIN_FETCH, .sender = 9};
+    (void)state;
+    (void)start(net, 1, "eu", 0);
+    net_run(net, 20 * NET_SECOND);
+    const uint32_t newcomer = start(net, 2, "us", 0);
+    for (uint32_t i = 0; i < 2000 && !net->nodes[newcomer].joined; i++)
+        net_run(net, NET_SECOND / 100);
+    assert_int_equal(net->nodes[newcomer].joined, 1);
+    assert_int_equal(net_config(net, newcomer)->epoch, 0);
+    memcpy(message.cluster_id, net->nodes[newcomer].identity.cluster_id, CONTROL_CLUSTER_ID_LEN);
+    memcpy(message.address, net->nodes[0].options.gossip, sizeof message.address);
+    (void)snprintf(message.region, sizeof message.region, "us");
+    const uint32_t told = net->told[JOIN_CONFIG];
+    net_tell_join(net, newcomer, &message);
+    assert_int_equal(net->told[JOIN_CONFIG], told);
+    net_free(net);
+}
+
 /* VOTERS-3: no region that is lost takes the majority with it. */
 static void voters_of_the_settings_are_spread_over_regions(void **state)
 {
@@ -661,6 +683,7 @@ int main(void)
         cmocka_unit_test(a_founder_that_is_lost_is_replaced),
         cmocka_unit_test(an_operator_replaces_a_founder),
         cmocka_unit_test(a_ring_that_nobody_heard_of_gives_way),
+        cmocka_unit_test(who_has_no_ring_yet_tells_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,8 @@ static void put(const char *name, uint64_t cost, int64_t retry_ms, int64_t asked
                                     .limit = 5,
                                     .used = 5,
                                     .reset_after_ms = 900,
+                                    .lease_id = UINT64_MAX, /* which no node has to say of one */
+                                    .lease_ms = 1000,
                                     .retry_after_ms = retry_ms};
 
     client_denial_put(&table, &tag, cost, &decision, asked_ns, now_ns);
@@ -90,6 +92,8 @@ static void a_denial_holds_until_it_can_change(void **state)
     assert_int_equal(decision.allowed, 0);
     assert_int_equal(decision.status, 429);
     assert_string_equal(decision.rule, "rule");
+    assert_int_equal(decision.lease_id, 0);
+    assert_int_equal(decision.lease_ms, 0);
     assert_int_equal(decision.retry_after_ms, 60);
     assert_int_equal(decision.reset_after_ms, 860);
     client_denial_tick(&table, start_ns + 98 * MS);

@@ -182,7 +182,7 @@ int cli_arguments_parse(struct cli_arguments *out, int argc, const char *const *
     }
     if (given.values[CLI_FLAG_VERSION] != NULL) {
         out->command = CLI_VERSION;
-        return cli_take_values(out, &given);
+        return cli_take_output(out, &given);
     }
     if (used == 0) {
         cli_command_refuse(given.words, given.word_count, sentence);
@@ -194,5 +194,7 @@ int cli_arguments_parse(struct cli_arguments *out, int argc, const char *const *
         status = cli_take_values(out, &given);
     if (status == CLI_EXIT_OK)
         status = cli_take_operands(out, &given, &words);
+    if (status == CLI_EXIT_OK)
+        status = cli_take_times_and_limits(out, &given);
     return status;
 }

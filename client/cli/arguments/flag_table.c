@@ -19,6 +19,7 @@
      CLI_SET(CLI_RESET) | CLI_SET(CLI_LEASE))
 #define NAMING   (CLI_SET(CLI_RELEASE) | CLI_SET(CLI_RENEW)) /* a lease */
 #define KEYED    (ASKING | NAMING | CLI_SET(CLI_OWNER))
+#define LEASING  (NAMING | CLI_SET(CLI_LEASE))
 #define COSTED   (ASKING & ~CLI_SET(CLI_RESET))
 #define WATCHED  (CLI_SET(CLI_STATUS) | CLI_SET(CLI_MEMBERS) | CLI_SET(CLI_RING))
 #define CHANGING (CLI_SET(CLI_DRAIN) | CLI_SET(CLI_LEAVE) | CLI_SET(CLI_REMOVE))
@@ -64,7 +65,10 @@ static const struct cli_flag_row rows[] = {
      .help = "its limit: 5/60s, 30/24h, 100/minute"},
     {CLI_FLAG_BURST, "burst", .commands = KEYED, .value = "B",
      .help = "of a bucket: how many at once (default: the rate's count)"},
-    {CLI_FLAG_ALGORITHM, "algorithm", .commands = KEYED, .value = "A", .choices = algorithms + 1,
+    {CLI_FLAG_ALGORITHM, "algorithm", .commands = LEASING, .value = "A", .choices = algorithms + 1,
+     .help = "what is leased: places of concurrency (the default), or tokens of another algorithm"},
+    {CLI_FLAG_ALGORITHM, "algorithm", .commands = KEYED & ~LEASING, .value = "A",
+     .choices = algorithms + 1,
      .help =
          "how it counts:\n"
          "sliding_log, sliding_buckets\tnever more than COUNT in any PERIOD, wherever it begins\n"

@@ -34,9 +34,13 @@ size_t cli_gather(const struct cli_given *given, enum cli_flag flag, const char 
 
 /* ---- values.c ---- */
 
-/* Reads all flags whose rows say how, and those that are more than one row tells: times, leases,
- * limits of users. Returns an exit status. */
+/* Reads all flags whose rows say how, and those that are more than one row tells, but for the
+ * next. Returns an exit status. */
 MUST_USE int cli_take_values(struct cli_arguments *out, const struct cli_given *given);
+/* Reads times, and limits of users: after the operands, for what is missing is told first. */
+MUST_USE int cli_take_times_and_limits(struct cli_arguments *out, const struct cli_given *given);
+/* Reads --output alone. */
+MUST_USE int cli_take_output(struct cli_arguments *out, const struct cli_given *given);
 /* The inline limit of --rate, --burst and --algorithm. Returns an exit status. */
 MUST_USE int cli_take_limit(struct cli_arguments *out, const struct cli_given *given);
 

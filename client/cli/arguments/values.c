@@ -253,10 +253,23 @@ static int take_members(struct cli_arguments *out, const struct cli_given *given
                             : take_number(given, CLI_FLAG_MEMBERS, 1, UINT16_MAX, &out->members);
 }
 
+int cli_take_output(struct cli_arguments *out, const struct cli_given *given)
+{
+    const struct cli_flag_row *row = cli_flag_row(CLI_FLAG_OUTPUT, out->command);
+    return given->values[CLI_FLAG_OUTPUT] != NULL && row != NULL ? take_row(out, given, row)
+                                                                 : CLI_EXIT_OK;
+}
+
+int cli_take_times_and_limits(struct cli_arguments *out, const struct cli_given *given)
+{
+    const int status = take_limits(out, given);
+    return status == CLI_EXIT_OK ? take_time(out, given) : status;
+}
+
 int cli_take_values(struct cli_arguments *out, const struct cli_given *given)
 {
     static int (*const readers[])(struct cli_arguments *, const struct cli_given *) = {
-        take_rows, take_timeout, take_lease, take_members, take_limits, take_time};
+        take_lease, take_rows, take_timeout, take_members};
     int status = CLI_EXIT_OK;
     for (size_t i = 0; i < sizeof readers / sizeof *readers && status == CLI_EXIT_OK; i++)
         status = readers[i](out, given);

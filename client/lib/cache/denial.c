@@ -126,6 +126,8 @@ void client_denial_put(struct client_denial_table *table, const struct client_ta
     tg_decision_t verdict = *decision;
 
     verdict.local = 1;
+    verdict.lease_id = 0; /* a denial has no lease, whatever a node says */
+    verdict.lease_ms = 0;
     if (until_ns <= now_ns || asked_ns <= atomic_load(&table->forgot_ns) ||
         says_more(table, denial, tag, cost, now_ns))
         return;

@@ -56,10 +56,10 @@ static_assert(CLIENT_HOLD_TOKENS_MAX < UINT32_MAX, "left is 32 bits of the state
 void client_hold_return(struct client_hold_table *table, uint64_t from, uint32_t cost)
 {
     const uint32_t number = (uint32_t)(from >> 32);
+    ASSERT(number < 2 * CLIENT_HOLDS_MAX && cost <= CLIENT_HOLD_COST_MAX);
     struct client_hold_block *block = &table->holds[number / 2].blocks[number % 2];
     uint64_t state = atomic_load_explicit(&block->state, memory_order_acquire);
 
-    ASSERT(number < 2 * CLIENT_HOLDS_MAX && cost <= CLIENT_HOLD_COST_MAX);
     while (state >> 32 == (uint32_t)from &&
            !atomic_compare_exchange_weak_explicit(&block->state, &state, state + cost,
                                                   memory_order_acq_rel, memory_order_acquire)) {

@@ -48,6 +48,8 @@ void control_keep(const char *key, const void *bytes, size_t len, struct effects
 void control_tell_config(struct control *control, const char *address, const struct hash_key *nonce,
                          struct effects *effects)
 {
+    if (control->config->epoch == 0) /* who joined through another region has no ring to tell yet */
+        return;
     const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
     if (len < 0)
         return;

@@ -190,7 +190,7 @@ struct daemon {
     struct daemon_end end;
 };
 
-/* The bits of all shards that run, as in policies_owed. */
+/* The bits of all shards that run, as in rules.owed. */
 static inline uint32_t daemon_all_shards(const struct daemon *daemon)
 {
     static_assert(CONFIG_SHARDS_MAX < 32, "a bit a shard");

@@ -1,8 +1,8 @@
 /* usage.c - totals of people and API keys: from the shards into a book, and from there to disk.
  *
  *   shard --+  each second, by letter: an empty tally for the one that it has filled
- *   shard --+--> book (usage_ledger.h) --> each second a sixteenth of its chunks: those that
- * changed, shard --+                            in one transaction, by a thread of libuv
+ *   shard --+--> ledger (usage_ledger.h) --> each second a sixteenth of its chunks,
+ *   shard --+                                those that changed, in one transaction
  *
  * So a request costs a probe in its shard's own memory, and neither a shard nor the control loop
  * waits for this write, but for what the store keeps meanwhile of promises, rings and settings: it
