@@ -3,7 +3,7 @@
  *     op = u8 what | ...
  *       frame     u16 length, bytes
  *       time      u8 x 10 ms
- *       join      type, sender, whose cluster, address, configuration
+ *       join      to whom; type, sender, region, whose cluster, address, configuration
  *       register  type, sender, whose, epoch, ballots, configuration
  *       admin     u16 length, bytes
  *       region    u8 name, u16 length, bytes       its record becomes that; of no bytes: it goes
@@ -26,20 +26,27 @@ static size_t other_config(struct net *net, struct fuzz_input *input, uint8_t *o
     struct ring_config *const changed = malloc(sizeof(*changed));
     ASSERT(changed != NULL);
     ring_config_copy(changed, net_config(net, 0));
+    if (changed->epoch == 0) { /* there is no ring yet */
+        free(changed);
+        return 0;
+    }
     changed->epoch += fuzz_u8(input);
     const int len = ring_config_encode(changed, out, capacity);
     free(changed);
     return len > 0 ? (size_t)len : 0;
 }
 
-static void tell_join(struct net *net, struct fuzz_input *input)
+static void tell_join(struct net *net, struct fuzz_input *input, uint32_t at)
 {
+    static const char *const regions[] = {"", "r1", "far", "elsewhere"};
     static uint8_t config[1 << 12];
     struct join_message message;
     size_t got = 0;
     memset(&message, 0, sizeof(message));
     message.type = (enum join_type)(1 + fuzz_u8(input) % JOIN_CONFIG);
     message.sender = fuzz_u8(input);
+    const char *const region = regions[fuzz_u8(input) % 4];
+    memcpy(message.region, region, strlen(region) + 1);
     const struct control_identity *const own = control_identity(net->nodes[0].control);
     if (own != NULL && fuzz_u8(input) % 4 != 0) {
         memcpy(message.cluster_id, own->cluster_id, sizeof(message.cluster_id));
@@ -57,7 +64,7 @@ static void tell_join(struct net *net, struct fuzz_input *input)
     uint8_t frame[sizeof(config) + 512];
     const int len = join_encode(&message, frame, sizeof(frame));
     if (len > 0) {
-        net_tell(net, 0, frame, (size_t)len);
+        net_tell(net, at, frame, (size_t)len);
     }
 }
 
@@ -184,7 +191,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         } else if (what % 8 <= 2) {
             net_run(net, (1 + fuzz_u8(&input) % 50) * 10 * NET_MS);
         } else if (what % 8 == 3) {
-            tell_join(net, &input);
+            tell_join(net, &input, (what >> 3) % NODES);
         } else if (what % 8 <= 5) {
             tell_register(net, &input);
         } else if (what % 8 == 6) {
