@@ -38,7 +38,7 @@ static bool row_inside(const struct batch *batch, uint32_t row)
     return batch->allowed[row] != 0;
 }
 
-/* Whether a row before this one is of its pool: with `short_too`, one that denied. */
+/* Whether a row before this one is of its pool: of those in `short_of`, if that is given. */
 static bool pool_seen(const struct batch *batch, const struct batch_item *item, uint32_t row,
                       const bool *short_of)
 {

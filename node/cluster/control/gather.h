@@ -1,6 +1,6 @@
 /* gather.h - the figures of all members, gathered at the node that people ask.
  *
- *   somebody looks --gather_look--> for 3 s each living member is asked once a second
+ *   somebody looks --control_gather_look--> for 3 s each living member is asked once a second
  *   TELL ------------------------> kept for 3 s, shown in `status`
  *
  * GATHER-1  Nobody is asked but while somebody looks; GATHER_AT_ONCE in one step, so that the

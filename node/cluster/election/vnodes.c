@@ -3,7 +3,7 @@
  *                 view lists us                    all live replicas reported,
  *     ABSENT ------------------------> RECOVERING  the best state is held here,
  *        ^                             |   ^   |   nobody of higher rank lives
- *        | view no longer              |   |   +------------------------> DECIDING
+ *        | view no longer              |   |   +------------------------> LEADING
  *        | lists us      OPENED or     |   | the leader is silent         |    |
  *        |               REPORT of a   v   | and we are first              |    | a preferred
  *        +--------------- leader --> REPLICA <-- newer term seen ---------+    | replica is synced
@@ -14,7 +14,7 @@
  * highest, pulling it if it is elsewhere; only then is a new term opened. It serves a start, a
  * take-over after a leader's silence, and a pass that got lost, by one mechanism.
  *
- * VNODES-1   A term is opened only by open_term, above every term known (TERM-2).
+ * VNODES-1   A term is opened only by vnodes_open_term, above every term known (TERM-2).
  * VNODES-2   A replica takes over only if by its own evidence the leader and every replica of
  *            higher rank are gone.
  * VNODES-3   TRANSFER is sent after the receiver's WATERMARK in one stream, and taken only by a

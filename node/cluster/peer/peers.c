@@ -10,7 +10,7 @@
  *
  * PEERS-1   A peer that was never heard counts as silent only grace_ns after the shard started.
  * PEERS-2   A pause of this shard is not a silence of the others, nor are frames that arrived but
- *           were not read yet: after either the clock of silence starts anew (floor_ns).
+ *           were not read yet: after either the clock of silence starts anew (silence_epoch_ns).
  * PEERS-3   A replica may take over silence_ns after it last heard of the leader. So a leader that
  *           has no echo of a ping younger than lease_ns (< silence_ns) from a live replica decides
  *           nothing until one comes, or the replica counts as gone: it may have been deposed. This
@@ -21,10 +21,11 @@
  *           of all. So a lease can never be renewed by a replica whose take-over got lost on the
  *           way.
  * PEERS-5   A frame of the bulk channel is no sign of life: it may have waited long on its way.
- * PEERS-6   Who does not hear this node is as good as gone: a peer that says in its keep-alives
- *           that it has nearly run out of patience is *deaf*. It counts as silent, and nothing it
- *           says is listened to but its keep-alives, until they say otherwise. So a node that hears
- *           nobody deposes nobody: the others are deaf to it before it finds them silent.
+ * PEERS-6   A peer that does not hear this node is as good as gone: one that says in its
+ *           keep-alives that its failure time-out has nearly passed *cannot hear us*. It counts as
+ *           silent, and nothing it says is listened to but its keep-alives, until they say
+ *           otherwise. So a node that hears nobody deposes nobody: the others do not listen to it
+ *           before it finds them silent.
  * PEERS-7   A connection that was closed is silence only when the lease that this node's last echo
  *           gave is over, for the peer may live: lease_ns after it was last heard. It is at once if
  *           the peer's host refuses a new connection: then the process is gone.
