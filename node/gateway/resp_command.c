@@ -71,7 +71,7 @@ static bool is_transaction(struct wire_text name)
            resp_is_word(name, "DISCARD") || resp_is_word(name, "WATCH");
 }
 
-void resp_command_unknown(const struct resp_request *request, struct resp_writer *out)
+void resp_command_unknown(const struct resp_request *request, struct gateway_out *out)
 {
     enum { SHOWN = 64, TEXT_LEN = 256 };
     char text[TEXT_LEN];
@@ -93,7 +93,7 @@ void resp_command_unknown(const struct resp_request *request, struct resp_writer
     resp_put_error(out, text);
 }
 
-void resp_command_unfit(const struct resp_command *command, struct resp_writer *out)
+void resp_command_unfit(const struct resp_command *command, struct gateway_out *out)
 {
     char text[160];
     char name[32];
@@ -107,7 +107,7 @@ void resp_command_unfit(const struct resp_command *command, struct resp_writer *
 /* ---- COMMAND --------------------------------------------------------------------------------- */
 
 /* Name, arity, flags, first key, last key, step, and four lists that are empty here. */
-static void put_entry(const struct resp_command *command, struct resp_writer *out)
+static void put_entry(const struct resp_command *command, struct gateway_out *out)
 {
     char name[32];
     const int key = command->keyed ? 1 : 0;
@@ -125,7 +125,7 @@ static void put_entry(const struct resp_command *command, struct resp_writer *ou
     resp_put_array(out, 0);
 }
 
-static void put_docs(const struct resp_command *command, struct resp_writer *out)
+static void put_docs(const struct resp_command *command, struct gateway_out *out)
 {
     char name[32];
     resp_put_text(out, lower_of(command, name));
@@ -138,7 +138,7 @@ static void put_docs(const struct resp_command *command, struct resp_writer *out
     resp_put_text(out, command->id <= RESP_TG_LOAD ? "module" : "connection");
 }
 
-static void describe_docs(const struct resp_request *request, struct resp_writer *out)
+static void describe_docs(const struct resp_request *request, struct gateway_out *out)
 {
     const struct resp_command *found[RESP_ARGUMENTS_MAX];
     size_t count = 0;
@@ -153,7 +153,7 @@ static void describe_docs(const struct resp_request *request, struct resp_writer
         put_docs(found[i], out);
 }
 
-static void describe_some(const struct resp_request *request, struct resp_writer *out)
+static void describe_some(const struct resp_request *request, struct gateway_out *out)
 {
     resp_put_array(out, request->count - 2);
     for (uint32_t i = 2; i < request->count; i++) {
@@ -165,14 +165,14 @@ static void describe_some(const struct resp_request *request, struct resp_writer
     }
 }
 
-static void describe_all(struct resp_writer *out)
+static void describe_all(struct gateway_out *out)
 {
     resp_put_array(out, RESP_COMMANDS);
     for (size_t i = 0; i < RESP_COMMANDS; i++)
         put_entry(&commands[i], out);
 }
 
-static void list_names(struct resp_writer *out)
+static void list_names(struct gateway_out *out)
 {
     char name[32];
     resp_put_array(out, RESP_COMMANDS);
@@ -180,7 +180,7 @@ static void list_names(struct resp_writer *out)
         resp_put_text(out, lower_of(&commands[i], name));
 }
 
-void resp_command_describe(const struct resp_request *request, struct resp_writer *out)
+void resp_command_describe(const struct resp_request *request, struct gateway_out *out)
 {
     const struct wire_text *words = request->arguments;
     if (request->count == 1 || (request->count == 2 && resp_is_word(words[1], "INFO")))

@@ -47,9 +47,9 @@ const struct resp_command *resp_command_find(struct wire_text name);
 /* Whether the request has as many words as the command takes. */
 bool resp_command_fits(const struct resp_command *command, const struct resp_request *request);
 /* Error replies, as Redis words them. */
-void resp_command_unknown(const struct resp_request *request, struct resp_writer *out);
-void resp_command_unfit(const struct resp_command *command, struct resp_writer *out);
+void resp_command_unknown(const struct resp_request *request, struct gateway_out *out);
+void resp_command_unfit(const struct resp_command *command, struct gateway_out *out);
 /* The reply to COMMAND with its subcommands. */
-void resp_command_describe(const struct resp_request *request, struct resp_writer *out);
+void resp_command_describe(const struct resp_request *request, struct gateway_out *out);
 
 #endif

@@ -70,9 +70,10 @@ static_assert((int)RESP_CHECK_MAX > 9 * (int)RESP_INTEGER_LEN + 48 + (int)WIRE_R
                       (int)RESP_CHECK_MAX + (int)RESP_INTEGER_LEN + (int)WIRE_TEXT_MAX &&
                   (int)RESP_THROTTLE_MAX > 6 * (int)RESP_INTEGER_LEN,
               "RESPGATE-2");
-static_assert((int)RESP_OUT_LEN >= (int)RESP_BATCH_MAX * (int)RESP_THROTTLE_MAX,
+static_assert((int)GATEWAY_OUT_LEN >= (int)RESP_BATCH_MAX * (int)RESP_THROTTLE_MAX,
               "one connection can fill a batch");
-static_assert((int)RESP_OUT_LEN >= (int)RESP_LOCAL_MAX + (int)RESP_ANSWER_MAX, "one always fits");
+static_assert((int)GATEWAY_OUT_LEN >= (int)RESP_LOCAL_MAX + (int)RESP_ANSWER_MAX,
+              "one always fits");
 
 enum ask { ASK_THROTTLE, ASK_CHECK, ASK_LOAD };
 
@@ -99,7 +100,7 @@ struct resp_gate {
     uint64_t serial;
     uint64_t answers; /* that came */
     struct resp_facts facts;
-    struct resp_stats stats;
+    struct gateway_stats *stats; /* the caller's */
     uint16_t first_free;
     uint16_t open; /* the batch that is being filled, or NONE */
     uint32_t waiting;
@@ -118,7 +119,8 @@ struct resp_gate {
 };
 
 int resp_gate_new(const struct allocator *allocator, uint64_t session,
-                  const struct resp_facts *facts, struct resp_gate **out)
+                  const struct resp_facts *facts, struct gateway_stats *stats,
+                  struct resp_gate **out)
 {
     struct resp_gate *gate = alloc_get(allocator, sizeof *gate);
     *out = gate;
@@ -128,7 +130,8 @@ int resp_gate_new(const struct allocator *allocator, uint64_t session,
     gate->allocator = allocator;
     gate->session = session;
     gate->facts = *facts;
-    gate->facts.stats = &gate->stats;
+    gate->stats = stats;
+    gate->facts.stats = stats;
     gate->open = NONE;
     for (uint16_t i = 0; i < RESP_BATCHES_MAX; i++) {
         gate->batches[i].next_free = (uint16_t)(i + 1 < RESP_BATCHES_MAX ? i + 1 : NONE);
@@ -143,11 +146,6 @@ void resp_gate_free(struct resp_gate **gate)
     if (*gate != NULL)
         alloc_put((*gate)->allocator, *gate, sizeof **gate);
     *gate = NULL;
-}
-
-struct resp_stats *resp_gate_stats(struct resp_gate *gate)
-{
-    return &gate->stats;
 }
 
 void resp_gate_now(struct resp_gate *gate, int64_t now_ns)
@@ -192,17 +190,17 @@ static uint32_t room_of(const struct item *item)
 static void add_item(struct resp_gate *gate, struct resp_peer *peer, const struct item *item)
 {
     struct batch *batch = &gate->batches[gate->open];
-    ASSERT(batch->count < RESP_BATCH_MAX && (peer->waiting == 0 || peer->batch == batch->seq));
+    ASSERT(batch->count < RESP_BATCH_MAX && (peer->base.waiting == 0 || peer->batch == batch->seq));
     batch->items[batch->count++] = *item;
     peer->batch = batch->seq; /* RESPGATE-1 */
-    peer->waiting++;
-    peer->reserved += room_of(item);
-    gate->stats.checks++;
+    peer->base.waiting++;
+    peer->base.reserved += room_of(item);
+    gate->stats->checks++;
 }
 
-static void put_busy(struct resp_gate *gate, struct resp_writer *out)
+static void put_busy(struct resp_gate *gate, struct gateway_out *out)
 {
-    gate->stats.busy++;
+    gate->stats->busy++;
     resp_put_error(out, "BUSY the node has more requests than it can decide; try again later");
 }
 
@@ -226,9 +224,9 @@ static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, u
     struct throttle throttle;
     char error[THROTTLE_ERROR_LEN];
     if (throttle_read(&gate->request, &throttle, error) != 0) {
-        if (peer->waiting > 0)
+        if (peer->base.waiting > 0)
             return TOOK_NOT;
-        resp_put_error(&peer->out, error);
+        resp_put_error(&peer->base.out, error);
         return TOOK;
     }
     const int template = inline_template(gate, &throttle.limit);
@@ -265,9 +263,9 @@ static enum took take_check(struct resp_gate *gate, struct resp_peer *peer, uint
     struct resp_check *check = &gate->check;
     char error[RESP_CHECK_ERROR_LEN];
     if (resp_check_read(&gate->request, operation_of(id), check, error) != 0) {
-        if (peer->waiting > 0)
+        if (peer->base.waiting > 0)
             return TOOK_NOT;
-        resp_put_error(&peer->out, error);
+        resp_put_error(&peer->base.out, error);
         return TOOK;
     }
     const int template = wire_checks_builder_attributes(&gate->builder, check->names, check->count);
@@ -299,10 +297,10 @@ static enum took take_load(struct resp_gate *gate, struct resp_peer *peer, uint6
 {
     const struct wire_text pool = gate->request.arguments[1];
     const double value = read_load(gate->request.arguments[2]);
-    if (peer->waiting > 0 || gate->batches[gate->open].count > 0)
+    if (peer->base.waiting > 0 || gate->batches[gate->open].count > 0)
         return TOOK_NOT;
     if (!(value >= 0 && value <= 1) || pool.len > WIRE_RULE_MAX) {
-        resp_put_error(&peer->out, "ERR expected TG.LOAD pool load, with a load from 0 to 1");
+        resp_put_error(&peer->base.out, "ERR expected TG.LOAD pool load, with a load from 0 to 1");
         return TOOK;
     }
     struct mp_writer writer;
@@ -339,7 +337,7 @@ size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
     struct batch *batch = &gate->batches[gate->open];
     gate->open = NONE;
     gate->waiting++;
-    gate->stats.batches++;
+    gate->stats->batches++;
     batch->submitted_ns = gate->facts.now_ns;
     *frame = gate->frame;
     if (gate->loads)
@@ -354,18 +352,18 @@ size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
 
 /* A request for the shard. TOOK_NOT: *stop tells what it waits for. */
 static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                            enum resp_command_id id, enum resp_stop *stop)
+                            enum resp_command_id id, enum gateway_stop *stop)
 {
-    const bool elsewhere =
-        peer->waiting > 0 && (gate->open == NONE || gate->batches[gate->open].seq != peer->batch);
-    *stop = RESP_NEED_ANSWER;
+    const bool elsewhere = peer->base.waiting > 0 &&
+                           (gate->open == NONE || gate->batches[gate->open].seq != peer->batch);
+    *stop = GATEWAY_NEED_ANSWER;
     if (elsewhere) /* RESPGATE-1 */
         return TOOK_NOT;
     if (open_batch(gate) == NULL) {
-        put_busy(gate, &peer->out);
+        put_busy(gate, &peer->base.out);
         return TOOK;
     }
-    *stop = RESP_NEED_SUBMIT;
+    *stop = GATEWAY_NEED_SUBMIT;
     if (gate->batches[gate->open].count == RESP_BATCH_MAX)
         return TOOK_NOT;
     const enum took took = take_into_batch(gate, peer, token, id);
@@ -377,12 +375,12 @@ static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint
 static enum took take_here(struct resp_gate *gate, struct resp_peer *peer,
                            const struct resp_command *command)
 {
-    if (peer->waiting > 0)
+    if (peer->base.waiting > 0)
         return TOOK_NOT;
     if (command == NULL)
-        resp_command_unknown(&gate->request, &peer->out);
+        resp_command_unknown(&gate->request, &peer->base.out);
     else if (!resp_command_fits(command, &gate->request))
-        resp_command_unfit(command, &peer->out);
+        resp_command_unfit(command, &peer->base.out);
     else
         resp_local(&gate->facts, peer, command, &gate->request);
     return TOOK;
@@ -390,59 +388,64 @@ static enum took take_here(struct resp_gate *gate, struct resp_peer *peer,
 
 /* Takes the request at hand. TOOK_NOT: *stop tells why not. */
 static enum took take_request(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                              enum resp_stop *stop)
+                              enum gateway_stop *stop)
 {
     const struct resp_command *command = resp_command_find(gate->request.arguments[0]);
     const bool asks = command != NULL && command->id <= RESP_TG_LOAD &&
                       resp_command_fits(command, &gate->request);
     const size_t room = asks ? RESP_ANSWER_MAX : RESP_LOCAL_MAX;
-    *stop = RESP_NEED_ROOM;
-    if (peer->out.capacity - peer->out.len < peer->reserved + room)
+    *stop = GATEWAY_NEED_ROOM;
+    if (peer->base.out.capacity - peer->base.out.len < peer->base.reserved + room)
         return TOOK_NOT; /* RESPGATE-2 */
     if (asks)
         return take_asked(gate, peer, token, command->id, stop);
-    *stop = RESP_NEED_ANSWER;
+    *stop = GATEWAY_NEED_ANSWER;
     return take_here(gate, peer, command);
 }
 
 /* The connection ends with what is wrong, when all before it is answered. */
-static enum resp_stop end_with(struct resp_gate *gate, struct resp_peer *peer, const char *error)
+static enum gateway_stop end_with(struct resp_gate *gate, struct resp_peer *peer, const char *error)
 {
     char text[ERROR_LEN];
-    if (peer->waiting > 0)
-        return RESP_NEED_ANSWER;
-    if (peer->out.capacity - peer->out.len < RESP_ANSWER_MAX)
-        return RESP_NEED_ROOM;
+    if (peer->base.waiting > 0)
+        return GATEWAY_NEED_ANSWER;
+    if (peer->base.out.capacity - peer->base.out.len < RESP_ANSWER_MAX)
+        return GATEWAY_NEED_ROOM;
     (void)snprintf(text, sizeof text, "ERR %s", error);
-    resp_put_error(&peer->out, text);
-    gate->stats.protocol_errors++;
-    peer->closing = true;
-    return RESP_AT_END;
+    resp_put_error(&peer->base.out, text);
+    gate->stats->protocol_errors++;
+    peer->base.closing = true;
+    return GATEWAY_AT_END;
 }
 
-enum resp_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                              const char *data, size_t len, size_t *used)
+enum gateway_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                                 const char *data, size_t len, size_t *used)
 {
-    enum resp_stop stop;
+    enum gateway_stop stop;
     *used = 0;
-    while (!peer->closing) {
+    while (!peer->base.closing) {
         const char *error;
         const int bytes = resp_parse(data + *used, len - *used, &gate->request, &error);
         if (bytes == 0)
-            return RESP_NEED_BYTES;
+            return GATEWAY_NEED_BYTES;
         if (bytes < 0)
             return end_with(gate, peer, error);
         if (gate->request.count > 0) {
             if (take_request(gate, peer, token, &stop) == TOOK_NOT)
                 return stop;
-            gate->stats.commands++;
+            gate->stats->commands++;
         }
         *used += (size_t)bytes;
     }
-    return RESP_AT_END;
+    return GATEWAY_AT_END;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
+
+static struct resp_peer *find_peer(const struct gateway_finder *finder, uint64_t token)
+{
+    return (struct resp_peer *)finder->find(finder->context, token); /* begins with its base */
+}
 
 /* The item is answered now; `peer` is whose it is, NULL: it is gone. */
 static void settle(struct resp_peer *peer, struct item *item)
@@ -450,9 +453,9 @@ static void settle(struct resp_peer *peer, struct item *item)
     item->answered = true;
     if (peer == NULL)
         return;
-    ASSERT(peer->waiting > 0 && peer->reserved >= room_of(item));
-    peer->waiting--;
-    peer->reserved -= room_of(item);
+    ASSERT(peer->base.waiting > 0 && peer->base.reserved >= room_of(item));
+    peer->base.waiting--;
+    peer->base.reserved -= room_of(item);
 }
 
 static void release(struct resp_gate *gate, struct batch *batch)
@@ -465,24 +468,24 @@ static void release(struct resp_gate *gate, struct batch *batch)
 
 /* All of the batch that are not answered yet get the same error. */
 static void answer_all(struct resp_gate *gate, struct batch *batch,
-                       const struct resp_finder *finder, const char *error)
+                       const struct gateway_finder *finder, const char *error)
 {
     for (uint32_t i = 0; i < batch->count; i++) {
         struct item *item = &batch->items[i];
         if (item->answered)
             continue;
-        struct resp_peer *peer = finder->find(finder->context, item->token);
+        struct resp_peer *peer = find_peer(finder, item->token);
         settle(peer, item);
         if (peer != NULL && error != NULL)
-            resp_put_error(&peer->out, error);
+            resp_put_error(&peer->base.out, error);
         else if (peer != NULL)
-            put_busy(gate, &peer->out);
+            put_busy(gate, &peer->base.out);
     }
     release(gate, batch);
 }
 
 static void answer_one(struct resp_gate *gate, const struct item *item,
-                       const struct wire_decision *decision, struct resp_writer *out)
+                       const struct wire_decision *decision, struct gateway_out *out)
 {
     if (!decision->allowed && decision->outcome == OUTCOME_BUSY)
         put_busy(gate, out);
@@ -495,7 +498,7 @@ static void answer_one(struct resp_gate *gate, const struct item *item,
 }
 
 static void answer_decisions(struct resp_gate *gate, struct batch *batch, const void *frame,
-                             size_t len, const struct resp_finder *finder)
+                             size_t len, const struct gateway_finder *finder)
 {
     struct wire_decisions decisions;
     char error[WIRE_ERROR_LEN];
@@ -508,7 +511,7 @@ static void answer_decisions(struct resp_gate *gate, struct batch *batch, const 
         struct item *item = &batch->items[i];
         if (item->answered)
             continue;
-        struct resp_peer *peer = finder->find(finder->context, item->token);
+        struct resp_peer *peer = find_peer(finder, item->token);
         wire_decision_at(&decisions, i, &decision);
         const bool held = peer != NULL && peer->held == gate->answers;
         last = last && !decision.pending;
@@ -518,14 +521,14 @@ static void answer_decisions(struct resp_gate *gate, struct batch *batch, const 
             continue; /* a later answer tells again */
         settle(peer, item);
         if (peer != NULL)
-            answer_one(gate, item, &decision, &peer->out);
+            answer_one(gate, item, &decision, &peer->base.out);
     }
     if (last)
         release(gate, batch);
 }
 
 static void answer_error(struct resp_gate *gate, struct batch *batch, const void *frame, size_t len,
-                         const struct resp_finder *finder)
+                         const struct gateway_finder *finder)
 {
     struct wire_error message;
     char error[WIRE_ERROR_LEN];
@@ -539,13 +542,13 @@ static void answer_error(struct resp_gate *gate, struct batch *batch, const void
 }
 
 static void answer_load(struct resp_gate *gate, struct batch *batch,
-                        const struct resp_finder *finder)
+                        const struct gateway_finder *finder)
 {
     struct item *item = &batch->items[0];
-    struct resp_peer *peer = finder->find(finder->context, item->token);
+    struct resp_peer *peer = find_peer(finder, item->token);
     settle(peer, item);
     if (peer != NULL)
-        resp_put_simple(&peer->out, "OK");
+        resp_put_simple(&peer->base.out, "OK");
     release(gate, batch);
 }
 
@@ -558,7 +561,7 @@ static struct batch *find_batch(struct resp_gate *gate, uint64_t seq)
 }
 
 void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
-                      const struct resp_finder *finder)
+                      const struct gateway_finder *finder)
 {
     struct wire_envelope envelope;
     char error[WIRE_ERROR_LEN];
@@ -575,15 +578,72 @@ void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
         answer_load(gate, batch, finder);
 }
 
-void resp_gate_expire(struct resp_gate *gate, const struct resp_finder *finder)
+void resp_gate_expire(struct resp_gate *gate, const struct gateway_finder *finder)
 {
     const int64_t before_ns = gate->facts.now_ns - EXPIRE_MS * NS_PER_MS;
     for (uint16_t i = 0; gate->waiting > 0 && i < RESP_BATCHES_MAX; i++) {
         struct batch *batch = &gate->batches[i];
         if (batch->seq == 0 || i == gate->open || batch->submitted_ns > before_ns)
             continue;
-        gate->stats.late++;
+        gate->stats->late++;
         answer_all(gate, batch, finder,
                    "TIMEOUT the node did not decide in time; whether it counted is not known");
     }
 }
+
+/* ---- as a codec ------------------------------------------------------------------------------ */
+
+static void codec_open(void *gate, struct gateway_peer *peer)
+{
+    (void)gate;
+    resp_peer_init((struct resp_peer *)peer);
+}
+
+static enum gateway_stop codec_take(void *gate, struct gateway_peer *peer, uint64_t token,
+                                    const char *data, size_t len, size_t *used)
+{
+    return resp_gate_take(gate, (struct resp_peer *)peer, token, data, len, used);
+}
+
+static void codec_now(void *gate, int64_t now_ns)
+{
+    resp_gate_now(gate, now_ns);
+}
+
+static size_t codec_submit(void *gate, const uint8_t **frame)
+{
+    return resp_gate_submit(gate, frame);
+}
+
+static void codec_answer(void *gate, const void *frame, size_t len,
+                         const struct gateway_finder *finder)
+{
+    resp_gate_answer(gate, frame, len, finder);
+}
+
+static void codec_expire(void *gate, const struct gateway_finder *finder)
+{
+    resp_gate_expire(gate, finder);
+}
+
+static uint32_t codec_waiting(const void *gate)
+{
+    return resp_gate_waiting(gate);
+}
+
+static_assert(offsetof(struct resp_peer, base) == 0, "a peer of RESP is one of the gateway");
+
+const struct gateway_codec resp_codec = {
+    .name = "resp",
+    .refusal = "-ERR max number of clients reached\r\n",
+    .peer_len = sizeof(struct resp_peer),
+    .pending_max = RESP_PENDING_MAX,
+    .read_len = 16 << 10,
+    .open = codec_open,
+    .take = codec_take,
+    .now = codec_now,
+    .submit = codec_submit,
+    .answer = codec_answer,
+    .expire = codec_expire,
+    .waiting = codec_waiting,
+};

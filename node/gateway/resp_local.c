@@ -23,12 +23,10 @@
 
 static_assert(RESP_ECHO_MAX + 32 <= RESP_LOCAL_MAX, "RESPLOCAL-1");
 
-void resp_peer_init(struct resp_peer *peer, uint64_t id, const char *address)
+void resp_peer_init(struct resp_peer *peer)
 {
-    memset(peer, 0, sizeof *peer);
-    peer->id = id;
-    peer->out.protocol = 2;
-    (void)snprintf(peer->address, sizeof peer->address, "%s", address);
+    peer->base.out.protocol = 2;
+    peer->base.begun = true;
 }
 
 /* ---- HELLO, AUTH ----------------------------------------------------------------------------- */
@@ -56,7 +54,7 @@ static bool take_name(struct resp_peer *peer, struct wire_text name)
     "63 bytes."
 
 /* The one user needs no password, so any is right; others do not exist. */
-static bool authenticate(struct wire_text user, struct resp_writer *out)
+static bool authenticate(struct wire_text user, struct gateway_out *out)
 {
     if (text_is(user, "default"))
         return true;
@@ -66,7 +64,7 @@ static bool authenticate(struct wire_text user, struct resp_writer *out)
 
 static void put_hello(const struct resp_facts *facts, struct resp_peer *peer)
 {
-    struct resp_writer *out = &peer->out;
+    struct gateway_out *out = &peer->base.out;
     resp_put_map(out, 7);
     resp_put_text(out, "server");
     resp_put_text(out, "tidegate");
@@ -75,7 +73,7 @@ static void put_hello(const struct resp_facts *facts, struct resp_peer *peer)
     resp_put_text(out, "proto");
     resp_put_integer(out, out->protocol);
     resp_put_text(out, "id");
-    resp_put_integer(out, (int64_t)peer->id);
+    resp_put_integer(out, (int64_t)peer->base.id);
     resp_put_text(out, "mode");
     resp_put_text(out, "standalone");
     resp_put_text(out, "role");
@@ -88,7 +86,7 @@ static void put_hello(const struct resp_facts *facts, struct resp_peer *peer)
 static void hello(const struct resp_facts *facts, struct resp_peer *peer,
                   const struct resp_request *request)
 {
-    struct resp_writer *out = &peer->out;
+    struct gateway_out *out = &peer->base.out;
     const struct wire_text *words = request->arguments;
     int64_t version = out->protocol;
     if (request->count > 1 && !throttle_read_integer(words[1], &version)) {
@@ -121,7 +119,7 @@ static void hello(const struct resp_facts *facts, struct resp_peer *peer,
     put_hello(facts, peer);
 }
 
-static void auth(const struct resp_request *request, struct resp_writer *out)
+static void auth(const struct resp_request *request, struct gateway_out *out)
 {
     if (request->count > 3)
         resp_put_error(out, "ERR syntax error");
@@ -134,25 +132,26 @@ static void auth(const struct resp_request *request, struct resp_writer *out)
 
 /* ---- CLIENT ---------------------------------------------------------------------------------- */
 
-static void put_client(const struct resp_peer *peer, struct resp_writer *out)
+static void put_client(const struct resp_peer *peer, struct gateway_out *out)
 {
-    char text[RESP_NAME_LEN + RESP_ADDRESS_LEN + 96];
-    const int len = snprintf(text, sizeof text, "id=%" PRIu64 " addr=%s name=%s db=0 resp=%u\n",
-                             peer->id, peer->address, peer->name, peer->out.protocol);
+    char text[RESP_NAME_LEN + GATEWAY_ADDRESS_LEN + 96];
+    const int len =
+        snprintf(text, sizeof text, "id=%" PRIu64 " addr=%s name=%s db=0 resp=%u\n", peer->base.id,
+                 peer->base.address, peer->name, peer->base.out.protocol);
     resp_put_verbatim(out, text, (size_t)len);
 }
 
 static void set_name(struct resp_peer *peer, const struct resp_request *request)
 {
     if (request->count != 3 || !take_name(peer, request->arguments[2]))
-        resp_put_error(&peer->out, BAD_NAME);
+        resp_put_error(&peer->base.out, BAD_NAME);
     else
-        resp_put_simple(&peer->out, "OK");
+        resp_put_simple(&peer->base.out, "OK");
 }
 
 static void client(struct resp_peer *peer, const struct resp_request *request)
 {
-    struct resp_writer *out = &peer->out;
+    struct gateway_out *out = &peer->base.out;
     const struct wire_text word = request->arguments[1];
     if (resp_is_word(word, "SETNAME")) {
         set_name(peer, request);
@@ -162,7 +161,7 @@ static void client(struct resp_peer *peer, const struct resp_request *request)
         else
             resp_put_null(out);
     } else if (resp_is_word(word, "ID")) {
-        resp_put_integer(out, (int64_t)peer->id);
+        resp_put_integer(out, (int64_t)peer->base.id);
     } else if (resp_is_word(word, "INFO") || resp_is_word(word, "LIST")) {
         put_client(peer, out);
     } else if (resp_is_word(word, "SETINFO") || resp_is_word(word, "NO-EVICT") ||
@@ -203,7 +202,7 @@ static bool matches(struct wire_text pattern, const char *text)
 }
 
 static void config_get(const struct resp_facts *facts, const struct resp_request *request,
-                       struct resp_writer *out)
+                       struct gateway_out *out)
 {
     char clients[16];
     char port[16];
@@ -231,7 +230,7 @@ static void config_get(const struct resp_facts *facts, const struct resp_request
 }
 
 static void config(const struct resp_facts *facts, const struct resp_request *request,
-                   struct resp_writer *out)
+                   struct gateway_out *out)
 {
     if (request->count >= 3 && resp_is_word(request->arguments[1], "GET"))
         config_get(facts, request, out);
@@ -269,7 +268,7 @@ static bool section_wanted(const struct resp_request *request, const char *name)
     return request->count == 1;
 }
 
-static void add_stats(const struct resp_stats *stats, struct info *info)
+static void add_stats(const struct gateway_stats *stats, struct info *info)
 {
     add(info,
         "# Stats\r\ntotal_connections_received:%" PRIu64 "\r\nrejected_connections:%" PRIu64
@@ -281,7 +280,7 @@ static void add_stats(const struct resp_stats *stats, struct info *info)
 }
 
 static void info(const struct resp_facts *facts, const struct resp_request *request,
-                 struct resp_writer *out)
+                 struct gateway_out *out)
 {
     struct info info = {.len = 0};
     if (section_wanted(request, "SERVER"))
@@ -307,7 +306,7 @@ static void info(const struct resp_facts *facts, const struct resp_request *requ
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static void give_back(struct wire_text text, struct resp_writer *out)
+static void give_back(struct wire_text text, struct gateway_out *out)
 {
     if (text.len > RESP_ECHO_MAX)
         resp_put_error(out, "ERR the text is longer than 8192 bytes"); /* RESPLOCAL-1 */
@@ -315,7 +314,7 @@ static void give_back(struct wire_text text, struct resp_writer *out)
         resp_put_bulk(out, text.data, text.len);
 }
 
-static void ping(const struct resp_request *request, struct resp_writer *out)
+static void ping(const struct resp_request *request, struct gateway_out *out)
 {
     if (request->count > 2)
         resp_put_error(out, "ERR wrong number of arguments for 'ping' command");
@@ -325,7 +324,7 @@ static void ping(const struct resp_request *request, struct resp_writer *out)
         resp_put_simple(out, "PONG");
 }
 
-static void select_database(const struct resp_request *request, struct resp_writer *out)
+static void select_database(const struct resp_request *request, struct gateway_out *out)
 {
     int64_t number;
     if (!throttle_read_integer(request->arguments[1], &number))
@@ -338,21 +337,21 @@ static void select_database(const struct resp_request *request, struct resp_writ
 
 static void reset(struct resp_peer *peer)
 {
-    peer->out.protocol = 2;
+    peer->base.out.protocol = 2;
     peer->name[0] = '\0';
-    resp_put_simple(&peer->out, "RESET");
+    resp_put_simple(&peer->base.out, "RESET");
 }
 
 static void quit(struct resp_peer *peer)
 {
-    peer->closing = true;
-    resp_put_simple(&peer->out, "OK");
+    peer->base.closing = true;
+    resp_put_simple(&peer->base.out, "OK");
 }
 
 static void answer(const struct resp_facts *facts, struct resp_peer *peer,
                    const struct resp_command *command, const struct resp_request *request)
 {
-    struct resp_writer *out = &peer->out;
+    struct gateway_out *out = &peer->base.out;
     switch ((int)command->id) {
     case RESP_AUTH:
         auth(request, out);
@@ -395,7 +394,7 @@ static void answer(const struct resp_facts *facts, struct resp_peer *peer,
 void resp_local(const struct resp_facts *facts, struct resp_peer *peer,
                 const struct resp_command *command, const struct resp_request *request)
 {
-    struct resp_writer *out = &peer->out;
+    struct gateway_out *out = &peer->base.out;
     const size_t capacity = out->capacity;
     const size_t before = out->len;
     ASSERT(capacity - before >= RESP_LOCAL_MAX);

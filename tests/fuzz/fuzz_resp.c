@@ -22,31 +22,34 @@ struct peer {
     uint32_t generation;
     size_t len;
     char input[INPUT];
-    char out[RESP_OUT_LEN];
+    char out[GATEWAY_OUT_LEN];
 };
 
 static struct peer peers[PEERS];
 static uint8_t frames[FRAMES][WIRE_MESSAGE_MAX / 8];
 static size_t frame_lens[FRAMES];
 static struct resp_gate *gate;
+static struct gateway_stats stats;
 static int64_t now_ns;
 
-static struct resp_peer *find(void *context, uint64_t token)
+static struct gateway_peer *find(void *context, uint64_t token)
 {
     (void)context;
     struct peer *peer = &peers[token & 0xff];
-    return peer->generation == token >> 8 ? &peer->peer : NULL;
+    return peer->generation == token >> 8 ? &peer->peer.base : NULL;
 }
 
-static const struct resp_finder finder = {find, NULL};
+static const struct gateway_finder finder = {find, NULL};
 
 static void come(struct peer *peer)
 {
     peer->generation++;
     peer->len = 0;
-    resp_peer_init(&peer->peer, peer->generation, "here");
-    peer->peer.out.data = peer->out;
-    peer->peer.out.capacity = sizeof peer->out;
+    memset(&peer->peer, 0, sizeof peer->peer);
+    peer->peer.base.id = peer->generation;
+    resp_peer_init(&peer->peer);
+    peer->peer.base.out.data = peer->out;
+    peer->peer.base.out.capacity = sizeof peer->out;
 }
 
 /* The gate must have made a message that the shard takes (RESPGATE-4). */
@@ -109,27 +112,27 @@ static void submit(void)
 /* Goes on with a peer as long as it can. */
 static void feed(struct peer *peer)
 {
-    enum resp_stop stop;
+    enum gateway_stop stop;
     do {
         size_t used;
         char *const copy = (char *)fuzz_copy((const uint8_t *)peer->input, peer->len);
         const uint64_t token = (uint64_t)peer->generation << 8 | (uint64_t)(peer - peers);
         stop = resp_gate_take(gate, &peer->peer, token, copy, peer->len, &used);
         free(copy);
-        ASSERT(!peer->peer.out.failed && used <= peer->len); /* RESPGATE-2 */
+        ASSERT(!peer->peer.base.out.failed && used <= peer->len); /* RESPGATE-2 */
         peer->len -= used;
         memmove(peer->input, peer->input + used, peer->len);
-        if (stop == RESP_NEED_SUBMIT)
+        if (stop == GATEWAY_NEED_SUBMIT)
             submit();
-        if (stop == RESP_NEED_ROOM && peer->peer.out.len == 0)
+        if (stop == GATEWAY_NEED_ROOM && peer->peer.base.out.len == 0)
             submit();
-        if (stop == RESP_NEED_ROOM && peer->peer.out.len == 0 && peer->peer.waiting > 0)
+        if (stop == GATEWAY_NEED_ROOM && peer->peer.base.out.len == 0 && peer->peer.base.waiting > 0)
             return;
-        if (stop == RESP_NEED_ROOM)
-            peer->peer.out.len = 0; /* sent */
-    } while (stop == RESP_NEED_SUBMIT || stop == RESP_NEED_ROOM);
-    ASSERT(stop != RESP_NEED_ANSWER || peer->peer.waiting > 0);
-    ASSERT(stop != RESP_NEED_BYTES || peer->len < RESP_PENDING_MAX); /* RESPPARSER-3 */
+        if (stop == GATEWAY_NEED_ROOM)
+            peer->peer.base.out.len = 0; /* sent */
+    } while (stop == GATEWAY_NEED_SUBMIT || stop == GATEWAY_NEED_ROOM);
+    ASSERT(stop != GATEWAY_NEED_ANSWER || peer->peer.base.waiting > 0);
+    ASSERT(stop != GATEWAY_NEED_BYTES || peer->len < RESP_PENDING_MAX); /* RESPPARSER-3 */
 }
 
 static void take_piece(struct fuzz_input *input, struct peer *peer)
@@ -191,7 +194,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     const struct resp_facts facts = {.name = "n", .version = "v", .connections_max = PEERS};
     struct fuzz_input input = fuzz_open(data, len);
     try_cuts(data, len);
-    if (gate == NULL && resp_gate_new(alloc_heap(), SESSION, &facts, &gate) != 0)
+    if (gate == NULL && resp_gate_new(alloc_heap(), SESSION, &facts, &stats, &gate) != 0)
         return 0;
     memset(frame_lens, 0, sizeof frame_lens);
     for (uint32_t i = 0; i < PEERS; i++)
@@ -205,7 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     resp_gate_now(gate, now_ns);
     resp_gate_expire(gate, &finder);
     for (uint32_t i = 0; i < PEERS; i++)
-        ASSERT(peers[i].peer.waiting == 0 && peers[i].peer.reserved == 0); /* RESPGATE-3 */
+        ASSERT(peers[i].peer.base.waiting == 0 && peers[i].peer.base.reserved == 0); /* RESPGATE-3 */
     ASSERT(resp_gate_waiting(gate) == 0); /* so the next input begins with a gate as new */
     return 0;
 }

@@ -27,24 +27,25 @@ struct bench {
     struct resp_gate *gate;
     struct resp_peer peers[PEERS];
     bool gone[PEERS];
-    char out[PEERS][RESP_OUT_LEN];
+    char out[PEERS][GATEWAY_OUT_LEN];
     char input[PEERS][INPUT];
     size_t input_len[PEERS];
-    enum resp_stop stop[PEERS];
+    enum gateway_stop stop[PEERS];
     struct frame frames[FRAMES];
     uint32_t frame_count;
     int64_t now_ns;
+    struct gateway_stats stats;
 };
 
 static struct bench bench;
 
-static struct resp_peer *find(void *context, uint64_t token)
+static struct gateway_peer *find(void *context, uint64_t token)
 {
     struct bench *b = context;
-    return b->gone[token] ? NULL : &b->peers[token];
+    return b->gone[token] ? NULL : &b->peers[token].base;
 }
 
-static const struct resp_finder finder = {find, &bench};
+static const struct gateway_finder finder = {find, &bench};
 
 static int setup(void **state)
 {
@@ -52,13 +53,14 @@ static int setup(void **state)
         .name = "n1", .version = "9.9", .connections_max = 10, .port = 7603, .now_ns = MS};
     (void)state;
     memset(&bench, 0, sizeof bench);
-    assert_int_equal(resp_gate_new(alloc_heap(), SESSION, &facts, &bench.gate), 0);
+    assert_int_equal(resp_gate_new(alloc_heap(), SESSION, &facts, &bench.stats, &bench.gate), 0);
     bench.now_ns = 1700 * 1000 * MS;
     resp_gate_now(bench.gate, bench.now_ns);
     for (uint32_t i = 0; i < PEERS; i++) {
-        resp_peer_init(&bench.peers[i], i + 1, "127.0.0.1:1");
-        bench.peers[i].out.data = bench.out[i];
-        bench.peers[i].out.capacity = RESP_OUT_LEN;
+        bench.peers[i].base.id = i + 1;
+        resp_peer_init(&bench.peers[i]);
+        bench.peers[i].base.out.data = bench.out[i];
+        bench.peers[i].base.out.capacity = GATEWAY_OUT_LEN;
     }
     return 0;
 }
@@ -96,9 +98,9 @@ static void feed(uint32_t peer)
         assert_true(used <= bench.input_len[peer]);
         bench.input_len[peer] -= used;
         memmove(bench.input[peer], bench.input[peer] + used, bench.input_len[peer]);
-        if (bench.stop[peer] == RESP_NEED_SUBMIT)
+        if (bench.stop[peer] == GATEWAY_NEED_SUBMIT)
             submit();
-    } while (bench.stop[peer] == RESP_NEED_SUBMIT);
+    } while (bench.stop[peer] == GATEWAY_NEED_SUBMIT);
 }
 
 static void say(uint32_t peer, const char *text)
@@ -179,7 +181,7 @@ static void answer_all(void)
 /* What the peer has been sent since it was asked last. */
 static void expect(uint32_t peer, const char *wanted)
 {
-    struct resp_writer *out = &bench.peers[peer].out;
+    struct gateway_out *out = &bench.peers[peer].base.out;
     assert_false(out->failed);
     if (out->len != strlen(wanted) || memcmp(out->data, wanted, out->len) != 0)
         fail_msg("peer %u: found \"%.*s\", expected \"%s\"", peer, (int)out->len, out->data,
@@ -201,8 +203,8 @@ static void checks_of_several_clients_are_one_message(void **state)
     expect(0, THROTTLED("1") THROTTLED("2"));
     expect(1, "*7\r\n:0\r\n:100\r\n:3\r\n:-1\r\n:3\r\n$5\r\nallow\r\n$9\r\nsome-rule\r\n" THROTTLED(
                   "4"));
-    assert_int_equal(resp_gate_stats(bench.gate)->checks, 4);
-    assert_int_equal(resp_gate_stats(bench.gate)->batches, 1);
+    assert_int_equal((&bench.stats)->checks, 4);
+    assert_int_equal((&bench.stats)->batches, 1);
 }
 
 /* Denials, BUSY and who cannot be reached are told apart. */
@@ -218,7 +220,7 @@ static void outcomes_are_told_apart(void **state)
               "*7\r\n:1\r\n:100\r\n:7\r\n:1\r\n:3\r\n$4\r\ndeny\r\n$9\r\nsome-rule\r\n"
               "-BUSY the node has more requests than it can decide; try again later\r\n"
               "*7\r\n:1\r\n:100\r\n:9\r\n:1\r\n:3\r\n$5\r\nerror\r\n$9\r\nsome-rule\r\n");
-    assert_int_equal(resp_gate_stats(bench.gate)->busy, 2);
+    assert_int_equal((&bench.stats)->busy, 2);
 }
 
 /* Whatever is answered at once waits for the checks before it. */
@@ -227,7 +229,7 @@ static void a_ping_waits_for_the_check_before_it(void **state)
     (void)state;
     say(0, "PING\r\nCL.THROTTLE a 15 30 60 1\r\nPING\r\nCL.THROTTLE a 15 30 60 2\r\nCL.THROTTLE "
            "a\r\n");
-    assert_int_equal(bench.stop[0], RESP_NEED_ANSWER);
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ANSWER);
     expect(0, "+PONG\r\n");
     answer_all();
     expect(0, THROTTLED("1"));
@@ -237,7 +239,7 @@ static void a_ping_waits_for_the_check_before_it(void **state)
     feed(0);
     expect(0, THROTTLED("2") "-Cell error: Usage: cl.throttle <key> <max_burst> <count per period> "
                              "<period> [<quantity>]\r\n");
-    assert_int_equal(bench.stop[0], RESP_NEED_BYTES);
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_BYTES);
 }
 
 /* While checks of a client are under way, it has no others in a later message; other clients do. */
@@ -247,9 +249,9 @@ static void a_client_is_in_one_batch_at_a_time(void **state)
     say(0, "CL.THROTTLE a 15 30 60 1\r\n");
     submit();
     say(0, "CL.THROTTLE a 15 30 60 2\r\n");
-    assert_int_equal(bench.stop[0], RESP_NEED_ANSWER);
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ANSWER);
     say(1, "CL.THROTTLE a 15 30 60 3\r\n");
-    assert_int_equal(bench.stop[1], RESP_NEED_BYTES);
+    assert_int_equal(bench.stop[1], GATEWAY_NEED_BYTES);
     submit();
     assert_int_equal(bench.frame_count, 2);
     answer(1);
@@ -277,10 +279,10 @@ static void a_check_that_waits_holds_up_its_client_alone(void **state)
     expect(2, THROTTLED("6"));
     feed(2);
     expect(2, "+PONG\r\n");
-    assert_int_equal(bench.peers[0].waiting, 2);
-    assert_int_equal(bench.peers[1].waiting, 2);
+    assert_int_equal(bench.peers[0].base.waiting, 2);
+    assert_int_equal(bench.peers[1].base.waiting, 2);
     say(1, "CL.THROTTLE g 15 30 60 1\r\n");
-    assert_int_equal(bench.stop[1], RESP_NEED_ANSWER); /* it is in the batch still */
+    assert_int_equal(bench.stop[1], GATEWAY_NEED_ANSWER); /* it is in the batch still */
     answer_partly(0, 1 << 3);
     expect(0, THROTTLED("1") THROTTLED("2"));
     expect(1, "");
@@ -341,12 +343,12 @@ static void limits_are_not_mixed_up(void **state)
 /* A check is taken only if its answer has room, whatever is in front of it. */
 static void answers_always_have_room(void **state)
 {
-    struct resp_writer *out = &bench.peers[0].out;
+    struct gateway_out *out = &bench.peers[0].base.out;
     (void)state;
-    out->len = RESP_OUT_LEN - RESP_THROTTLE_MAX - RESP_ANSWER_MAX;
+    out->len = GATEWAY_OUT_LEN - RESP_THROTTLE_MAX - RESP_ANSWER_MAX;
     say(0, "CL.THROTTLE a 15 30 60 1\r\nCL.THROTTLE a 15 30 60 2\r\nCL.THROTTLE a 15 30 60 3\r\n");
-    assert_int_equal(bench.stop[0], RESP_NEED_ROOM);
-    assert_int_equal(bench.peers[0].waiting, 2);
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ROOM);
+    assert_int_equal(bench.peers[0].base.waiting, 2);
     answer_all();
     assert_false(out->failed);
     out->len = 0; /* sent */
@@ -364,14 +366,14 @@ static void a_full_batch_is_submitted(void **state)
         say(1, "CL.THROTTLE b 1 1 1 1\r\n");
     }
     assert_int_equal(bench.frame_count, 1);
-    assert_int_equal(bench.peers[0].waiting, 32);
-    assert_int_equal(bench.stop[0], RESP_NEED_ANSWER);
+    assert_int_equal(bench.peers[0].base.waiting, 32);
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ANSWER);
     answer(0);
     feed(0);
     feed(1);
     answer_all();
-    assert_int_equal(resp_gate_stats(bench.gate)->checks, 80);
-    assert_int_equal(bench.peers[0].out.len, 40 * strlen(THROTTLED("1")));
+    assert_int_equal((&bench.stats)->checks, 80);
+    assert_int_equal(bench.peers[0].base.out.len, 40 * strlen(THROTTLED("1")));
 }
 
 /* With no batch left there is BUSY, at once and counted; answers make room again. */
@@ -379,14 +381,14 @@ static void without_a_batch_there_is_busy(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < RESP_BATCHES_MAX; i++) {
-        bench.peers[0].waiting = bench.peers[0].reserved = 0; /* as if it were another each time */
+        bench.peers[0].base.waiting = bench.peers[0].base.reserved = 0; /* as if it were another each time */
         say(0, "CL.THROTTLE a 15 30 60 1\r\n");
         submit();
     }
     assert_int_equal(resp_gate_waiting(bench.gate), RESP_BATCHES_MAX);
     say(1, "CL.THROTTLE a 15 30 60 1\r\nPING\r\n");
     expect(1, "-BUSY the node has more requests than it can decide; try again later\r\n+PONG\r\n");
-    assert_int_equal(resp_gate_stats(bench.gate)->busy, 1);
+    assert_int_equal((&bench.stats)->busy, 1);
     bench.gone[0] = true;
     answer_all();
     assert_int_equal(resp_gate_waiting(bench.gate), 0);
@@ -407,7 +409,7 @@ static void what_is_not_answered_is_given_up(void **state)
     resp_gate_now(bench.gate, bench.now_ns + 2100 * MS);
     resp_gate_expire(bench.gate, &finder);
     expect(0, "-TIMEOUT the node did not decide in time; whether it counted is not known\r\n");
-    assert_int_equal(resp_gate_stats(bench.gate)->late, 1);
+    assert_int_equal((&bench.stats)->late, 1);
     say(1, "CL.THROTTLE a 15 30 60 2\r\n");
     submit();
     answer(0);
@@ -544,7 +546,7 @@ static void a_transaction_is_refused_with_the_way_out(void **state)
 /* INFO has what clients wait for; COMMAND tells where keys are. */
 static void the_node_tells_of_itself(void **state)
 {
-    struct resp_writer *out = &bench.peers[0].out;
+    struct gateway_out *out = &bench.peers[0].base.out;
     (void)state;
     say(0, "INFO\r\n");
     bench.out[0][out->len] = '\0';
@@ -574,19 +576,19 @@ static void a_connection_ends_in_order(void **state)
 {
     (void)state;
     say(0, "CL.THROTTLE a 15 30 60 1\r\nQUIT\r\nPING\r\n");
-    assert_false(bench.peers[0].closing);
+    assert_false(bench.peers[0].base.closing);
     answer_all();
     feed(0);
     expect(0, THROTTLED("1") "+OK\r\n");
-    assert_true(bench.peers[0].closing);
-    assert_int_equal(bench.stop[0], RESP_AT_END);
+    assert_true(bench.peers[0].base.closing);
+    assert_int_equal(bench.stop[0], GATEWAY_AT_END);
     say(1, "CL.THROTTLE a 15 30 60 1\r\n*1\r\nPING\r\n");
-    assert_int_equal(bench.stop[1], RESP_NEED_ANSWER);
+    assert_int_equal(bench.stop[1], GATEWAY_NEED_ANSWER);
     answer_all();
     feed(1);
     expect(1, THROTTLED("1") "-ERR Protocol error: expected '$' before each argument\r\n");
-    assert_true(bench.peers[1].closing);
-    assert_int_equal(resp_gate_stats(bench.gate)->protocol_errors, 1);
+    assert_true(bench.peers[1].base.closing);
+    assert_int_equal((&bench.stats)->protocol_errors, 1);
 }
 
 /* An answer that would be longer than there is room for is an error, and the next one is whole. */
@@ -605,7 +607,7 @@ static void too_long_an_answer_is_an_error(void **state)
 /* Counts the answers in the peer's output, which are numbered: PONGs of numbers, and throttles. */
 static uint32_t count_in_order(uint32_t peer, uint32_t next)
 {
-    struct resp_writer *out = &bench.peers[peer].out;
+    struct gateway_out *out = &bench.peers[peer].base.out;
     size_t at = 0;
     while (at < out->len) {
         char wanted[64];
@@ -665,7 +667,7 @@ static void replies_keep_their_order(void **state)
             more = more || told[i] < REQUESTS;
         }
     }
-    assert_int_equal(resp_gate_stats(bench.gate)->busy, 0);
+    assert_int_equal((&bench.stats)->busy, 0);
 }
 
 #define WITH_GATE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

@@ -244,7 +244,9 @@ struct control_report {
     int64_t started_ns;
     const struct usage_ledger *usage;        /* totals of people and API keys; NULL: none */
     const struct control_compiled *compiled; /* NULL: what has to be compiled is compiled here */
-    const struct control_figure *resp;       /* of Redis clients, of all shards */
+    const struct control_figure *native;     /* of native clients, of all shards */
+    uint32_t native_count;
+    const struct control_figure *resp; /* of Redis clients */
     uint32_t resp_count;
     const struct control_figure *files; /* open files, and clients kept out for want of them */
     uint32_t files_count;

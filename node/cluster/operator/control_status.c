@@ -291,7 +291,7 @@ void answer_status(struct answer_context *context)
         control_gather_look(context->control);
     conditions_look(control, report, &conditions);
     answer_begin(context);
-    mp_put_map(writer, 35);
+    mp_put_map(writer, 36);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -330,6 +330,7 @@ void answer_status(struct answer_context *context)
     control_put_pools(report, writer);
     put_field_uint(writer, "usage_lost",
                    report->usage != NULL ? usage_ledger_lost(report->usage) : 0);
+    put_figures("clients", report->native, report->native_count, writer);
     put_figures("resp", report->resp, report->resp_count, writer);
     put_figures("files", report->files, report->files_count, writer);
     mp_put_str(writer, "shards");

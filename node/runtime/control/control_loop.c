@@ -86,27 +86,60 @@ static void carry_out(struct daemon *daemon)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-enum { REDIS_FIGURES = 12 };
+enum { CLIENT_FIGURES = 15 };
 
-/* What Redis clients did, of all shards. */
-static void sum_redis(struct daemon *daemon, struct control_figure out[REDIS_FIGURES])
+/* What clients of a protocol did, of all shards. */
+static void put_figures(const struct gateway_stats *stats,
+                        struct control_figure out[CLIENT_FIGURES])
 {
-    const struct control_figure names[REDIS_FIGURES] = {
-        {"connections", 0},     {"accepted", 0},     {"refused", 0}, {"accept_failures", 0},
-        {"commands", 0},        {"checks", 0},       {"batches", 0}, {"busy", 0},
-        {"protocol_errors", 0}, {"slow_readers", 0}, {"crowded", 0}, {"late", 0},
+    const struct control_figure figures[CLIENT_FIGURES] = {
+        {"connections", stats->connections},
+        {"accepted", stats->accepted},
+        {"refused", stats->refused},
+        {"accept_failures", stats->accept_failures},
+        {"commands", stats->commands},
+        {"checks", stats->checks},
+        {"batches", stats->batches},
+        {"busy", stats->busy},
+        {"protocol_errors", stats->protocol_errors},
+        {"slow_readers", stats->slow_readers},
+        {"crowded", stats->crowded},
+        {"late", stats->late},
+        {"evicted", stats->evicted},
+        {"unfinished", stats->unfinished},
+        {"dropped", stats->dropped},
     };
-    memcpy(out, names, sizeof names);
+    memcpy(out, figures, sizeof figures);
+}
+
+static void add_stats(struct gateway_stats *sum, const struct gateway_stats *more)
+{
+    sum->connections += more->connections;
+    sum->accepted += more->accepted;
+    sum->refused += more->refused;
+    sum->accept_failures += more->accept_failures;
+    sum->evicted += more->evicted;
+    sum->commands += more->commands;
+    sum->checks += more->checks;
+    sum->batches += more->batches;
+    sum->busy += more->busy;
+    sum->protocol_errors += more->protocol_errors;
+    sum->slow_readers += more->slow_readers;
+    sum->unfinished += more->unfinished;
+    sum->crowded += more->crowded;
+    sum->dropped += more->dropped;
+    sum->late += more->late;
+}
+
+static void sum_clients(struct daemon *daemon, struct gateway_stats *native,
+                        struct gateway_stats *redis)
+{
+    *native = *redis = (struct gateway_stats){.connections = 0};
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
-        struct resp_stats stats;
-        shard_loop_redis_stats(daemon->shards[i], &stats);
-        const uint64_t values[REDIS_FIGURES] = {
-            stats.connections,     stats.accepted,     stats.refused, stats.accept_failures,
-            stats.commands,        stats.checks,       stats.batches, stats.busy,
-            stats.protocol_errors, stats.slow_readers, stats.crowded, stats.late,
-        };
-        for (uint32_t k = 0; k < REDIS_FIGURES; k++)
-            out[k].value += values[k];
+        struct gateway_stats of[2];
+        shard_loop_clients(daemon->shards[i], &of[0], &of[1]);
+        add_stats(native, &of[0]);
+        add_stats(redis, &of[1]);
     }
 }
 
@@ -142,22 +175,28 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
                          const struct control_compiled *compiled)
 {
     struct shard_stats stats[CONFIG_SHARDS_MAX];
-    struct control_figure redis[REDIS_FIGURES];
+    struct gateway_stats clients[2];
+    struct control_figure native[CLIENT_FIGURES];
+    struct control_figure redis[CLIENT_FIGURES];
+    sum_clients(daemon, &clients[0], &clients[1]);
+    put_figures(&clients[0], native);
+    put_figures(&clients[1], redis);
     const struct control_figure files[] = {
         {"max", daemon->sockets.files.max},
         {"kept", daemon->sockets.files.kept},
         {"paused", atomic_load(&daemon->sockets.files.paused)},
         {"pauses", daemon->sockets.files.pauses},
-        {"dropped", files_refused(&daemon->sockets.files)},
+        {"dropped", clients[0].accept_failures + clients[1].accept_failures},
     };
-    sum_redis(daemon, redis);
     rules_note_spread(daemon);
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         shard_loop_stats(daemon->shards[i], true, &stats[i]);
     struct control_report report = report_of(daemon, stats);
     report.compiled = compiled;
     report.resp = redis;
-    report.resp_count = REDIS_FIGURES;
+    report.resp_count = CLIENT_FIGURES;
+    report.native = native;
+    report.native_count = CLIENT_FIGURES;
     report.files = files;
     report.files_count = sizeof files / sizeof *files;
     const size_t len = control_admin(daemon->control, now_of(daemon), letter->pointer, letter->len,
@@ -408,14 +447,14 @@ static void look_at_lobby(struct daemon *daemon)
         lobby_free(&daemon->sockets.lobby);
         return;
     }
-    if (daemon->sockets.lobby == NULL && lobby_new(&daemon->sockets.lobby) != 0)
+    const struct lobby_options options = {.native = daemon->sockets.native,
+                                          .redis = daemon->sockets.redis,
+                                          .count = daemon->config->shards,
+                                          .clock = &daemon->clock};
+    if (daemon->sockets.lobby == NULL && lobby_new(&options, &daemon->sockets.lobby) != 0)
         return; /* the next turn tries again */
     say_waiting(daemon, sentence);
-    for (uint32_t i = 0; i < daemon->config->shards; i++) {
-        lobby_answer(daemon->sockets.lobby, daemon->sockets.clients[i], sentence);
-        lobby_accept(daemon->sockets.lobby, daemon->sockets.redis[i]);
-    }
-    lobby_answer_redis(daemon->sockets.lobby, sentence);
+    lobby_turn(daemon->sockets.lobby, sentence);
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */

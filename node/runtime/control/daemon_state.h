@@ -68,10 +68,10 @@ struct daemon_kept {
 struct daemon_sockets {
     void *context;
     void *gossip;
-    void *clients[CONFIG_SHARDS_MAX];
     void *peers[CONFIG_SHARDS_MAX];
-    int redis[CONFIG_SHARDS_MAX]; /* listeners; -1: none, or handed over */
-    struct lobby *lobby;          /* NULL: the shards answer clients */
+    int native[CONFIG_SHARDS_MAX]; /* listeners; -1: none, or handed over */
+    int redis[CONFIG_SHARDS_MAX];
+    struct lobby *lobby; /* NULL: the shards answer clients */
     struct files files;
     struct gossip_out out;
     struct socket_holder holder;

@@ -301,31 +301,14 @@ static int bind_one(struct daemon *daemon, enum socket_use use, const struct con
     return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
 }
 
-/* libzmq accepts at a socket of ours, so that newcomers can be kept from it (files.h). */
-static int bind_clients(struct daemon *daemon, uint32_t shard)
+/* A shard's listener for clients of a protocol. */
+static int listen_for(struct daemon *daemon, const struct config_endpoint *base, uint32_t shard,
+                      int *listener)
 {
-    const struct config_endpoint endpoint = config_shard_endpoint(&daemon->config->client, shard);
-    int listener;
-    int error = listener_open(endpoint.host, endpoint.port, &listener);
-    if (error == 0)
-        error = listener_backlog(listener,
-                                 files_backlog(&daemon->sockets.files, daemon->config->shards));
-    if (error == 0)
-        error = socket_bind_at(daemon->sockets.context, endpoint.host, endpoint.port, listener,
-                               &daemon->sockets.clients[shard]);
-    if (error == 0)
-        files_watch(&daemon->sockets.files, listener); /* the socket's from now on */
-    else
-        listener_close(&listener);
-    return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
-}
-
-static int bind_redis(struct daemon *daemon, uint32_t shard)
-{
-    const struct config_endpoint endpoint = config_shard_endpoint(&daemon->config->resp, shard);
+    const struct config_endpoint endpoint = config_shard_endpoint(base, shard);
     if (endpoint.off)
         return 0;
-    const int error = listener_open(endpoint.host, endpoint.port, &daemon->sockets.redis[shard]);
+    const int error = listener_open(endpoint.host, endpoint.port, listener);
     return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
 }
 
@@ -337,11 +320,11 @@ static int bind_sockets(struct daemon *daemon)
     gossip_out_init(&daemon->sockets.out, daemon->sockets.context);
     int code = bind_one(daemon, SOCKET_GOSSIP, &config->gossip, 0, &daemon->sockets.gossip);
     for (uint32_t i = 0; code == 0 && i < config->shards; i++) {
-        code = bind_clients(daemon, i);
+        code = listen_for(daemon, &config->client, i, &daemon->sockets.native[i]);
         if (code == 0)
             code = bind_one(daemon, SOCKET_PEERS, &config->peer, i, &daemon->sockets.peers[i]);
         if (code == 0)
-            code = bind_redis(daemon, i);
+            code = listen_for(daemon, &config->resp, i, &daemon->sockets.redis[i]);
     }
     return code;
 }
@@ -419,7 +402,7 @@ static void stop(struct daemon *daemon)
     usage_close(daemon);
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++) {
         shard_loop_free(&daemon->shards[i]);
-        socket_close(&daemon->sockets.clients[i]);
+        listener_close(&daemon->sockets.native[i]);
         socket_close(&daemon->sockets.peers[i]);
         listener_close(&daemon->sockets.redis[i]);
     }
@@ -496,7 +479,7 @@ static int run(const struct config *config, struct daemon_kept *kept)
     daemon->kept = kept;
     daemon->events.signals = -1;
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
-        daemon->sockets.redis[i] = -1;
+        daemon->sockets.native[i] = daemon->sockets.redis[i] = -1;
     if (log_output_init(&daemon->output, STDERR_FILENO, config->log_level,
                         config->log_format == CONFIG_LOG_JSON ? LOG_OUTPUT_JSON
                                                               : LOG_OUTPUT_TEXT) != 0) {

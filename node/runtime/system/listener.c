@@ -50,11 +50,6 @@ int listener_open(const char *host, uint16_t port, int *out)
     return result;
 }
 
-int listener_backlog(int listener, int backlog)
-{
-    return listen(listener, backlog) == 0 ? 0 : TG_EIO;
-}
-
 void listener_close(int *listener)
 {
     if (*listener >= 0)

@@ -10,8 +10,6 @@
 /* Listens at host:port ("*": every address of IPv4), without blocking. 0, TG_EADDRINUSE,
  * TG_EINVALID (the address is not this machine's) or TG_EIO. */
 MUST_USE int listener_open(const char *host, uint16_t port, int *out);
-/* Lets so many connections wait there at most. 0 or TG_EIO. */
-MUST_USE int listener_backlog(int listener, int backlog);
 /* Closes it and sets it to -1; allowed for one that is. */
 void listener_close(int *listener);
 
