@@ -11,6 +11,7 @@
  * waited for by nobody has been answered all that it asked (RESPGATE-3).
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "node/gateway/resp_gate.h"
 #include "tests/fuzz/fuzz.h"

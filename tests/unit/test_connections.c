@@ -669,16 +669,16 @@ static void more_clients_than_the_bound_are_refused(void **state)
     int fds[CLIENTS_MAX];
     (void)state;
     for (int i = 0; i < ADDRESS_MAX; i++)
-        fds[i] = dial();
-    TURN_UNTIL(stats().connections == ADDRESS_MAX);
-    expect_refused(dial());
-    for (int i = ADDRESS_MAX; i < CLIENTS_MAX; i++)
         fds[i] = dial_from(2);
+    TURN_UNTIL(stats().connections == ADDRESS_MAX);
+    expect_refused(dial_from(2));
+    for (int i = ADDRESS_MAX; i < CLIENTS_MAX; i++)
+        fds[i] = dial_from(1);
     TURN_UNTIL(stats().connections == CLIENTS_MAX);
     expect_refused(dial_from(3));
     (void)close(fds[7]);
     TURN_UNTIL(stats().connections == CLIENTS_MAX - 1);
-    fds[7] = dial();
+    fds[7] = dial_from(2);
     say(fds[7], "PING\r\n");
     expect(fds[7], "+PONG\r\n");
     assert_int_equal(stats().evicted, 0);
@@ -693,18 +693,18 @@ static void a_newcomer_has_the_place_of_who_was_quiet_for_longest(void **state)
     int fds[CLIENTS_MAX];
     (void)state;
     for (int i = 0; i < CLIENTS_MAX; i++) {
-        fds[i] = dial_from(i < ADDRESS_MAX ? 1 : 2);
+        fds[i] = dial_from(i < ADDRESS_MAX ? 2 : 1);
         TURN_UNTIL(stats().accepted == (uint64_t)i + 1);
     }
     say(fds[0], "PING\r\n");
     expect(fds[0], "+PONG\r\n");
     wait_quiet();
-    const int same = dial_from(2);
+    const int same = dial_from(1);
     say(same, "PING\r\n");
     expect(same, "+PONG\r\n");
     assert_int_equal(stats().evicted, 1);
     assert_true(closed(fds[1])); /* number 0 was heard later */
-    const int own = dial_from(1);
+    const int own = dial_from(2);
     say(own, "PING\r\n");
     expect(own, "+PONG\r\n");
     assert_false(closed(fds[0]));
@@ -723,7 +723,7 @@ static void who_is_owed_something_keeps_its_place(void **state)
     (void)state;
     bench.holds = true;
     for (int i = 0; i < CLIENTS_MAX; i++) {
-        fds[i] = dial_from(i < ADDRESS_MAX ? 1 : 2);
+        fds[i] = dial_from(i < ADDRESS_MAX ? 2 : 1);
         if (i < RESP_BATCH_MAX)
             say(fds[i], "CL.THROTTLE k 1 1 1 1\r\n");
         TURN_UNTIL(stats().accepted == (uint64_t)i + 1);

@@ -150,11 +150,11 @@ static int start_threads(struct daemon *daemon)
     return 0;
 }
 
-/* How many clients of a protocol a shard takes at a time: at most a third of the descriptors that
- * there are, for a node that has none left for its peers is of no use to anybody. */
+/* How many clients of a protocol a shard takes at a time: at most half of the descriptors that there
+ * are, for a node that has none left for its peers is of no use to anybody. */
 static uint32_t clients_max(const struct daemon *daemon, uint32_t most)
 {
-    const uint32_t share = daemon->sockets.files.max / 3 / daemon->config->shards;
+    const uint32_t share = daemon->sockets.files.max / 2 / daemon->config->shards;
     return share < most ? share : most;
 }
 
@@ -176,7 +176,7 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
     if (max < REDIS_CONNECTIONS_MAX && number == 0)
         log_printf(daemon->log, LOG_LEVEL_INFO,
                    "each shard takes %" PRIu32
-                   " clients of a protocol at most: a third of the files that this "
+                   " clients of a protocol at most: half of the files that this "
                    "process may open (ulimit -n, LimitNOFILE)",
                    max);
     return (struct resp_facts){

@@ -1,7 +1,8 @@
 /* acceptor.c - how clients come: who waits at a listener is accepted, a burst at a time.
  *
  * Two things bound how many there are: all places, and three quarters of them for one address, so
- * that another address always finds a quarter. Where a bound is reached a newcomer has the place of
+ * that another address always finds a quarter. 127.0.0.1 and ::1 may have all, as a proxy on the
+ * machine would. Where a bound is reached a newcomer has the place of
  * who was quiet for longest, if that was quiet_ns: connections that clients keep ready, or an
  * attacker leaves open, keep nobody out. Where nobody was quiet the newcomer is told so and closed.
  *
@@ -140,10 +141,18 @@ static bool end_quietest(struct connections *connections, const struct in6_addr 
     return false;
 }
 
+static bool is_this_machine(const struct in6_addr *address)
+{
+    const struct in6_addr v6 = IN6ADDR_LOOPBACK_INIT;
+    static const uint8_t v4[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+    return memcmp(address, &v6, sizeof v6) == 0 || memcmp(address, v4, sizeof v4) == 0;
+}
+
 /* Makes room for one more of that address. */
 static bool make_room(struct connections *connections, const struct in6_addr *address)
 {
-    if (connection_count_of(connections, address) >= connections->address_max &&
+    if (!is_this_machine(address) &&
+        connection_count_of(connections, address) >= connections->address_max &&
         !end_quietest(connections, address))
         return false;
     return connections->stats->connections < connections->options.max ||
