@@ -46,7 +46,8 @@ struct gateway_peer {
     size_t need;            /* bytes that a request must have before it is worth a look; 0: any */
     bool begun;             /* it has said all that a connection begins with */
     bool closing;           /* nothing is taken any more: it goes when all is answered and sent */
-    char address[GATEWAY_ADDRESS_LEN];
+    char address[GATEWAY_ADDRESS_LEN]; /* the other end's */
+    char local[GATEWAY_ADDRESS_LEN];   /* where it has reached this node */
 };
 
 /* What has been counted since the start, but for `connections`. */
@@ -92,11 +93,14 @@ struct gateway_codec {
     size_t peer_len;     /* of its struct of a peer */
     size_t pending_max;  /* bytes of a request that is not complete, at most */
     size_t read_len;     /* bytes that are read of a peer at once */
-    /* The peer has connected: all zero but for id, address and `out`, which has GATEWAY_OUT_LEN. */
+    /* The peer has connected: all zero but for id, addresses and `out`, which has GATEWAY_OUT_LEN.
+     */
     void (*open)(void *gate, struct gateway_peer *peer);
     /* Takes requests from the peer's bytes; *used tells how many. `token` names the peer later. */
     enum gateway_stop (*take)(void *gate, struct gateway_peer *peer, uint64_t token,
                               const char *data, size_t len, size_t *used);
+    /* The connection has ended: what the peer holds is given back. NULL: it holds nothing. */
+    void (*close)(void *gate, struct gateway_peer *peer);
     /* A turn begins or goes on: the time. */
     void (*now)(void *gate, int64_t now_ns);
     /* The frame of the open batch, which is closed by that; 0: there is none. NULL: no batches. */

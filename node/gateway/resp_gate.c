@@ -46,8 +46,16 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
+#define BUSY_SENTENCE        "BUSY the node has more requests than it can decide; try again later"
+#define UNAVAILABLE_SENTENCE "UNAVAILABLE no node that holds this key can be reached"
+#define FAILED_SENTENCE      "UNAVAILABLE the node did not decide; what became of the keys is not known"
+#define KEY_TOO_LONG         "ERR the key, with its database, has more than 1024 bytes"
+#define HTTP_SENTENCE                                                                              \
+    "Protocol error: found HTTP; expected a client of Redis: this is the port of --resp"
+
 enum {
     PLACE_BITS = 11,
+    DATABASE_LEN = 5,     /* "db07" and a NUL, before a key */
     VALUES_LEN = 1 << 19, /* of a batch: no single check needs as much */
     NONE = UINT16_MAX,
     EXPIRE_MS = 2 * RESP_TIMEOUT_MS,
@@ -75,7 +83,8 @@ static_assert((int)GATEWAY_OUT_LEN >= (int)RESP_BATCH_MAX * (int)RESP_THROTTLE_M
 static_assert((int)GATEWAY_OUT_LEN >= (int)RESP_LOCAL_MAX + (int)RESP_ANSWER_MAX,
               "one always fits");
 
-enum ask { ASK_THROTTLE, ASK_CHECK, ASK_LOAD };
+/* A command on keys asks as often as it has keys, or twice; the last of these has the reply. */
+enum ask { ASK_THROTTLE, ASK_CHECK, ASK_LOAD, ASK_KEY, ASK_KEY_TYPE, ASK_KEY_NEW };
 
 struct item {
     uint64_t token;
@@ -83,6 +92,7 @@ struct item {
     bool answered;
     bool says;  /* ASK_CHECK: with the message, */
     bool tells; /* with the status */
+    bool more;  /* of a command on keys: others of it follow */
     struct throttle_asked throttle;
 };
 
@@ -101,6 +111,7 @@ struct resp_gate {
     uint64_t answers; /* that came */
     struct resp_facts facts;
     struct gateway_stats *stats; /* the caller's */
+    struct resp_queues queues;   /* of transactions */
     uint16_t first_free;
     uint16_t open; /* the batch that is being filled, or NONE */
     uint32_t waiting;
@@ -114,6 +125,7 @@ struct resp_gate {
     struct resp_request request;
     struct resp_check check;
     uint8_t values[VALUES_LEN];
+    char key[WIRE_VALUE_MAX]; /* with its database */
     uint8_t frame[WIRE_MESSAGE_MAX];
     size_t load_len; /* of a frame of a load */
 };
@@ -130,6 +142,7 @@ int resp_gate_new(const struct allocator *allocator, uint64_t session,
     gate->allocator = allocator;
     gate->session = session;
     gate->facts = *facts;
+    gate->queues.allocator = allocator;
     gate->stats = stats;
     gate->facts.stats = stats;
     gate->open = NONE;
@@ -182,8 +195,8 @@ static struct batch *open_batch(struct resp_gate *gate)
 /* What a reply may take of `out`. */
 static uint32_t room_of(const struct item *item)
 {
-    if (item->ask == ASK_THROTTLE)
-        return RESP_THROTTLE_MAX;
+    if (item->ask == ASK_THROTTLE || item->ask >= ASK_KEY)
+        return item->more ? 0 : RESP_THROTTLE_MAX;
     return item->says ? RESP_ANSWER_MAX : RESP_CHECK_MAX;
 }
 
@@ -201,7 +214,7 @@ static void add_item(struct resp_gate *gate, struct resp_peer *peer, const struc
 static void put_busy(struct resp_gate *gate, struct gateway_out *out)
 {
     gate->stats->busy++;
-    resp_put_error(out, "BUSY the node has more requests than it can decide; try again later");
+    resp_put_error(out, BUSY_SENTENCE);
 }
 
 /* The template of an inline limit. Clients use few limits, so mostly it is the one before. */
@@ -219,6 +232,26 @@ static int inline_template(struct resp_gate *gate, const struct limit *limit)
 /* What became of a request. */
 enum took { TOOK, TOOK_NOT };
 
+/* The key in its database: those of number 0 are the keys of native clients, too. False: it is too
+ * long then. */
+static bool key_of(struct resp_gate *gate, const struct resp_peer *peer, struct wire_text key,
+                   struct wire_text *out)
+{
+    char prefix[DATABASE_LEN + 1];
+    *out = key;
+    if (peer->database == 0)
+        return key.len <= WIRE_VALUE_MAX;
+    if (key.len > WIRE_VALUE_MAX - DATABASE_LEN)
+        return false;
+    (void)snprintf(prefix, sizeof prefix, "db%02u", peer->database);
+    memcpy(gate->key, prefix, DATABASE_LEN - 1);
+    gate->key[DATABASE_LEN - 1] = '\0';
+    if (key.len > 0)
+        memcpy(gate->key + DATABASE_LEN, key.data, key.len);
+    *out = (struct wire_text){.data = gate->key, .len = key.len + DATABASE_LEN};
+    return true;
+}
+
 static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, uint64_t token)
 {
     struct throttle throttle;
@@ -229,11 +262,17 @@ static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, u
         resp_put_error(&peer->base.out, error);
         return TOOK;
     }
+    struct wire_text key;
+    if (!key_of(gate, peer, gate->request.arguments[1], &key)) {
+        if (peer->base.waiting > 0)
+            return TOOK_NOT;
+        resp_put_error(&peer->base.out, KEY_TOO_LONG);
+        return TOOK;
+    }
     const int template = inline_template(gate, &throttle.limit);
     ASSERT(template >= 0 || template == TG_EFULL); /* RESPGATE-4 */
     if (template <0 || wire_checks_builder_append(&gate->builder, (uint32_t) template,
-                                                  throttle.operation, throttle.cost,
-                                                  &gate->request.arguments[1], 1) < 0)
+                                                  throttle.operation, throttle.cost, &key, 1) < 0)
         return TOOK_NOT;
     const struct item item = {
         .token = token, .ask = ASK_THROTTLE, .throttle = throttle_asked(&throttle)};
@@ -319,6 +358,94 @@ static enum took take_load(struct resp_gate *gate, struct resp_peer *peer, uint6
     return TOOK;
 }
 
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Any limit tells whether a key is in use, and makes it new. */
+static const struct limit any_limit = {
+    .algorithm = ALGORITHM_TOKEN_BUCKET, .count = 1, .window_ns = 1000000000, .burst = 1};
+
+static int ask_key(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                   struct wire_text name, enum ask ask, bool more)
+{
+    struct wire_text key;
+    const bool fits = key_of(gate, peer, name, &key);
+    ASSERT(fits); /* take_keys looked */
+    const int template = inline_template(gate, &any_limit);
+    const enum operation operation = ask == ASK_KEY_NEW ? OPERATION_RESET : OPERATION_PEEK;
+    if (template <0 || wire_checks_builder_append(&gate->builder, (uint32_t) template,
+                                                  (uint8_t)operation, 1, &key, 1) < 0)
+        return TG_EFULL;
+    const struct item item = {.token = token, .ask = (uint8_t)ask, .more = more};
+    add_item(gate, peer, &item);
+    return 0;
+}
+
+/* Why a command on keys cannot be taken; NULL: it can. */
+static const char *fault_of_keys(struct resp_gate *gate, const struct resp_peer *peer,
+                                 uint32_t asks)
+{
+    struct wire_text ignored;
+    if (asks * (gate->request.count - 1) > RESP_BATCH_MAX)
+        return "ERR too many keys: expected at most 32 of DEL and UNLINK, and 64 of EXISTS";
+    for (uint32_t i = 1; i < gate->request.count; i++)
+        if (!key_of(gate, peer, gate->request.arguments[i], &ignored))
+            return KEY_TOO_LONG;
+    return NULL;
+}
+
+/* DEL, UNLINK, EXISTS, TYPE. What asks more than once begins a batch, in which it has room for
+ * sure. */
+static enum took take_keys(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                           enum resp_command_id id)
+{
+    const bool makes_new = id == RESP_DEL || id == RESP_UNLINK;
+    const uint32_t count = gate->request.count - 1;
+    const uint32_t asks = makes_new ? 2 : 1;
+    const char *fault = fault_of_keys(gate, peer, asks);
+    if (fault != NULL) {
+        if (peer->base.waiting > 0)
+            return TOOK_NOT;
+        resp_put_error(&peer->base.out, fault);
+        return TOOK;
+    }
+    if (asks * count > 1 && gate->batches[gate->open].count > 0)
+        return TOOK_NOT;
+    for (uint32_t i = 1; i <= count; i++) {
+        const struct wire_text name = gate->request.arguments[i];
+        const bool last = i == count;
+        const enum ask ask = id == RESP_TYPE ? ASK_KEY_TYPE : ASK_KEY;
+        int error = ask_key(gate, peer, token, name, ask, makes_new || !last);
+        if (error == 0 && makes_new)
+            error = ask_key(gate, peer, token, name, ASK_KEY_NEW, !last);
+        ASSERT(error == 0 || asks * count == 1);
+        if (error != 0)
+            return TOOK_NOT;
+    }
+    return TOOK;
+}
+
+/* One of the asks of a command on keys is answered; `failed` is NULL if it was decided. */
+static void answer_key(struct resp_peer *peer, const struct item *item, uint64_t used,
+                       const char *failed)
+{
+    struct gateway_out *out = &peer->base.out;
+    if (failed != NULL)
+        peer->failed = failed;
+    peer->sum += item->ask != ASK_KEY_NEW && used > 0;
+    if (item->more)
+        return;
+    if (peer->failed != NULL)
+        resp_put_error(out, peer->failed);
+    else if (item->ask == ASK_KEY_TYPE)
+        resp_put_simple(out, peer->sum > 0 ? "string" : "none");
+    else
+        resp_put_integer(out, peer->sum);
+    peer->sum = 0;
+    peer->failed = NULL;
+}
+
+/* ---- the batch, closed ----------------------------------------------------------------------- */
+
 /* Takes the request at hand into the open batch, of which there is one. */
 static enum took take_into_batch(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
                                  enum resp_command_id id)
@@ -327,7 +454,9 @@ static enum took take_into_batch(struct resp_gate *gate, struct resp_peer *peer,
         return TOOK_NOT;
     if (id == RESP_CL_THROTTLE)
         return take_throttle(gate, peer, token);
-    return id == RESP_TG_LOAD ? take_load(gate, peer, token) : take_check(gate, peer, token, id);
+    if (id == RESP_TG_LOAD)
+        return take_load(gate, peer, token);
+    return id > RESP_TG_LOAD ? take_keys(gate, peer, token, id) : take_check(gate, peer, token, id);
 }
 
 size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
@@ -371,6 +500,87 @@ static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint
     return took;
 }
 
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+static void end_transaction(struct resp_gate *gate, struct resp_peer *peer)
+{
+    resp_queue_drop(&gate->queues, &peer->queue);
+    peer->queues = peer->spoiled = false;
+}
+
+/* MULTI, EXEC or DISCARD. What EXEC lets go is taken by resp_gate_take before anything else. */
+static void take_transaction(struct resp_gate *gate, struct resp_peer *peer,
+                             enum resp_command_id id)
+{
+    struct gateway_out *out = &peer->base.out;
+    if (id == RESP_MULTI && peer->queues) {
+        resp_put_error(out, "ERR MULTI calls can not be nested");
+    } else if (id == RESP_MULTI) {
+        peer->queues = true;
+        resp_put_simple(out, "OK");
+    } else if (!peer->queues) {
+        resp_put_error(out,
+                       id == RESP_EXEC ? "ERR EXEC without MULTI" : "ERR DISCARD without MULTI");
+    } else if (id == RESP_DISCARD) {
+        end_transaction(gate, peer);
+        resp_put_simple(out, "OK");
+    } else if (peer->spoiled) {
+        end_transaction(gate, peer);
+        resp_put_error(out, "EXECABORT Transaction discarded because of previous errors.");
+    } else {
+        peer->queues = false;
+        resp_put_array(out, peer->queue.count);
+    }
+}
+
+/* Whether the command is kept for EXEC: not one that ends a transaction, or the connection. */
+static bool is_queued(const struct resp_peer *peer, const struct resp_command *command)
+{
+    return peer->queues &&
+           (command == NULL || ((command->id < RESP_DISCARD || command->id > RESP_MULTI) &&
+                                command->id != RESP_QUIT && command->id != RESP_RESET));
+}
+
+static bool is_subscription(const struct resp_command *command)
+{
+    return command->id == RESP_SUBSCRIBE || command->id == RESP_PSUBSCRIBE ||
+           command->id == RESP_UNSUBSCRIBE || command->id == RESP_PUNSUBSCRIBE;
+}
+
+/* Keeps the request at hand, which came as `data`, for EXEC. */
+static enum took queue(struct resp_gate *gate, struct resp_peer *peer,
+                       const struct resp_command *command, const char *data, size_t len)
+{
+    struct gateway_out *out = &peer->base.out;
+    if (peer->base.waiting > 0)
+        return TOOK_NOT;
+    peer->spoiled = true; /* unless it is kept */
+    if (command == NULL)
+        resp_command_unknown(&gate->request, out);
+    else if (!resp_command_fits(command, &gate->request))
+        resp_command_unfit(command, out);
+    else if (is_subscription(command))
+        resp_put_error(out, "ERR there is no subscribing in a transaction");
+    else if (resp_queue_put(&gate->queues, &peer->queue, data, len) != 0)
+        resp_put_error(out, "ERR the transaction is too long: expected at most 65536 bytes and "
+                            "4096 commands");
+    else {
+        peer->spoiled = false;
+        resp_put_simple(out, "QUEUED");
+    }
+    return TOOK;
+}
+
+/* ---- requests, one by one -------------------------------------------------------------------- */
+
+static void answer_here(struct resp_gate *gate, struct resp_peer *peer,
+                        const struct resp_command *command)
+{
+    if (command->id == RESP_RESET)
+        end_transaction(gate, peer);
+    resp_local(&gate->facts, peer, command, &gate->request);
+}
+
 /* A request that is answered here: when all before it are. */
 static enum took take_here(struct resp_gate *gate, struct resp_peer *peer,
                            const struct resp_command *command)
@@ -381,22 +591,28 @@ static enum took take_here(struct resp_gate *gate, struct resp_peer *peer,
         resp_command_unknown(&gate->request, &peer->base.out);
     else if (!resp_command_fits(command, &gate->request))
         resp_command_unfit(command, &peer->base.out);
+    else if (command->id <= RESP_MULTI)
+        take_transaction(gate, peer, command->id);
     else
-        resp_local(&gate->facts, peer, command, &gate->request);
+        answer_here(gate, peer, command);
     return TOOK;
 }
 
-/* Takes the request at hand. TOOK_NOT: *stop tells why not. */
+/* Takes the request at hand, which came as `data`. TOOK_NOT: *stop tells why not. */
 static enum took take_request(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                              enum gateway_stop *stop)
+                              const char *data, size_t len, enum gateway_stop *stop)
 {
     const struct resp_command *command = resp_command_find(gate->request.arguments[0]);
-    const bool asks = command != NULL && command->id <= RESP_TG_LOAD &&
-                      resp_command_fits(command, &gate->request);
+    const bool asks =
+        command != NULL && command->id <= RESP_UNLINK && resp_command_fits(command, &gate->request);
     const size_t room = asks ? RESP_ANSWER_MAX : RESP_LOCAL_MAX;
     *stop = GATEWAY_NEED_ROOM;
     if (peer->base.out.capacity - peer->base.out.len < peer->base.reserved + room)
         return TOOK_NOT; /* RESPGATE-2 */
+    if (is_queued(peer, command)) {
+        *stop = GATEWAY_NEED_ANSWER;
+        return queue(gate, peer, command, data, len);
+    }
     if (asks)
         return take_asked(gate, peer, token, command->id, stop);
     *stop = GATEWAY_NEED_ANSWER;
@@ -418,24 +634,64 @@ static enum gateway_stop end_with(struct resp_gate *gate, struct resp_peer *peer
     return GATEWAY_AT_END;
 }
 
+/* Where the next request is: among those that EXEC has let go, or in what the peer sends. */
+struct source {
+    const char *data;
+    size_t len;
+    bool queued;
+};
+
+static struct source source_of(const struct resp_peer *peer, const char *data, size_t len)
+{
+    const struct resp_queue *queue = &peer->queue;
+    const bool queued = !peer->queues && queue->at < queue->len;
+    return (struct source){.data = queued ? queue->bytes + queue->at : data,
+                           .len = queued ? queue->len - queue->at : len,
+                           .queued = queued};
+}
+
+static void advance(struct resp_gate *gate, struct resp_peer *peer, bool queued, size_t bytes,
+                    size_t *used)
+{
+    if (!queued) {
+        *used += bytes;
+        return;
+    }
+    peer->queue.at += (uint32_t)bytes;
+    if (peer->queue.at == peer->queue.len)
+        resp_queue_drop(&gate->queues, &peer->queue);
+}
+
+/* Whether the request is a line of HTTP: its words may be anything, its end tells. */
+static bool is_http(const struct resp_request *request, char first)
+{
+    static const char version[] = "HTTP/";
+    const struct wire_text *last = &request->arguments[request->count - 1];
+    return first != '*' && last->len > sizeof version - 1 &&
+           memcmp(last->data, version, sizeof version - 1) == 0;
+}
+
 enum gateway_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
                                  const char *data, size_t len, size_t *used)
 {
     enum gateway_stop stop;
     *used = 0;
     while (!peer->base.closing) {
+        const struct source source = source_of(peer, data + *used, len - *used);
         const char *error;
-        const int bytes = resp_parse(data + *used, len - *used, &gate->request, &error);
+        const int bytes = resp_parse(source.data, source.len, &gate->request, &error);
         if (bytes == 0)
             return GATEWAY_NEED_BYTES;
         if (bytes < 0)
             return end_with(gate, peer, error);
         if (gate->request.count > 0) {
-            if (take_request(gate, peer, token, &stop) == TOOK_NOT)
+            if (is_http(&gate->request, source.data[0]))
+                return end_with(gate, peer, HTTP_SENTENCE);
+            if (take_request(gate, peer, token, source.data, (size_t)bytes, &stop) == TOOK_NOT)
                 return stop;
             gate->stats->commands++;
         }
-        *used += (size_t)bytes;
+        advance(gate, peer, source.queued, (size_t)bytes, used);
     }
     return GATEWAY_AT_END;
 }
@@ -476,7 +732,9 @@ static void answer_all(struct resp_gate *gate, struct batch *batch,
             continue;
         struct resp_peer *peer = find_peer(finder, item->token);
         settle(peer, item);
-        if (peer != NULL && error != NULL)
+        if (peer != NULL && item->ask >= ASK_KEY)
+            answer_key(peer, item, 0, error != NULL ? FAILED_SENTENCE : BUSY_SENTENCE);
+        else if (peer != NULL && error != NULL)
             resp_put_error(&peer->base.out, error);
         else if (peer != NULL)
             put_busy(gate, &peer->base.out);
@@ -484,15 +742,26 @@ static void answer_all(struct resp_gate *gate, struct batch *batch,
     release(gate, batch);
 }
 
-static void answer_one(struct resp_gate *gate, const struct item *item,
-                       const struct wire_decision *decision, struct gateway_out *out)
+/* What went wrong with a decision on a key, or NULL. */
+static const char *fault_of_decision(const struct wire_decision *decision)
 {
-    if (!decision->allowed && decision->outcome == OUTCOME_BUSY)
+    if (decision->outcome == OUTCOME_BUSY)
+        return BUSY_SENTENCE;
+    return decision->outcome == OUTCOME_ERROR ? UNAVAILABLE_SENTENCE : NULL;
+}
+
+static void answer_one(struct resp_gate *gate, const struct item *item,
+                       const struct wire_decision *decision, struct resp_peer *peer)
+{
+    struct gateway_out *out = &peer->base.out;
+    if (item->ask >= ASK_KEY)
+        answer_key(peer, item, decision->used, fault_of_decision(decision));
+    else if (!decision->allowed && decision->outcome == OUTCOME_BUSY)
         put_busy(gate, out);
     else if (item->ask == ASK_CHECK)
         resp_check_answer(decision, item->says, item->tells, out);
     else if (!decision->allowed && decision->outcome == OUTCOME_ERROR)
-        resp_put_error(out, "UNAVAILABLE no node that holds this key can be reached");
+        resp_put_error(out, UNAVAILABLE_SENTENCE);
     else
         throttle_answer(&item->throttle, decision, out);
 }
@@ -521,7 +790,7 @@ static void answer_decisions(struct resp_gate *gate, struct batch *batch, const 
             continue; /* a later answer tells again */
         settle(peer, item);
         if (peer != NULL)
-            answer_one(gate, item, &decision, &peer->base.out);
+            answer_one(gate, item, &decision, peer);
     }
     if (last)
         release(gate, batch);
@@ -599,6 +868,11 @@ static void codec_open(void *gate, struct gateway_peer *peer)
     resp_peer_init((struct resp_peer *)peer);
 }
 
+static void codec_close(void *gate, struct gateway_peer *peer)
+{
+    end_transaction(gate, (struct resp_peer *)peer);
+}
+
 static enum gateway_stop codec_take(void *gate, struct gateway_peer *peer, uint64_t token,
                                     const char *data, size_t len, size_t *used)
 {
@@ -640,6 +914,7 @@ const struct gateway_codec resp_codec = {
     .pending_max = RESP_PENDING_MAX,
     .read_len = 16 << 10,
     .open = codec_open,
+    .close = codec_close,
     .take = codec_take,
     .now = codec_now,
     .submit = codec_submit,

@@ -11,11 +11,13 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "node/gateway/resp_check.h"
+#include "node/gateway/resp_topology.h"
 #include "node/gateway/throttle.h"
 
 /* Clients compare this with versions of Redis to learn which commands they may use. */
@@ -136,8 +138,8 @@ static void put_client(const struct resp_peer *peer, struct gateway_out *out)
 {
     char text[RESP_NAME_LEN + GATEWAY_ADDRESS_LEN + 96];
     const int len =
-        snprintf(text, sizeof text, "id=%" PRIu64 " addr=%s name=%s db=0 resp=%u\n", peer->base.id,
-                 peer->base.address, peer->name, peer->base.out.protocol);
+        snprintf(text, sizeof text, "id=%" PRIu64 " addr=%s name=%s db=%u resp=%u\n", peer->base.id,
+                 peer->base.address, peer->name, peer->database, peer->base.out.protocol);
     resp_put_verbatim(out, text, (size_t)len);
 }
 
@@ -209,8 +211,8 @@ static void config_get(const struct resp_facts *facts, const struct resp_request
     (void)snprintf(clients, sizeof clients, "%" PRIu32, facts->connections_max);
     (void)snprintf(port, sizeof port, "%u", facts->port);
     const char *const settings[][2] = {
-        {"appendonly", "no"}, {"databases", "1"}, {"maxclients", clients}, {"maxmemory", "0"},
-        {"port", port},       {"save", ""},       {"timeout", "0"},
+        {"appendonly", "no"}, {"databases", "16"}, {"maxclients", clients}, {"maxmemory", "0"},
+        {"port", port},       {"save", ""},        {"timeout", "0"},
     };
     enum { SETTINGS = sizeof settings / sizeof *settings };
     bool wanted[SETTINGS] = {false};
@@ -314,9 +316,19 @@ static void give_back(struct wire_text text, struct gateway_out *out)
         resp_put_bulk(out, text.data, text.len);
 }
 
-static void ping(const struct resp_request *request, struct gateway_out *out)
+/* A subscriber of version 2 is answered by an array, for all that it is sent is one. */
+static void ping(struct resp_peer *peer, const struct resp_request *request)
 {
-    if (request->count > 2)
+    struct gateway_out *out = &peer->base.out;
+    const bool subscribed = peer->channels > 0 && out->protocol < 3 && request->count <= 2;
+    if (subscribed) {
+        resp_put_array(out, 2);
+        resp_put_text(out, "pong");
+        if (request->count == 1)
+            resp_put_text(out, "");
+        else
+            give_back(request->arguments[1], out);
+    } else if (request->count > 2)
         resp_put_error(out, "ERR wrong number of arguments for 'ping' command");
     else if (request->count == 2)
         give_back(request->arguments[1], out);
@@ -324,21 +336,26 @@ static void ping(const struct resp_request *request, struct gateway_out *out)
         resp_put_simple(out, "PONG");
 }
 
-static void select_database(const struct resp_request *request, struct gateway_out *out)
+static void select_database(struct resp_peer *peer, const struct resp_request *request)
 {
+    struct gateway_out *out = &peer->base.out;
     int64_t number;
     if (!throttle_read_integer(request->arguments[1], &number))
         resp_put_error(out, "ERR value is not an integer or out of range");
-    else if (number != 0)
+    else if (number < 0 || number >= RESP_DATABASES)
         resp_put_error(out, "ERR DB index is out of range");
-    else
+    else {
+        peer->database = (uint8_t)number;
         resp_put_simple(out, "OK");
+    }
 }
 
 static void reset(struct resp_peer *peer)
 {
     peer->base.out.protocol = 2;
     peer->name[0] = '\0';
+    peer->database = 0;
+    peer->channels = 0;
     resp_put_simple(&peer->base.out, "RESET");
 }
 
@@ -353,8 +370,39 @@ static void answer(const struct resp_facts *facts, struct resp_peer *peer,
 {
     struct gateway_out *out = &peer->base.out;
     switch ((int)command->id) {
+    case RESP_ASKING:
+    case RESP_READONLY:
+    case RESP_READWRITE:
+        resp_put_simple(out, "OK");
+        break;
     case RESP_AUTH:
         auth(request, out);
+        break;
+    case RESP_CLUSTER:
+        resp_topology_cluster(facts, peer, request);
+        break;
+    case RESP_DBSIZE:
+        resp_put_integer(out, facts->keys != NULL ? (int64_t)atomic_load(facts->keys) : 0);
+        break;
+    case RESP_ROLE:
+        resp_topology_role(out);
+        break;
+    case RESP_SCAN:
+        resp_put_array(out, 2);
+        resp_put_text(out, "0");
+        resp_put_array(out, 0);
+        break;
+    case RESP_SENTINEL:
+        resp_topology_sentinel(facts, peer, request);
+        break;
+    case RESP_SUBSCRIBE:
+    case RESP_PSUBSCRIBE:
+    case RESP_UNSUBSCRIBE:
+    case RESP_PUNSUBSCRIBE:
+        resp_topology_subscribe(peer, command, request);
+        break;
+    case RESP_WAIT:
+        resp_put_integer(out, 0);
         break;
     case RESP_CLIENT:
         client(peer, request);
@@ -375,7 +423,7 @@ static void answer(const struct resp_facts *facts, struct resp_peer *peer,
         info(facts, request, out);
         break;
     case RESP_PING:
-        ping(request, out);
+        ping(peer, request);
         break;
     case RESP_QUIT:
         quit(peer);
@@ -384,7 +432,7 @@ static void answer(const struct resp_facts *facts, struct resp_peer *peer,
         reset(peer);
         break;
     case RESP_SELECT:
-        select_database(request, out);
+        select_database(peer, request);
         break;
     default:
         ASSERT(false); /* the shard's */

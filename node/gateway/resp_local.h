@@ -10,16 +10,20 @@
 
 #include "node/gateway/resp_command.h"
 #include "node/gateway/resp_parser.h"
+#include "node/gateway/resp_queue.h"
 #include "node/gateway/resp_writer.h"
 
 enum {
-    RESP_NAME_LEN = 64,        /* of a connection, with its NUL */
+    RESP_NAME_LEN = 64, /* of a connection, with its NUL */
+    RESP_DATABASES = 16,
     RESP_LOCAL_MAX = 12 << 10, /* bytes of an answer given here, at most */
     RESP_ECHO_MAX = 8 << 10    /* bytes of a text that is given back */
 };
 
 /* What is told of the node; `name`, `version` and `stats` are borrowed. */
 struct resp_facts {
+    uint64_t node_id;
+    const _Atomic uint64_t *keys; /* that the node has; NULL: unknown */
     const char *name;
     const char *version;
     const struct gateway_stats *stats;
@@ -35,6 +39,13 @@ struct resp_peer {
     uint64_t batch; /* the batch its checks are in, while it waits */
     uint64_t held;  /* the answer that left a check of it pending: others of it wait */
     char name[RESP_NAME_LEN];
+    uint8_t database;        /* that it has selected */
+    bool queues;             /* between MULTI and EXEC */
+    bool spoiled;            /* one of the commands since MULTI was refused */
+    struct resp_queue queue; /* of these, or what EXEC has left of them */
+    uint32_t channels;       /* that it has subscribed to */
+    uint32_t sum;            /* of the keys of the command that is being answered */
+    const char *failed;      /* what went wrong with one of these, or NULL */
 };
 
 /* A peer that has connected: all zero but for what `base` has by then. */

@@ -105,6 +105,11 @@ void resp_put_array(struct gateway_out *writer, size_t count)
     put_head(writer, '*', count, false);
 }
 
+void resp_put_push(struct gateway_out *writer, size_t count)
+{
+    put_head(writer, writer->protocol >= 3 ? '>' : '*', count, false);
+}
+
 void resp_put_set(struct gateway_out *writer, size_t count)
 {
     put_head(writer, writer->protocol >= 3 ? '~' : '*', count, false);

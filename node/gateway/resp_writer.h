@@ -30,6 +30,8 @@ void resp_put_error(struct gateway_out *writer, const char *text);
 void resp_put_null(struct gateway_out *writer);
 /* Heads: as many elements follow (pairs, of a map). */
 void resp_put_array(struct gateway_out *writer, size_t count);
+/* An array that is no reply to a request: of version 3, a push. */
+void resp_put_push(struct gateway_out *writer, size_t count);
 void resp_put_set(struct gateway_out *writer, size_t count);
 void resp_put_map(struct gateway_out *writer, size_t pairs);
 /* A text to be shown as it is. */

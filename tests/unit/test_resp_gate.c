@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "node/gateway/resp_gate.h"
+#include "node/gateway/resp_topology.h"
 #include "tests/unit/support_effort.h"
 
 enum { PEERS = 8, FRAMES = 4096, SESSION = 99, INPUT = 1 << 16 };
@@ -35,6 +36,7 @@ struct bench {
     uint32_t frame_count;
     int64_t now_ns;
     struct gateway_stats stats;
+    bool unused; /* no key is in use */
 };
 
 static struct bench bench;
@@ -49,8 +51,14 @@ static const struct gateway_finder finder = {find, &bench};
 
 static int setup(void **state)
 {
-    const struct resp_facts facts = {
-        .name = "n1", .version = "9.9", .connections_max = 10, .port = 7603, .now_ns = MS};
+    static const _Atomic uint64_t keys = 12;
+    const struct resp_facts facts = {.node_id = 7,
+                                     .keys = &keys,
+                                     .name = "n1",
+                                     .version = "9.9",
+                                     .connections_max = 10,
+                                     .port = 7603,
+                                     .now_ns = MS};
     (void)state;
     memset(&bench, 0, sizeof bench);
     assert_int_equal(resp_gate_new(alloc_heap(), SESSION, &facts, &bench.stats, &bench.gate), 0);
@@ -125,7 +133,7 @@ static void decide(const struct wire_checks *checks, uint32_t i, struct wire_sou
                                        : OUTCOME_ALLOW;
     columns->flags[i] = columns->outcomes[i] == OUTCOME_ALLOW ? WIRE_ALLOWED : 0;
     columns->limit[i] = 100;
-    columns->used[i] = 100 - cost;
+    columns->used[i] = bench.unused ? 0 : 100 - cost;
     columns->remaining[i] = cost;
     columns->reset_after_ms[i] = 2500;
     columns->retry_after_ms[i] = cost == 7 ? 1000 : 0;
@@ -381,7 +389,8 @@ static void without_a_batch_there_is_busy(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < RESP_BATCHES_MAX; i++) {
-        bench.peers[0].base.waiting = bench.peers[0].base.reserved = 0; /* as if it were another each time */
+        bench.peers[0].base.waiting = bench.peers[0].base.reserved =
+            0; /* as if it were another each time */
         say(0, "CL.THROTTLE a 15 30 60 1\r\n");
         submit();
     }
@@ -519,7 +528,7 @@ static void clients_shake_hands(void **state)
         "-ERR Protocol version is not an integer or out of range\r\n"
         "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
         "-ERR Syntax error in HELLO: expected AUTH user password, or SETNAME name\r\n");
-    say(1, "AUTH default x\r\nAUTH eve x\r\nSELECT 0\r\nSELECT 1\r\nSELECT a\r\nCLIENT ID\r\n");
+    say(1, "AUTH default x\r\nAUTH eve x\r\nSELECT 0\r\nSELECT 16\r\nSELECT a\r\nCLIENT ID\r\n");
     expect(
         1,
         "+OK\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n+OK\r\n"
@@ -531,16 +540,191 @@ static void clients_shake_hands(void **state)
               "-ERR wrong number of arguments for 'ping' command\r\n");
 }
 
-/* Who sends a transaction, as redis-py does unless told not to, learns that there are none. */
-static void a_transaction_is_refused_with_the_way_out(void **state)
+/* What redis-py's pipeline sends unless it is told not to: the replies come in one array, each
+ * command is decided by itself, and what is in one reply travels as any pipeline would. */
+static void a_transaction_is_a_pipeline_with_one_reply(void **state)
 {
-    static const char *const words[] = {"MULTI\r\n", "exec\r\n", "DISCARD\r\n", "WATCH k\r\n"};
     (void)state;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        say(0, words[i]);
-        expect(0, "-ERR there are no transactions: each command is decided by itself; expected a "
-                  "pipeline without MULTI and EXEC (redis-py: transaction=False)\r\n");
+    say(0, "MULTI\r\nCL.THROTTLE a 15 30 60 1\r\nPING\r\nCL.THROTTLE a 15 30 60 2\r\n");
+    expect(0, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n");
+    submit();
+    assert_int_equal(bench.frame_count, 0);
+    say(0, "EXEC\r\nPING after\r\n");
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ANSWER);
+    answer_all();
+    feed(0);
+    answer_all();
+    feed(0);
+    expect(0, "*3\r\n" THROTTLED("1") "+PONG\r\n" THROTTLED("2") "$5\r\nafter\r\n");
+    say(0, "multi\r\nexec\r\n");
+    expect(0, "+OK\r\n*0\r\n");
+}
+
+/* Nothing is decided of a transaction in which a command was refused, or that was dropped. */
+static void a_spoiled_or_dropped_transaction_decides_nothing(void **state)
+{
+    (void)state;
+    say(0, "MULTI\r\nMULTI\r\nCL.THROTTLE a 15 30 60 1\r\nNOTHING\r\nEXEC\r\nEXEC\r\n");
+    expect(0, "+OK\r\n-ERR MULTI calls can not be nested\r\n+QUEUED\r\n"
+              "-ERR unknown command 'NOTHING', with args beginning with: \r\n"
+              "-EXECABORT Transaction discarded because of previous errors.\r\n"
+              "-ERR EXEC without MULTI\r\n");
+    say(0, "MULTI\r\nCL.THROTTLE a 15 30 60 1\r\nDISCARD\r\nDISCARD\r\n");
+    expect(0, "+OK\r\n+QUEUED\r\n+OK\r\n-ERR DISCARD without MULTI\r\n");
+    say(0, "MULTI\r\nSUBSCRIBE c\r\nECHO\r\nEXEC\r\n");
+    expect(0, "+OK\r\n-ERR there is no subscribing in a transaction\r\n"
+              "-ERR wrong number of arguments for 'echo' command\r\n"
+              "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    say(0, "MULTI\r\nCL.THROTTLE a 15 30 60 1\r\nRESET\r\nEXEC\r\n");
+    expect(0, "+OK\r\n+QUEUED\r\n+RESET\r\n-ERR EXEC without MULTI\r\n");
+    submit();
+    assert_int_equal(bench.frame_count, 0);
+}
+
+/* Of what a transaction may keep there is a bound; all of it is given back at the connection's end
+ * (the sanitizer looks). */
+static void a_transaction_has_a_bound(void **state)
+{
+    enum { TEXT = 8000 };
+    static char text[TEXT + 16];
+    (void)state;
+    (void)snprintf(text, sizeof text, "ECHO %0*d\r\n", TEXT, 1);
+    say(0, "MULTI\r\n");
+    expect(0, "+OK\r\n");
+    for (int i = 0; i < RESP_QUEUE_MAX / TEXT; i++) {
+        say(0, text);
+        expect(0, "+QUEUED\r\n");
     }
+    say(0, text);
+    expect(0,
+           "-ERR the transaction is too long: expected at most 65536 bytes and 4096 commands\r\n");
+    say(1, "MULTI\r\nPING\r\n");
+    resp_codec.close(bench.gate, &bench.peers[0].base);
+    resp_codec.close(bench.gate, &bench.peers[1].base);
+}
+
+/* Many in one batch, some decided later: the replies still come in order, each once. */
+static void keys_are_made_new_and_counted(void **state)
+{
+    (void)state;
+    say(0, "DEL a b c\r\nEXISTS a\r\nTYPE a\r\nUNLINK a\r\nCL.THROTTLE a 15 30 60 1\r\n");
+    for (int i = 0; i < 5; i++) {
+        answer_all();
+        feed(0);
+    }
+    expect(0, ":3\r\n:1\r\n+string\r\n:1\r\n" THROTTLED("1"));
+    bench.unused = true;
+    say(0, "EXISTS a a b\r\nTYPE a\r\n");
+    answer_all();
+    feed(0);
+    answer_all();
+    expect(0, ":0\r\n+none\r\n");
+    bench.unused = false;
+    say(0, "DEL a b\r\n");
+    submit();
+    answer_partly(bench.frame_count - 1, 1);
+    expect(0, "");
+    answer(bench.frame_count - 1);
+    expect(0, ":2\r\n");
+}
+
+/* A shard that did not decide does not say that there was no key. */
+static void keys_of_which_nothing_is_known_are_an_error(void **state)
+{
+    (void)state;
+    say(0, "DEL a b\r\n");
+    submit();
+    bench.now_ns += 5000 * MS;
+    resp_gate_now(bench.gate, bench.now_ns);
+    resp_gate_expire(bench.gate, &finder);
+    expect(0, "-UNAVAILABLE the node did not decide; what became of the keys is not known\r\n");
+    say(0, "EXISTS\r\n");
+    expect(0, "-ERR wrong number of arguments for 'exists' command; expected key ...\r\n");
+    say(0, "DEL 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 "
+           "31 32 33\r\n");
+    expect(0, "-ERR too many keys: expected at most 32 of DEL and UNLINK, and 64 of EXISTS\r\n");
+}
+
+/* The key of the only check of the frame that was submitted last. */
+static void expect_key(const char *key, size_t len)
+{
+    static struct wire_checks_space space;
+    struct wire_checks checks;
+    char error[WIRE_ERROR_LEN];
+    submit();
+    const struct frame *frame = &bench.frames[bench.frame_count - 1];
+    assert_int_equal(wire_decode_checks(frame->bytes, frame->len, &space, &checks, error), 0);
+    assert_int_equal(checks.count, 1);
+    const struct wire_text found = wire_checks_key(&checks, 0);
+    assert_int_equal(found.len, len);
+    assert_memory_equal(found.data, key, len);
+    answer(bench.frame_count - 1);
+}
+
+/* The keys of database 0 are those of native clients; others have a name before theirs. */
+static void databases_have_keys_of_their_own(void **state)
+{
+    static char longest[2200];
+    (void)state;
+    say(0, "CL.THROTTLE a 15 30 60 1\r\n");
+    expect_key("a", 1);
+    expect(0, THROTTLED("1"));
+    say(0, "SELECT 15\r\nCL.THROTTLE a 15 30 60 1\r\n");
+    expect_key("db15\0a", 6);
+    expect(0, "+OK\r\n" THROTTLED("1"));
+    say(0, "EXISTS a\r\n");
+    expect_key("db15\0a", 6);
+    expect(0, ":1\r\n");
+    (void)snprintf(longest, sizeof longest, "CL.THROTTLE %01020d 15 30 60\r\nDEL %01020d\r\n", 1,
+                   1);
+    say(0, longest);
+    expect(0, "-ERR the key, with its database, has more than 1024 bytes\r\n"
+              "-ERR the key, with its database, has more than 1024 bytes\r\n");
+    say(0, "SELECT 0\r\nCL.THROTTLE a 15 30 60 1\r\n");
+    expect_key("a", 1);
+    expect(0, "+OK\r\n" THROTTLED("1"));
+}
+
+/* Clients of a cluster and of sentinels are told that this node is all there is, where they have
+ * found it. */
+static void the_node_is_a_whole_cluster_and_every_master(void **state)
+{
+    const struct wire_text tagged = wire_text_of("{user1000}.following");
+    (void)state;
+    (void)snprintf(bench.peers[0].base.local, GATEWAY_ADDRESS_LEN, "10.1.2.3:7613");
+    (void)snprintf(bench.peers[1].base.local, GATEWAY_ADDRESS_LEN, "[fd00::1]:7603");
+    say(0, "CLUSTER SLOTS\r\n");
+    expect(0, "*1\r\n*3\r\n:0\r\n:16383\r\n*4\r\n$8\r\n10.1.2.3\r\n:7613\r\n$40\r\n"
+              "0000000000000007000000000000000700000007\r\n*0\r\n");
+    say(1, "SENTINEL get-master-addr-by-name any\r\n");
+    expect(1, "*2\r\n$7\r\nfd00::1\r\n$4\r\n7603\r\n");
+    say(1, "CLUSTER MYID\r\nROLE\r\nREADONLY\r\nWAIT 1 0\r\nSCAN 0\r\nDBSIZE\r\n");
+    expect(1, "$40\r\n0000000000000007000000000000000700000007\r\n*3\r\n$6\r\nmaster\r\n:0\r\n"
+              "*0\r\n+OK\r\n:0\r\n*2\r\n$1\r\n0\r\n*0\r\n:12\r\n");
+    say(1, "CLUSTER KEYSLOT {user1000}.followers\r\n");
+    expect(1, ":3443\r\n"); /* as the specification has it */
+    assert_int_equal(resp_topology_slot(tagged), 3443);
+    assert_int_equal(resp_topology_slot(wire_text_of("123456789")), 0x31c3);
+    assert_int_equal(resp_topology_slot(wire_text_of("foo{}{bar}")), 8363);
+    say(0, "SUBSCRIBE +switch-master\r\nPING\r\nUNSUBSCRIBE\r\nPING\r\n");
+    expect(0, "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n*2\r\n$4\r\npong\r\n$0\r\n"
+              "\r\n*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n+PONG\r\n");
+}
+
+/* A browser that was made to speak to this port is not listened to. */
+static void http_ends_the_connection_whatever_the_method(void **state)
+{
+    static const char *const lines[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+                                        "PATCH /x HTTP/1.0\r\n", "PING x HTTP/1.1\r\n"};
+    (void)state;
+    for (uint32_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        say(i, lines[i]);
+        assert_true(bench.peers[i].base.closing);
+        expect(i, "-ERR Protocol error: found HTTP; expected a client of Redis: this is the port "
+                  "of --resp\r\n");
+    }
+    say(3, "*2\r\n$4\r\nECHO\r\n$8\r\nHTTP/1.1\r\n");
+    expect(3, "$8\r\nHTTP/1.1\r\n");
 }
 
 /* INFO has what clients wait for; COMMAND tells where keys are. */
@@ -561,7 +745,7 @@ static void the_node_tells_of_itself(void **state)
               "0\r\n*0\r\n"
               "*0\r\n$-1\r\n");
     say(0, "COMMAND COUNT\r\n");
-    expect(0, ":18\r\n");
+    expect(0, ":38\r\n");
     say(0, "CONFIG GET *\r\n");
     assert_memory_equal(out->data, "*14\r\n", 5);
     out->len = 0;
@@ -690,7 +874,14 @@ int main(void)
         WITH_GATE(an_error_of_the_shard_reaches_all),
         WITH_GATE(a_load_is_a_message_of_its_own),
         WITH_GATE(clients_shake_hands),
-        WITH_GATE(a_transaction_is_refused_with_the_way_out),
+        WITH_GATE(a_transaction_is_a_pipeline_with_one_reply),
+        WITH_GATE(a_spoiled_or_dropped_transaction_decides_nothing),
+        WITH_GATE(a_transaction_has_a_bound),
+        WITH_GATE(keys_are_made_new_and_counted),
+        WITH_GATE(keys_of_which_nothing_is_known_are_an_error),
+        WITH_GATE(databases_have_keys_of_their_own),
+        WITH_GATE(the_node_is_a_whole_cluster_and_every_master),
+        WITH_GATE(http_ends_the_connection_whatever_the_method),
         WITH_GATE(the_node_tells_of_itself),
         WITH_GATE(a_connection_ends_in_order),
         WITH_GATE(too_long_an_answer_is_an_error),

@@ -163,6 +163,7 @@ struct daemon {
     uint64_t node_id;
     uint64_t incarnation;
     uint64_t boot;
+    _Atomic uint64_t keys; /* in memory, of all shards */
     int64_t started_ns;
     struct daemon_sockets sockets;
     struct standing standing;

@@ -180,6 +180,8 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
                    "process may open (ulimit -n, LimitNOFILE)",
                    max);
     return (struct resp_facts){
+        .node_id = daemon->node_id,
+        .keys = &daemon->keys,
         .name = config->name,
         .version = DAEMON_VERSION,
         .connections_max = max,
@@ -199,6 +201,7 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .redis_session = daemon_random_id(),
         .redis_facts = redis_facts(daemon, number),
         .crowded = &daemon->sockets.files.paused,
+        .keys = &daemon->keys,
         .shard = *shard,
         .number = number,
         .node_id = daemon->node_id,

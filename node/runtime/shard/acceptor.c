@@ -194,6 +194,10 @@ static void take_in(struct connections *connections, int fd, const struct sockad
     connection_open(connections, connection, fd, &address);
     struct gateway_peer *peer = connection_peer(connections, connection);
     memcpy(peer->address, text, sizeof text);
+    struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof local;
+    if (getsockname(fd, (struct sockaddr *)&local, &len) == 0)
+        (void)describe(&local, peer->local);
     struct epoll_event event = {.events = EPOLLIN,
                                 .data = {.u64 = connection_token(connections, connection)}};
     if (epoll_ctl(connections->epoll, EPOLL_CTL_ADD, fd, &event) != 0 ||

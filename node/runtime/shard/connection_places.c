@@ -190,6 +190,9 @@ void connection_close(struct connections *connections, struct connection *connec
     ASSERT(!connection->dirty && !connection->deferred); /* PLACES-1 */
     connections->blocked -= connection->blocked;
     connections->unfinished -= connection->unfinished;
+    if (connections->options.codec->close != NULL)
+        connections->options.codec->close(connections->options.gate,
+                                          connection_peer(connections, connection));
     connection_drop_out(connections, connection);
     connection_drop_kept(connections, connection);
     forget_address(connections, &connection->address);

@@ -281,7 +281,9 @@ static void go_on_with(struct connections *connections, struct connection *conne
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
     if (connection->stalled && !connection->broken && !connection->blocked && peer->waiting == 0) {
-        feed(connections, connection, connection->kept, connection->kept_len);
+        feed(connections, connection,
+             connection->kept != NULL ? connection->kept : connections->input,
+             connection->kept_len);
     }
     if (!connection->broken && !connection->blocked)
         connection_flush(connections, connection);

@@ -104,6 +104,7 @@ struct shard_loop {
     bool idle_told;
     bool stopping;
     uint64_t settled_told;
+    uint64_t keys_told;             /* as it is part of *options.keys */
     struct usage_tally *usage_seen; /* to be given to control, if `usage_due` */
     bool usage_due;
     int64_t stats_ns;
@@ -166,6 +167,8 @@ static void tell_stats(struct shard_loop *loop)
     loop->stats_ns = now_of(loop);
     shard_stats(loop->options.shard, &stats);
     log_room(loop, &stats);
+    atomic_fetch_add(loop->options.keys, stats.slots - loop->keys_told);
+    loop->keys_told = stats.slots;
     (void)pthread_mutex_lock(&loop->stats_lock);
     loop->stats = stats;
     loop->native.told = loop->native.stats;

@@ -41,6 +41,7 @@ struct shard_loop_options {
     uint64_t redis_session;        /* random */
     struct resp_facts redis_facts;
     const _Atomic bool *crowded; /* no further client is to be let in; NULL: never */
+    _Atomic uint64_t *keys;      /* of all shards of the node: each adds its own */
     struct shard *shard;         /* restored, without a view; the loop's from now on */
     uint32_t number;
     uint64_t node_id;
