@@ -138,7 +138,7 @@ links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(prod
 run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 
 .PHONY: all docs deps demo demo-regions test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
-.PHONY: conformance documents cluster interop soak mutants measure judge load programs unit-programs core fuzz-programs bench-programs toolchain FORCE
+.PHONY: conformance documents cluster interop soak mutants measure daemons judge load programs unit-programs core fuzz-programs bench-programs toolchain FORCE
 
 all: $(products) $(docs) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
 
@@ -227,6 +227,7 @@ help: ## Lists these targets.
 	@echo "Settings: VARIANT= one of $(variants); CC=clang, BUILD=DIR, JOBS=n, V=1."
 
 # What tests/run asks for; not meant to be typed.
+daemons: $(daemon) $(cli)
 judge: $(judge)
 unit-programs: $(unit_programs)
 programs: unit-programs $(sim_program)
