@@ -71,6 +71,7 @@ static const struct {
     {"keys", "forgotten", "given up while their limits lasted: unreadable"},
     {"keys", "loads", "fetched from disk"},
     {"keys", "loads_missed", "of which the disk held nothing"},
+    {"keys", "disk_copies", "vnodes of which keys on disk were sent to replicas"},
     {"keys", "unreadable", "damaged on disk, passed over"},
     {"keys", "filter_refreshes", "filters of what is on disk made anew"},
     {"quorum", "quorum_checks", "of consistency quorum"},
@@ -102,6 +103,7 @@ static const struct {
     {"frames", "bad_frames", "that could not be read"},
     {"frames", "forged_frames", "that cannot be the peer's"},
     {"frames", "frames_dropped", "that did not fit in one step"},
+    {"frames", "links_dropped", "that a connection to a peer did not take at once"},
 };
 
 enum { KNOWN = sizeof counters / sizeof *counters };

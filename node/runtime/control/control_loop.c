@@ -158,6 +158,7 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
     report.compiled = compiled;
     report.resp = redis;
     report.resp_count = REDIS_FIGURES;
+    report.log_lines_dropped = log_output_dropped(&daemon->output);
     report.files = files;
     report.files_count = sizeof files / sizeof *files;
     const size_t len = control_admin(daemon->control, now_of(daemon), letter->pointer, letter->len,

@@ -171,6 +171,7 @@ static void tell_stats(struct shard_loop *loop)
     struct resp_stats redis_stats = {.connections = 0};
     loop->stats_ns = now_of(loop);
     shard_stats(loop->options.shard, &stats);
+    stats.links_dropped = links_dropped(loop->links);
     log_room(loop, &stats);
     if (loop->redis != NULL)
         resp_loop_stats(loop->redis, &redis_stats);
