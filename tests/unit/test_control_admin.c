@@ -97,10 +97,10 @@ static void assert_text(struct mp_cursor cursor, const char *expected)
 static void status_has_the_documented_fields(void **state)
 {
     static const char *const names[] = {
-        "node",    "node_id", "cluster_id",   "version",  "healthy",          "reasons",
-        "epoch",   "stable",  "vnodes_total", "replicas", "uptime_ms",        "figures_age_ms",
-        "members", "storage", "rules",        "shards",   "over_admission",   "acknowledgement",
-        "handoff", "pools",   "files",        "warnings", "log_lines_dropped"};
+        "node",    "node_id", "cluster_id",   "version",  "healthy",        "reasons",
+        "epoch",   "stable",  "vnodes_total", "replicas", "uptime_ms",      "figures_age_ms",
+        "members", "storage", "rules",        "shards",   "over_admission", "acknowledgement",
+        "handoff", "pools",   "files",        "warnings", "links_dropped",  "log_lines_dropped"};
     struct net *net = net_cluster(2);
     struct answer answer = {.policy = NULL};
     (void)state;

@@ -103,7 +103,6 @@ static const struct {
     {"frames", "bad_frames", "that could not be read"},
     {"frames", "forged_frames", "that cannot be the peer's"},
     {"frames", "frames_dropped", "that did not fit in one step"},
-    {"frames", "links_dropped", "that a connection to a peer did not take at once"},
 };
 
 enum { KNOWN = sizeof counters / sizeof *counters };

@@ -246,7 +246,8 @@ struct control_report {
     const struct control_compiled *compiled; /* NULL: what has to be compiled is compiled here */
     const struct control_figure *resp;       /* of Redis clients, of all shards */
     uint32_t resp_count;
-    uint64_t log_lines_dropped;
+    uint64_t links_dropped;             /* frames that connections to peers did not take */
+    uint64_t log_lines_dropped;         /* since start */
     const struct control_figure *files; /* open files, and clients kept out for want of them */
     uint32_t files_count;
 };

@@ -136,7 +136,6 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"forged_frames", stats->forged_frames},
         {"clock_refused", stats->clock_refused},
         {"frames_dropped", stats->frames_dropped},
-        {"links_dropped", stats->links_dropped},
         {"stand_ins", stats->fallbacks},
         {"explains_dropped", stats->explains_dropped},
         {"undone", stats->undone},
@@ -293,7 +292,7 @@ void answer_status(struct answer_context *context)
         control_gather_look(context->control);
     conditions_look(control, report, &conditions);
     answer_begin(context);
-    mp_put_map(writer, 36);
+    mp_put_map(writer, 37);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -332,6 +331,7 @@ void answer_status(struct answer_context *context)
     control_put_pools(report, writer);
     put_field_uint(writer, "usage_lost",
                    report->usage != NULL ? usage_ledger_lost(report->usage) : 0);
+    put_field_uint(writer, "links_dropped", report->links_dropped);
     put_field_uint(writer, "log_lines_dropped", report->log_lines_dropped);
     put_figures("resp", report->resp, report->resp_count, writer);
     put_figures("files", report->files, report->files_count, writer);

@@ -76,8 +76,6 @@ struct shard_stats {
     uint64_t forged_frames;  /* of a process that cannot be the peer's (PEERS-9), and records
                               * whose numbers cannot be what they say (credible.c) */
     uint64_t frames_dropped; /* did not fit in what one step may send */
-    uint64_t
-        links_dropped; /* that a connection to a peer did not take: the loop's, 0 in the core */
 
     /* ---- asked again, and undone */
     uint64_t retries_recalled; /* answered from the retry memory */

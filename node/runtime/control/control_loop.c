@@ -158,6 +158,8 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
     report.compiled = compiled;
     report.resp = redis;
     report.resp_count = REDIS_FIGURES;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        report.links_dropped += shard_loop_links_dropped(daemon->shards[i]);
     report.log_lines_dropped = log_output_dropped(&daemon->output);
     report.files = files;
     report.files_count = sizeof files / sizeof *files;

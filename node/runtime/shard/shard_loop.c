@@ -171,7 +171,6 @@ static void tell_stats(struct shard_loop *loop)
     struct resp_stats redis_stats = {.connections = 0};
     loop->stats_ns = now_of(loop);
     shard_stats(loop->options.shard, &stats);
-    stats.links_dropped = links_dropped(loop->links);
     log_room(loop, &stats);
     if (loop->redis != NULL)
         resp_loop_stats(loop->redis, &redis_stats);
@@ -781,6 +780,11 @@ void shard_loop_redis_stats(struct shard_loop *loop, struct resp_stats *out)
     (void)pthread_mutex_lock(&loop->stats_lock);
     *out = loop->redis_stats;
     (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+uint64_t shard_loop_links_dropped(const struct shard_loop *loop)
+{
+    return links_dropped(loop->links);
 }
 
 uint64_t shard_loop_policies(const struct shard_loop *loop)
