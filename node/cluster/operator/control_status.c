@@ -68,7 +68,7 @@ static void put_shard_pools(const struct shard_stats *stats, struct mp_writer *w
     put_field_uint(writer, "pools_keys", stats->pools_keys);
 }
 
-enum { SHARD_QUORUM_FIELDS = 8 };
+enum { SHARD_QUORUM_FIELDS = 11 };
 
 static void put_shard_quorum(const struct shard_stats *stats, struct mp_writer *writer)
 {
@@ -80,6 +80,9 @@ static void put_shard_quorum(const struct shard_stats *stats, struct mp_writer *
     put_field_uint(writer, "quorum_vnodes", stats->quorum.vnodes);
     put_field_uint(writer, "quorum_vnodes_deciding", stats->quorum.vnodes_leading);
     put_field_uint(writer, "quorum_vnodes_undecided", stats->quorum.vnodes_undecided);
+    put_field_uint(writer, "journal_batches", stats->journal_batches);
+    put_field_uint(writer, "journal_records", stats->journal_records);
+    put_field_uint(writer, "journal_failures", stats->journal_failures);
 }
 
 enum { MORE_FIELDS = SEVERAL_FIELDS + LEASES_FIELDS + SHARD_POOL_FIELDS + SHARD_QUORUM_FIELDS };
@@ -116,9 +119,6 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"merge_fallbacks", stats->merge_fallbacks},
         {"handed_over", stats->handed_over},
         {"guarded", stats->guarded},
-        {"journal_batches", stats->journal_batches},
-        {"journal_records", stats->journal_records},
-        {"journal_failures", stats->journal_failures},
         {"terms_opened", stats->terms_opened},
         {"stepped_down", stats->stepped_down},
         {"stale_writes", stats->stale_writes},
