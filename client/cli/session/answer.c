@@ -317,3 +317,21 @@ void cli_put_attributes(struct mp_writer *writer, const struct cli_arguments *ar
         mp_put_strn(writer, arguments->attributes[i].value, arguments->attributes[i].value_len);
     }
 }
+
+int cli_answer_show_made(struct cli *cli, size_t room,
+                         void (*put)(struct mp_writer *writer, void *from), void *from)
+{
+    uint8_t *bytes = alloc_get(alloc_heap(), room);
+    struct cli_answer made;
+    struct mp_writer writer;
+    int status = CLI_EXIT_INVALID;
+    if (bytes == NULL)
+        return cli_fail(cli, TG_ENOMEM, "out of memory");
+    mp_writer_init(&writer, bytes, room);
+    put(&writer, from);
+    if (cli_answer_from(&writer, &made))
+        status = cli_answer_show(cli, &made);
+    cli_answer_fini(&made);
+    alloc_put(alloc_heap(), bytes, room);
+    return status;
+}

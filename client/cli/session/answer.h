@@ -38,6 +38,9 @@ MUST_USE int cli_answer_unpack(struct cli_answer *answer);
 MUST_USE int cli_answer_fail(struct cli *cli, int code, const struct cli_answer *answer);
 /* Prints it as the command and --output want it. Returns the exit status. */
 MUST_USE int cli_answer_show(struct cli *cli, const struct cli_answer *answer);
+/* The same for an answer that `put` writes, within `room` bytes. */
+MUST_USE int cli_answer_show_made(struct cli *cli, size_t room,
+                                  void (*put)(struct mp_writer *writer, void *from), void *from);
 
 /* The cursor behind the key `name` of the answer's map; false if there is none. */
 bool cli_answer_find(const struct cli_answer *answer, const char *name, struct mp_cursor *cursor);

@@ -324,8 +324,9 @@ static size_t put_row(struct mp_writer *writer, const struct totals *totals, siz
     return at;
 }
 
-static void put_rows(struct mp_writer *writer, const struct totals *totals)
+static void put_rows(struct mp_writer *writer, void *from)
 {
+    const struct totals *totals = from;
     size_t at;
     const size_t count = rows_of(totals->shown, &at);
     const bool alone = at == 0;
@@ -350,21 +351,9 @@ static size_t room_for(const struct totals *totals)
            totals->row_count * FIELDS * (CLI_TIME_LEN + HEAD);
 }
 
-static int show(struct cli *cli, const struct totals *totals)
+static int show(struct cli *cli, struct totals *totals)
 {
-    const size_t room = room_for(totals);
-    uint8_t *bytes = alloc_get(alloc_heap(), room);
-    struct cli_answer joined;
-    struct mp_writer writer;
-    int status = CLI_EXIT_INVALID;
-    if (bytes == NULL)
-        return cli_fail(cli, TG_ENOMEM, "out of memory");
-    mp_writer_init(&writer, bytes, room);
-    put_rows(&writer, totals);
-    if (cli_answer_from(&writer, &joined))
-        status = cli_answer_show(cli, &joined);
-    cli_answer_fini(&joined);
-    alloc_put(alloc_heap(), bytes, room);
+    const int status = cli_answer_show_made(cli, room_for(totals), put_rows, totals);
     if (totals->missing_count > 0)
         cli_complain("the totals are without those of %u of the members, which cannot be asked "
                      "now: %s%s",

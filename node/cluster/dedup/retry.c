@@ -249,17 +249,6 @@ bool retry_look(const struct retry_memory *memory, const struct retry_key *key, 
     return entry != NULL;
 }
 
-bool retry_told(const struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
-                int64_t now_ns, struct retry_memory_entry *out)
-{
-    if (!retry_look(memory, key, now_ns, out))
-        return false;
-    for (uint32_t i = 0; i < out->attempts; i++)
-        if (out->names[i] == attempt)
-            return true;
-    return out->claims == UINT8_MAX;
-}
-
 /* The place of `attempt` among those who were told, or how many these are. */
 static uint32_t name_of(const struct retry_memory_entry *entry, uint16_t attempt)
 {

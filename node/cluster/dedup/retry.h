@@ -110,11 +110,6 @@ bool retry_recall(struct retry_memory *memory, const struct retry_key *key, uint
 /* The same, without a claim: nobody is told. */
 bool retry_look(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
                 struct retry_memory_entry *out);
-/* Whether `attempt` itself was told the answer to `key` that is known, or may have been
- * (RETRY-3). */
-bool retry_told(const struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
-                int64_t now_ns, struct retry_memory_entry *out);
-
 /* What `attempt` has of the answer to `key`. */
 enum retry_hold {
     RETRY_HELD_NOT,    /* there is none, or it was not told of it */

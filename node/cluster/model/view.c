@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/quantity.h"
+#include "base/search.h"
 
 static_assert((int)VIEW_REPLICATION_MAX <= (int)RING_REPLICAS_MAX,
               "the ring can place every replica");
@@ -115,16 +116,11 @@ bool view_is_remote(const struct view *view, const struct view_member *member)
 
 const struct view_member *view_find(const struct view *view, uint64_t id)
 {
-    uint32_t low = 0;
-    uint32_t high = view->member_count;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (view->members[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < view->member_count && view->members[low].id == id ? &view->members[low] : NULL;
+    if (view->member_count == 0)
+        return NULL;
+    const uint32_t at =
+        search_ids(&view->members->id, sizeof *view->members, view->member_count, id);
+    return at != SEARCH_NONE ? &view->members[at] : NULL;
 }
 
 static uint32_t append_replicas(const struct ring_table *table, uint32_t vnode, uint64_t *out,

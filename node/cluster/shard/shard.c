@@ -280,7 +280,7 @@ void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, cons
     case WIRE_ADMIN:
         admin_command(shard, connection, frame, len, effects);
         break;
-    case WIRE_GOODBYE:
+    case WIRE_GOODBYE: /* nothing is kept for a session: what is queued goes with the connection */
         break;
     default:
         shard->stats.bad_frames++;

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/search.h"
 
 enum {
     ENCODING = 1,
@@ -96,16 +97,9 @@ static struct chunk *chunk_of(struct usage_ledger *book, uint64_t hash)
 /* Where the hash is, or belongs. */
 static uint32_t place_of(const struct chunk *chunk, uint64_t hash)
 {
-    uint32_t low = 0;
-    uint32_t high = chunk->count;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (chunk->entries[middle].hash < hash)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    if (chunk->count == 0)
+        return 0;
+    return search_place(&chunk->entries->hash, sizeof *chunk->entries, chunk->count, hash);
 }
 
 /* Makes room for `count` entries in all; false: there is no memory. */

@@ -476,11 +476,6 @@ uint32_t elastic_pools(const struct elastic *elastic)
     return elastic->pools_end;
 }
 
-uint32_t elastic_pool_at(const struct elastic *elastic, uint32_t index)
-{
-    return elastic->pools[index].id;
-}
-
 /* Adds up what the keys ask for, and lets go those that ask for nothing any more. */
 static void gather(struct elastic *elastic, struct pool *pool, int64_t now_ns)
 {

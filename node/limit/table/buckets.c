@@ -277,6 +277,13 @@ static void check_over(const struct buckets *buckets, uint32_t bucket)
     ASSERT(left == 0 || buckets->heads[bucket].over == BUCKETS_OVER_MAX);
 }
 
+/* BUCKETS-4 for a bucket without a tag. */
+static void check_vacant(const struct buckets *buckets, uint32_t bucket)
+{
+    static const struct slot nothing[BUCKET_SLOTS];
+    ASSERT(memcmp(&buckets->slots[bucket * BUCKET_SLOTS], nothing, sizeof nothing) == 0);
+}
+
 void buckets_check(const struct buckets *buckets)
 {
     static const struct slot nothing;
@@ -287,7 +294,10 @@ void buckets_check(const struct buckets *buckets)
     bool exact = true;
     for (uint32_t bucket = 0; bucket < end; bucket++) {
         const struct bucket_head *head = &buckets->heads[bucket];
-        for (uint32_t i = 0; i < BUCKET_SLOTS; i++) {
+        const bool vacant = buckets_vacant(buckets, bucket);
+        if (vacant)
+            check_vacant(buckets, bucket);
+        for (uint32_t i = 0; i < BUCKET_SLOTS && !vacant; i++) {
             const struct slot *slot = &buckets->slots[bucket * BUCKET_SLOTS + i];
             if (head->tag[i] == 0) {
                 ASSERT(memcmp(slot, &nothing, sizeof *slot) == 0); /* BUCKETS-4 */

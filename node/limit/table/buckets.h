@@ -92,6 +92,13 @@ void buckets_remove(struct buckets *buckets, uint32_t number);
 /* Asserts BUCKETS-1, BUCKETS-2 and BUCKETS-4, and that what is counted is so. O(slots). */
 void buckets_check(const struct buckets *buckets);
 
+/* Whether no place of a bucket is taken: all its slots are zero then (BUCKETS-4). */
+static inline bool buckets_vacant(const struct buckets *buckets, uint32_t bucket)
+{
+    static const uint8_t none[BUCKET_SLOTS];
+    return memcmp(buckets->heads[bucket].tag, none, sizeof none) == 0;
+}
+
 /* Places 0 .. end - 1 may be taken. */
 static inline uint32_t buckets_end(const struct buckets *buckets)
 {

@@ -59,6 +59,16 @@ static void check_idle(const struct table *table, uint32_t vnode)
                    table_vnode_behind(table, vnode, target));
 }
 
+/* The first slot from a number on whose bucket holds any: the slots of others are zero, as
+ * buckets_check asserts. */
+static uint32_t next_taken(const struct table *table, uint32_t number)
+{
+    while (number < table->slots_end && number % BUCKET_SLOTS == 0 &&
+           buckets_vacant(&table->buckets, number / BUCKET_SLOTS))
+        number += BUCKET_SLOTS;
+    return number;
+}
+
 /* The counts of journaled vnodes, of all together: they are kept by the same two functions. */
 static void check_dirty_counts(const struct table *table)
 {
@@ -67,7 +77,8 @@ static void check_dirty_counts(const struct table *table)
     for (uint32_t vnode = table->journaled_first; vnode < table->vnodes_count; vnode++)
         for (unsigned target = 0; target < TABLE_TARGETS; target++)
             counted[target] += *dirty_count(table, vnode, target);
-    for (uint32_t number = 0; number < table->slots_end; number++) {
+    for (uint32_t number = next_taken(table, 0); number < table->slots_end;
+         number = next_taken(table, number + 1)) {
         const struct slot *slot = &table->slots[number];
         for (unsigned target = 0; target < TABLE_TARGETS && slot_live(slot); target++)
             found[target] +=
@@ -84,7 +95,9 @@ void table_check_invariants(const struct table *table)
     uint32_t tracked = 0;
     uint32_t clean = 0;
     uint64_t of_other_colour = 0;
-    for (uint32_t number = 0; number < table->slots_end; number++) {
+    buckets_check(&table->buckets);
+    for (uint32_t number = next_taken(table, 0); number < table->slots_end;
+         number = next_taken(table, number + 1)) {
         const struct slot *slot = &table->slots[number];
         if (!slot_live(slot)) {
             zombies += slot->dirty == DIRTY_WRITING;
@@ -120,6 +133,5 @@ void table_check_invariants(const struct table *table)
     ASSERT(table->slots_end == buckets_end(&table->buckets));
     ASSERT(table->slots_end * (sizeof(struct slot) / ARENA_GRANULE) <= table->memory.arena.low);
     check_dirty_counts(table);
-    buckets_check(&table->buckets);
     arena_check(&table->memory.arena);
 }

@@ -69,6 +69,7 @@ static const struct config_option options[] = {
      .help = "where membership is talked about"},
     {.name = "resp",
      ENDPOINT(resp),
+     .may_be_off = true,
      .derived = "BIND:BASE-PORT + 3",
      .help = "where Redis clients connect; or off"},
     {.name = "http", GATEWAY(http), .help = "gateway for HTTP"},

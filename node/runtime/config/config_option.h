@@ -41,7 +41,8 @@ struct config_option {
     const char *help;
     enum config_kind kind;
     bool flag_only;
-    size_t offset; /* in struct config */
+    bool may_be_off; /* of an endpoint: the word `off` is taken as well */
+    size_t offset;   /* in struct config */
     uint64_t min;
     uint64_t max;
 };

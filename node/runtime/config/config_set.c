@@ -101,7 +101,8 @@ const char *config_option_expected(const struct config_option *option, char out[
         break;
     default:
         if (fixed[option->kind] != NULL)
-            (void)snprintf(out, CONFIG_WHY_LEN, "%s", fixed[option->kind]);
+            (void)snprintf(out, CONFIG_WHY_LEN, "%s%s", fixed[option->kind],
+                           option->may_be_off ? ", or off" : "");
         break;
     }
     return out;

@@ -197,6 +197,9 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
     report.resp_count = CLIENT_FIGURES;
     report.native = native;
     report.native_count = CLIENT_FIGURES;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        report.links_dropped += shard_loop_links_dropped(daemon->shards[i]);
+    report.log_lines_dropped = log_output_dropped(&daemon->output);
     report.files = files;
     report.files_count = sizeof files / sizeof *files;
     const size_t len = control_admin(daemon->control, now_of(daemon), letter->pointer, letter->len,

@@ -11,6 +11,7 @@
  */
 #include "node/runtime/shard/links.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +41,8 @@ struct links {
     uint32_t count;
     int monitored; /* epoll set of the monitors' descriptors */
     uint64_t monitors;
-    uint64_t dropped;
-    uint32_t failed; /* links that could not be opened */
+    _Atomic uint64_t dropped; /* the loop adds, operators' figures read */
+    uint32_t failed;          /* links that could not be opened */
     int64_t retry_ns;
     int64_t probe_ns; /* the first of any link; INT64_MAX: none */
 };
@@ -203,7 +204,7 @@ void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, c
     void *dealer = link == NULL ? NULL : bulk ? link->bulk : link->live;
     failure_frame(links->options.failpoints, FAILURE_SENDING, data, len);
     if (dealer == NULL || socket_send(dealer, data, len) != 0)
-        links->dropped++;
+        atomic_fetch_add_explicit(&links->dropped, 1, memory_order_relaxed);
     else
         failure_frame(links->options.failpoints, FAILURE_SENT, data, len);
 }
@@ -248,5 +249,5 @@ int64_t links_deadline(const struct links *links)
 
 uint64_t links_dropped(const struct links *links)
 {
-    return links->dropped;
+    return atomic_load_explicit(&links->dropped, memory_order_relaxed);
 }

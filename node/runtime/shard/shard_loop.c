@@ -840,6 +840,11 @@ void shard_loop_clients(struct shard_loop *loop, struct gateway_stats *native,
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
+uint64_t shard_loop_links_dropped(const struct shard_loop *loop)
+{
+    return links_dropped(loop->links);
+}
+
 uint64_t shard_loop_policies(const struct shard_loop *loop)
 {
     return atomic_load(&loop->policies);

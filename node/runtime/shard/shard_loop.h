@@ -64,6 +64,8 @@ void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *o
 /* The same of its native clients and of its Redis clients; zeros if it takes none. */
 void shard_loop_clients(struct shard_loop *loop, struct gateway_stats *native,
                         struct gateway_stats *redis);
+/* Frames since its start that no connection to a peer took. Any thread. */
+uint64_t shard_loop_links_dropped(const struct shard_loop *loop);
 /* How many of the LETTER_POLICY that it was sent are in force: by the last of these, or a later
  * one. Any thread. */
 uint64_t shard_loop_policies(const struct shard_loop *loop);
