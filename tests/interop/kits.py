@@ -63,3 +63,33 @@ def pip(name, *packages):
             _install(" ".join(packages), os.path.join(folder, "venv/bin/python"), "-m", "pip", "install", "--quiet",
                      *packages)
     return os.path.join(folder, "venv")
+
+
+def go(name, program, *modules):
+    """The program of these lines of Go, built with these modules, each `MODULE@VERSION`."""
+    with _made(name, (program, *modules)) as (folder, to_fill):
+        if to_fill:
+            with open(os.path.join(folder, "main.go"), "w", encoding="utf-8") as file:
+                file.write(program)
+            run("a Go module cannot be made", "go", "mod", "init", "peer", cwd=folder)
+            _install(" ".join(modules), "go", "get", *modules, cwd=folder)
+            _install(" ".join(modules), "go", "mod", "tidy", cwd=folder)
+            run("the program in Go cannot be built", "go", "build", "-o", "peer", ".", cwd=folder)
+    return os.path.join(folder, "peer")
+
+
+def maven(name, program, *artifacts):
+    """A command that runs the class Peer of these lines of Java, with these artifacts, each `GROUP:NAME:VERSION`."""
+    with _made(name, (program, *artifacts)) as (folder, to_fill):
+        if to_fill:
+            with open(os.path.join(folder, "Peer.java"), "w", encoding="utf-8") as file:
+                file.write(program)
+            needs = "".join("<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+                            .format(*artifact.split(":")) for artifact in artifacts)
+            with open(os.path.join(folder, "pom.xml"), "w", encoding="utf-8") as file:
+                file.write("<project><modelVersion>4.0.0</modelVersion><groupId>peer</groupId><artifactId>peer</artifactId>"
+                           f"<version>1</version><dependencies>{needs}</dependencies></project>")
+            _install(" ".join(artifacts), "mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars",
+                     cwd=folder)
+            run("the program in Java cannot be built", "javac", "-cp", "jars/*", "Peer.java", cwd=folder)
+    return ["java", "-cp", f"{folder}:{folder}/jars/*", "Peer"]
