@@ -365,6 +365,31 @@ static void quit(struct resp_peer *peer)
     resp_put_simple(&peer->base.out, "OK");
 }
 
+/* What is asked about where the node is among others. */
+static void answer_where(const struct resp_facts *facts, struct resp_peer *peer,
+                         const struct resp_command *command, const struct resp_request *request)
+{
+    switch ((int)command->id) {
+    case RESP_CLUSTER:
+        resp_topology_cluster(facts, peer, request);
+        break;
+    case RESP_ROLE:
+        resp_topology_role(&peer->base.out);
+        break;
+    case RESP_SENTINEL:
+        resp_topology_sentinel(facts, peer, request);
+        break;
+    case RESP_SUBSCRIBE:
+    case RESP_PSUBSCRIBE:
+    case RESP_UNSUBSCRIBE:
+    case RESP_PUNSUBSCRIBE:
+        resp_topology_subscribe(peer, command, request);
+        break;
+    default:
+        ASSERT(false); /* the shard's */
+    }
+}
+
 static void answer(const struct resp_facts *facts, struct resp_peer *peer,
                    const struct resp_command *command, const struct resp_request *request)
 {
@@ -378,28 +403,13 @@ static void answer(const struct resp_facts *facts, struct resp_peer *peer,
     case RESP_AUTH:
         auth(request, out);
         break;
-    case RESP_CLUSTER:
-        resp_topology_cluster(facts, peer, request);
-        break;
     case RESP_DBSIZE:
         resp_put_integer(out, facts->keys != NULL ? (int64_t)atomic_load(facts->keys) : 0);
-        break;
-    case RESP_ROLE:
-        resp_topology_role(out);
         break;
     case RESP_SCAN:
         resp_put_array(out, 2);
         resp_put_text(out, "0");
         resp_put_array(out, 0);
-        break;
-    case RESP_SENTINEL:
-        resp_topology_sentinel(facts, peer, request);
-        break;
-    case RESP_SUBSCRIBE:
-    case RESP_PSUBSCRIBE:
-    case RESP_UNSUBSCRIBE:
-    case RESP_PUNSUBSCRIBE:
-        resp_topology_subscribe(peer, command, request);
         break;
     case RESP_WAIT:
         resp_put_integer(out, 0);
@@ -435,7 +445,7 @@ static void answer(const struct resp_facts *facts, struct resp_peer *peer,
         select_database(peer, request);
         break;
     default:
-        ASSERT(false); /* the shard's */
+        answer_where(facts, peer, command, request);
     }
 }
 

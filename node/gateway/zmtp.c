@@ -12,8 +12,8 @@
  * ZMTP-2  Nothing that a peer says names it: its Identity is skipped.
  * ZMTP-3  A frame is refused by its head, before its body has come. Of what is not complete at most
  *         ZMTP_PENDING_MAX bytes are ever waited for.
- * ZMTP-4  What is answered without the shard is at most one READY, ZMTP_PONGS_MAX PONGs a second
- * and one ERROR, after which the connection ends.
+ * ZMTP-4  Answered without the shard are at most one READY, ZMTP_PONGS_MAX PONGs a second and one
+ *         ERROR, after which the connection ends.
  */
 #include "node/gateway/zmtp.h"
 

@@ -127,7 +127,8 @@ static void feed(struct peer *peer)
             submit();
         if (stop == GATEWAY_NEED_ROOM && peer->peer.base.out.len == 0)
             submit();
-        if (stop == GATEWAY_NEED_ROOM && peer->peer.base.out.len == 0 && peer->peer.base.waiting > 0)
+        if (stop == GATEWAY_NEED_ROOM && peer->peer.base.out.len == 0 &&
+            peer->peer.base.waiting > 0)
             return;
         if (stop == GATEWAY_NEED_ROOM)
             peer->peer.base.out.len = 0; /* sent */
@@ -209,7 +210,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     resp_gate_now(gate, now_ns);
     resp_gate_expire(gate, &finder);
     for (uint32_t i = 0; i < PEERS; i++)
-        ASSERT(peers[i].peer.base.waiting == 0 && peers[i].peer.base.reserved == 0); /* RESPGATE-3 */
-    ASSERT(resp_gate_waiting(gate) == 0); /* so the next input begins with a gate as new */
+        ASSERT(peers[i].peer.base.waiting == 0 &&
+               peers[i].peer.base.reserved == 0); /* RESPGATE-3 */
+    ASSERT(resp_gate_waiting(gate) == 0);         /* so the next input begins with a gate as new */
     return 0;
 }

@@ -10,7 +10,7 @@ import pytest
 import kits
 from harness import Cluster, scaled
 
-SECONDS = 150
+SECONDS = 200
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
 
 

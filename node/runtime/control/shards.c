@@ -150,8 +150,8 @@ static int start_threads(struct daemon *daemon)
     return 0;
 }
 
-/* How many clients of a protocol a shard takes at a time: at most half of the descriptors that there
- * are, for a node that has none left for its peers is of no use to anybody. */
+/* How many clients of a protocol a shard takes at a time: at most half of the descriptors that
+ * there are, for a node that has none left for its peers is of no use to anybody. */
 static uint32_t clients_max(const struct daemon *daemon, uint32_t most)
 {
     const uint32_t share = daemon->sockets.files.max / 2 / daemon->config->shards;

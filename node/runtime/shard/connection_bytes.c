@@ -195,6 +195,16 @@ char *connection_input(struct connections *connections, struct connection *conne
     return connection->kept + kept;
 }
 
+void connection_close(struct connections *connections, struct connection *connection)
+{
+    const struct gateway_codec *codec = connections->options.codec;
+    if (codec->close != NULL)
+        codec->close(connections->options.gate, connection_peer(connections, connection));
+    connection_drop_out(connections, connection);
+    connection_drop_kept(connections, connection);
+    connection_free_place(connections, connection);
+}
+
 void connection_bytes_free(struct connections *connections)
 {
     while (connections->block_count > 0)

@@ -185,16 +185,11 @@ void connection_open(struct connections *connections, struct connection *connect
     connections->stats->connections++;
 }
 
-void connection_close(struct connections *connections, struct connection *connection)
+void connection_free_place(struct connections *connections, struct connection *connection)
 {
     ASSERT(!connection->dirty && !connection->deferred); /* PLACES-1 */
     connections->blocked -= connection->blocked;
     connections->unfinished -= connection->unfinished;
-    if (connections->options.codec->close != NULL)
-        connections->options.codec->close(connections->options.gate,
-                                          connection_peer(connections, connection));
-    connection_drop_out(connections, connection);
-    connection_drop_kept(connections, connection);
     forget_address(connections, &connection->address);
     take_out(connections, connection);
     (void)close(connection->fd);

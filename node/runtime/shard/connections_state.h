@@ -119,8 +119,8 @@ struct connection *connection_take_place(struct connections *connections);
 /* Makes a connection of a free place. */
 void connection_open(struct connections *connections, struct connection *connection, int fd,
                      const struct in6_addr *address);
-/* Frees the place. The connection is in no list. */
-void connection_close(struct connections *connections, struct connection *connection);
+/* Closes the socket and frees the place. The connection is in no list, and holds nothing. */
+void connection_free_place(struct connections *connections, struct connection *connection);
 /* To be closed when it is taken out of `dirty`. */
 void connection_break(struct connections *connections, struct connection *connection);
 void connection_mark_dirty(struct connections *connections, struct connection *connection);
@@ -160,6 +160,8 @@ void connection_drop_kept(struct connections *connections, struct connection *co
 /* Where what comes next is to be read to, behind what is kept; *len tells how much fits. NULL: no
  * room. */
 char *connection_input(struct connections *connections, struct connection *connection, size_t *len);
+/* Gives back what the connection holds, and its place. It is in no list. */
+void connection_close(struct connections *connections, struct connection *connection);
 void connection_bytes_free(struct connections *connections);
 
 /* ---- acceptor.c ------------------------------------------------------------------------------ */
