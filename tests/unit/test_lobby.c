@@ -38,8 +38,9 @@ static void open_hall(struct hall *hall, bool native)
     assert_int_equal(clock_init(&hall->clock), 0);
     hall->none = -1;
     const struct lobby_options options = {.native = native ? &hall->listener : &hall->none,
+                                          .native_count = 1,
                                           .redis = native ? &hall->none : &hall->listener,
-                                          .count = 1,
+                                          .redis_count = 1,
                                           .clock = &hall->clock};
     assert_int_equal(lobby_new(&options, &hall->lobby), 0);
 }

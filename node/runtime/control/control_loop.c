@@ -442,6 +442,20 @@ static void tell_waiting(struct daemon *daemon)
                    : "");
 }
 
+static uint32_t list_listeners(const struct daemon *daemon,
+                               const struct daemon_listeners *listeners,
+                               int out[LOBBY_LISTENERS_MAX])
+{
+    uint32_t count = 0;
+    static_assert((int)LOBBY_LISTENERS_MAX >= (int)CONFIG_SHARDS_MAX + (int)CONFIG_LISTEN_MAX,
+                  "the lobby is at all of them");
+    for (uint32_t i = 0; i < daemon->config->shards; i++)
+        out[count++] = listeners->own[i];
+    for (uint32_t i = 0; i < listeners->shared_count; i++)
+        out[count++] = listeners->shared[i];
+    return count;
+}
+
 /* Clients are told why, while nobody else is there to answer them. */
 static void look_at_lobby(struct daemon *daemon)
 {
@@ -450,10 +464,14 @@ static void look_at_lobby(struct daemon *daemon)
         lobby_free(&daemon->sockets.lobby);
         return;
     }
-    const struct lobby_options options = {.native = daemon->sockets.native,
-                                          .redis = daemon->sockets.redis,
-                                          .count = daemon->config->shards,
-                                          .clock = &daemon->clock};
+    int native[LOBBY_LISTENERS_MAX];
+    int redis[LOBBY_LISTENERS_MAX];
+    const struct lobby_options options = {
+        .native = native,
+        .native_count = list_listeners(daemon, &daemon->sockets.native, native),
+        .redis = redis,
+        .redis_count = list_listeners(daemon, &daemon->sockets.redis, redis),
+        .clock = &daemon->clock};
     if (daemon->sockets.lobby == NULL && lobby_new(&options, &daemon->sockets.lobby) != 0)
         return; /* the next turn tries again */
     say_waiting(daemon, sentence);

@@ -64,13 +64,20 @@ struct daemon_kept {
     size_t peers_len;
 };
 
+/* Where clients of a protocol come: a shard's own ports, and what all shards share. */
+struct daemon_listeners {
+    int own[CONFIG_SHARDS_MAX]; /* -1: none, or handed over */
+    int shared[CONFIG_LISTEN_MAX];
+    uint32_t shared_count;
+};
+
 /* What the process listens at and sends by. */
 struct daemon_sockets {
     void *context;
     void *gossip;
     void *peers[CONFIG_SHARDS_MAX];
-    int native[CONFIG_SHARDS_MAX]; /* listeners; -1: none, or handed over */
-    int redis[CONFIG_SHARDS_MAX];
+    struct daemon_listeners native; /* of clients */
+    struct daemon_listeners redis;
     struct lobby *lobby; /* NULL: the shards answer clients */
     struct files files;
     struct gossip_out out;

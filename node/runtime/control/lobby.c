@@ -129,7 +129,7 @@ static const struct gateway_codec redis_codec = {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int make(const struct lobby_options *options, const int *listeners,
+static int make(const struct lobby_options *options, const int *listeners, uint32_t count,
                 const struct gateway_codec *codec, void *gate, struct gateway_stats *stats,
                 struct connections **out)
 {
@@ -145,7 +145,7 @@ static int make(const struct lobby_options *options, const int *listeners,
         .quiet_ns = 0,
         .clock = options->clock,
     };
-    for (uint32_t i = 0; i < options->count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const int listener = listeners[i] >= 0 ? fcntl(listeners[i], F_DUPFD_CLOEXEC, 0) : -1;
         if (listener >= 0)
             made.listeners[made.listener_count++] = listener;
@@ -161,11 +161,11 @@ int lobby_new(const struct lobby_options *options, struct lobby **out)
         return TG_ENOMEM;
     lobby->zmtp = (struct zmtp_gate){
         .message = answer_native, .context = lobby, .stats = &lobby->native_stats};
-    int error = make(options, options->native, &zmtp_codec, &lobby->zmtp, &lobby->native_stats,
-                     &lobby->native);
+    int error = make(options, options->native, options->native_count, &zmtp_codec, &lobby->zmtp,
+                     &lobby->native_stats, &lobby->native);
     if (error == 0)
-        error =
-            make(options, options->redis, &redis_codec, lobby, &lobby->redis_stats, &lobby->redis);
+        error = make(options, options->redis, options->redis_count, &redis_codec, lobby,
+                     &lobby->redis_stats, &lobby->redis);
     if (error != 0)
         lobby_free(out);
     return error;

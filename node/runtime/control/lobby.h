@@ -20,13 +20,14 @@ enum { LOBBY_CONNECTIONS_MAX = 64 /* of a protocol */ };
 struct lobby;
 
 struct lobby_options {
-    const int *native; /* listeners of native clients, -1 for none; they stay the caller's */
-    const int *redis;  /* those of Redis clients, likewise */
-    uint32_t count;    /* of each, at most LOBBY_LISTENERS_MAX */
+    const int *native;     /* listeners of native clients, -1 for none; they stay the caller's */
+    uint32_t native_count; /* at most LOBBY_LISTENERS_MAX */
+    const int *redis;      /* those of Redis clients, likewise */
+    uint32_t redis_count;
     const struct clock *clock;
 };
 
-enum { LOBBY_LISTENERS_MAX = 16 };
+enum { LOBBY_LISTENERS_MAX = 24 };
 
 /* 0, TG_ENOMEM or TG_EIO. */
 MUST_USE int lobby_new(const struct lobby_options *options, struct lobby **out);

@@ -47,11 +47,14 @@ bool acceptor_is_listener(uint64_t token, uint32_t *number)
     return token >= LISTENER;
 }
 
-static void watch(const struct connections *connections, int operation, bool on)
+/* A listener may be shared with other shards: one of them is woken for a newcomer, not all. */
+static void watch(const struct connections *connections, bool on)
 {
     for (uint32_t i = 0; i < connections->options.listener_count; i++) {
-        struct epoll_event event = {.events = on ? EPOLLIN : 0, .data = {.u64 = LISTENER | i}};
-        (void)epoll_ctl(connections->epoll, operation, connections->options.listeners[i], &event);
+        struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE,
+                                    .data = {.u64 = LISTENER | i}};
+        (void)epoll_ctl(connections->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+                        connections->options.listeners[i], &event);
     }
 }
 
@@ -63,7 +66,7 @@ void acceptor_open(struct connections *connections)
         (void)setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &len, sizeof len);
         (void)setsockopt(listener, SOL_SOCKET, SO_SNDBUF, &len, sizeof len);
     }
-    watch(connections, EPOLL_CTL_ADD, true);
+    watch(connections, true);
 }
 
 /* ACCEPTOR-1 */
@@ -72,7 +75,7 @@ static void rest(struct connections *connections)
     const char *why = strerror(errno);
     connections->stats->accept_failures++;
     connections->accept_ns = connections->now_ns + REST_NS;
-    watch(connections, EPOLL_CTL_MOD, false);
+    watch(connections, false);
     if (connections->logged_ns != 0 && connections->now_ns - connections->logged_ns < LOG_NS)
         return;
     connections->logged_ns = connections->now_ns;
@@ -86,7 +89,7 @@ void acceptor_look(struct connections *connections)
     if (connections->accept_ns == 0 || connections->now_ns < connections->accept_ns)
         return;
     connections->accept_ns = 0;
-    watch(connections, EPOLL_CTL_MOD, true);
+    watch(connections, true);
 }
 
 /* ---- who comes ------------------------------------------------------------------------------- */
@@ -98,6 +101,10 @@ static struct in6_addr describe(const struct sockaddr_storage *from, char out[GA
     const struct sockaddr_in6 *v6 = (const void *)from;
     struct in6_addr address = IN6ADDR_ANY_INIT;
     char host[INET6_ADDRSTRLEN] = "";
+    if (from->ss_family == AF_UNIX) {
+        (void)snprintf(out, GATEWAY_ADDRESS_LEN, "unix");
+        return (struct in6_addr)IN6ADDR_LOOPBACK_INIT;
+    }
     if (from->ss_family == AF_INET6) {
         address = v6->sin6_addr;
         (void)inet_ntop(AF_INET6, &address, host, sizeof host);

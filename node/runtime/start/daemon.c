@@ -312,6 +312,44 @@ static int listen_for(struct daemon *daemon, const struct config_endpoint *base,
     return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
 }
 
+static int complain_path(const struct daemon *daemon, const char *path, int error)
+{
+    log_printf(daemon->log, LOG_LEVEL_ERROR, "cannot listen at unix:%s: %s", path,
+               error == TG_EINVALID ? "its folder is missing or may not be written, or the name is "
+                                      "that of something else"
+                                    : error_message(error));
+    return error == TG_EADDRINUSE ? DAEMON_ADDRESS : DAEMON_CONFIG;
+}
+
+/* The further places of a protocol, each a listener that all shards share. */
+static int listen_more(struct daemon *daemon, const struct config_listen *more,
+                       struct daemon_listeners *listeners)
+{
+    for (uint32_t i = 0; i < more->count; i++) {
+        const struct config_place *place = &more->at[i];
+        int *listener = &listeners->shared[listeners->shared_count];
+        const int error = place->path[0] != '\0'
+                              ? listener_open_path(place->path, listener)
+                              : listener_open(place->endpoint.host, place->endpoint.port, listener);
+        if (error != 0)
+            return place->path[0] != '\0' ? complain_path(daemon, place->path, error)
+                                          : complain_listen(daemon, &place->endpoint, error);
+        listeners->shared_count++;
+    }
+    return 0;
+}
+
+static void close_listeners(struct daemon_listeners *listeners, const struct config_listen *more)
+{
+    for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
+        listener_close(&listeners->own[i]);
+    for (uint32_t i = 0; i < listeners->shared_count; i++) {
+        listener_close(&listeners->shared[i]);
+        if (more->at[i].path[0] != '\0')
+            (void)unlink(more->at[i].path);
+    }
+}
+
 static int bind_sockets(struct daemon *daemon)
 {
     const struct config *config = daemon->config;
@@ -320,12 +358,16 @@ static int bind_sockets(struct daemon *daemon)
     gossip_out_init(&daemon->sockets.out, daemon->sockets.context);
     int code = bind_one(daemon, SOCKET_GOSSIP, &config->gossip, 0, &daemon->sockets.gossip);
     for (uint32_t i = 0; code == 0 && i < config->shards; i++) {
-        code = listen_for(daemon, &config->client, i, &daemon->sockets.native[i]);
+        code = listen_for(daemon, &config->client, i, &daemon->sockets.native.own[i]);
         if (code == 0)
             code = bind_one(daemon, SOCKET_PEERS, &config->peer, i, &daemon->sockets.peers[i]);
         if (code == 0)
-            code = listen_for(daemon, &config->resp, i, &daemon->sockets.redis[i]);
+            code = listen_for(daemon, &config->resp, i, &daemon->sockets.redis.own[i]);
     }
+    if (code == 0)
+        code = listen_more(daemon, &config->client_more, &daemon->sockets.native);
+    if (code == 0)
+        code = listen_more(daemon, &config->resp_more, &daemon->sockets.redis);
     return code;
 }
 
@@ -402,14 +444,14 @@ static void stop(struct daemon *daemon)
     usage_close(daemon);
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++) {
         shard_loop_free(&daemon->shards[i]);
-        listener_close(&daemon->sockets.native[i]);
         socket_close(&daemon->sockets.peers[i]);
-        listener_close(&daemon->sockets.redis[i]);
     }
     compiler_free(&daemon->rules.compiler);
     if (daemon->mailbox.letters != NULL)
         control_loop_close(daemon);
     lobby_free(&daemon->sockets.lobby);
+    close_listeners(&daemon->sockets.native, &daemon->config->client_more);
+    close_listeners(&daemon->sockets.redis, &daemon->config->resp_more);
     control_free(&daemon->control);
     gossip_out_fini(&daemon->sockets.out);
     socket_close(&daemon->sockets.gossip);
@@ -479,7 +521,7 @@ static int run(const struct config *config, struct daemon_kept *kept)
     daemon->kept = kept;
     daemon->events.signals = -1;
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
-        daemon->sockets.native[i] = daemon->sockets.redis[i] = -1;
+        daemon->sockets.native.own[i] = daemon->sockets.redis.own[i] = -1;
     if (log_output_init(&daemon->output, STDERR_FILENO, config->log_level,
                         config->log_format == CONFIG_LOG_JSON ? LOG_OUTPUT_JSON
                                                               : LOG_OUTPUT_TEXT) != 0) {

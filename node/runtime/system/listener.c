@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { BACKLOG = 1024, PORT_LEN = 8 };
@@ -48,6 +50,48 @@ int listener_open(const char *host, uint16_t port, int *out)
     const int result = listen_at(found, out);
     freeaddrinfo(found);
     return result;
+}
+
+/* Whether a process accepts there; what is left of one that has ended is taken away. */
+static int take_path(const struct sockaddr_un *address)
+{
+    struct stat status;
+    if (lstat(address->sun_path, &status) != 0)
+        return errno == ENOENT ? 0 : TG_EINVALID;
+    if (!S_ISSOCK(status.st_mode))
+        return TG_EINVALID;
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return TG_EIO;
+    const bool dead = connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
+                      errno == ECONNREFUSED;
+    (void)close(fd);
+    if (!dead)
+        return TG_EADDRINUSE;
+    return unlink(address->sun_path) == 0 ? 0 : TG_EINVALID;
+}
+
+int listener_open_path(const char *path, int *out)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    *out = -1;
+    if (strlen(path) >= sizeof address.sun_path)
+        return TG_EINVALID;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    const int error = take_path(&address);
+    if (error != 0)
+        return error;
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return TG_EIO;
+    if (bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
+        chmod(path, S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP) == 0 && listen(fd, BACKLOG) == 0) {
+        *out = fd;
+        return 0;
+    }
+    const int failed = errno;
+    (void)close(fd);
+    return failed == EADDRINUSE ? TG_EADDRINUSE : TG_EINVALID;
 }
 
 void listener_close(int *listener)

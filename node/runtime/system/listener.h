@@ -10,6 +10,10 @@
 /* Listens at host:port ("*": every address of IPv4), without blocking. 0, TG_EADDRINUSE,
  * TG_EINVALID (the address is not this machine's) or TG_EIO. */
 MUST_USE int listener_open(const char *host, uint16_t port, int *out);
+/* Listens at a socket of the file system, for its owner and group. One that a process left behind
+ * is replaced. 0, TG_EADDRINUSE (somebody listens there), TG_EINVALID (it cannot be made there: its
+ * folder is missing, or something else has its name) or TG_EIO. */
+MUST_USE int listener_open_path(const char *path, int *out);
 /* Closes it and sets it to -1; allowed for one that is. */
 void listener_close(int *listener);
 
