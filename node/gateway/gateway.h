@@ -45,6 +45,7 @@ struct gateway_peer {
     uint32_t reserved;      /* bytes of `out` that their answers may take */
     size_t need;            /* bytes that a request must have before it is worth a look; 0: any */
     bool begun;             /* it has said all that a connection begins with */
+    bool open;              /* requests hang together that have to be ended: a transaction */
     bool closing;           /* nothing is taken any more: it goes when all is answered and sent */
     char address[GATEWAY_ADDRESS_LEN]; /* the other end's */
     char local[GATEWAY_ADDRESS_LEN];   /* where it has reached this node */

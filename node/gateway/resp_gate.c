@@ -50,6 +50,9 @@
 #define UNAVAILABLE_SENTENCE "UNAVAILABLE no node that holds this key can be reached"
 #define FAILED_SENTENCE      "UNAVAILABLE the node did not decide; what became of the keys is not known"
 #define KEY_TOO_LONG         "ERR the key, with its database, has more than 1024 bytes"
+#define QUEUE_FULL           "ERR the transaction is too long: expected at most 65536 bytes and 4096 commands"
+#define QUEUES_FULL          "BUSY the node has too many transactions open; try again later"
+#define DATABASE_PREFIX      "ERR keys of database 0 do not begin with \"db\", two digits and a NUL"
 #define HTTP_SENTENCE                                                                              \
     "Protocol error: found HTTP; expected a client of Redis: this is the port of --resp"
 
@@ -232,24 +235,32 @@ static int inline_template(struct resp_gate *gate, const struct limit *limit)
 /* What became of a request. */
 enum took { TOOK, TOOK_NOT };
 
-/* The key in its database: those of number 0 are the keys of native clients, too. False: it is too
- * long then. */
-static bool key_of(struct resp_gate *gate, const struct resp_peer *peer, struct wire_text key,
-                   struct wire_text *out)
+/* Whether a key looks as one of another database does inside. */
+static bool is_prefixed(struct wire_text key)
+{
+    const char *data = key.data;
+    return key.len >= DATABASE_LEN && memcmp(data, "db", 2) == 0 && data[2] >= '0' &&
+           data[2] <= '9' && data[3] >= '0' && data[3] <= '9' && data[4] == '\0';
+}
+
+/* The key in its database: those of number 0 are the keys of native clients, too. NULL, or what is
+ * wrong with it. */
+static const char *key_of(struct resp_gate *gate, const struct resp_peer *peer,
+                          struct wire_text key, struct wire_text *out)
 {
     char prefix[DATABASE_LEN + 1];
     *out = key;
+    if (key.len > (size_t)WIRE_VALUE_MAX - (peer->database == 0 ? 0 : DATABASE_LEN))
+        return KEY_TOO_LONG;
     if (peer->database == 0)
-        return key.len <= WIRE_VALUE_MAX;
-    if (key.len > WIRE_VALUE_MAX - DATABASE_LEN)
-        return false;
+        return is_prefixed(key) ? DATABASE_PREFIX : NULL;
     (void)snprintf(prefix, sizeof prefix, "db%02u", peer->database);
     memcpy(gate->key, prefix, DATABASE_LEN - 1);
     gate->key[DATABASE_LEN - 1] = '\0';
     if (key.len > 0)
         memcpy(gate->key + DATABASE_LEN, key.data, key.len);
     *out = (struct wire_text){.data = gate->key, .len = key.len + DATABASE_LEN};
-    return true;
+    return NULL;
 }
 
 static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, uint64_t token)
@@ -263,10 +274,11 @@ static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, u
         return TOOK;
     }
     struct wire_text key;
-    if (!key_of(gate, peer, gate->request.arguments[1], &key)) {
+    const char *fault = key_of(gate, peer, gate->request.arguments[1], &key);
+    if (fault != NULL) {
         if (peer->base.waiting > 0)
             return TOOK_NOT;
-        resp_put_error(&peer->base.out, KEY_TOO_LONG);
+        resp_put_error(&peer->base.out, fault);
         return TOOK;
     }
     const int template = inline_template(gate, &throttle.limit);
@@ -368,8 +380,8 @@ static int ask_key(struct resp_gate *gate, struct resp_peer *peer, uint64_t toke
                    struct wire_text name, enum ask ask, bool more)
 {
     struct wire_text key;
-    const bool fits = key_of(gate, peer, name, &key);
-    ASSERT(fits); /* take_keys looked */
+    const char *fault = key_of(gate, peer, name, &key);
+    ASSERT(fault == NULL); /* take_keys looked */
     const int template = inline_template(gate, &any_limit);
     const enum operation operation = ask == ASK_KEY_NEW ? OPERATION_RESET : OPERATION_PEEK;
     if (template <0 || wire_checks_builder_append(&gate->builder, (uint32_t) template,
@@ -385,12 +397,12 @@ static const char *fault_of_keys(struct resp_gate *gate, const struct resp_peer 
                                  uint32_t asks)
 {
     struct wire_text ignored;
+    const char *fault = NULL;
     if (asks * (gate->request.count - 1) > RESP_BATCH_MAX)
         return "ERR too many keys: expected at most 32 of DEL and UNLINK, and 64 of EXISTS";
-    for (uint32_t i = 1; i < gate->request.count; i++)
-        if (!key_of(gate, peer, gate->request.arguments[i], &ignored))
-            return KEY_TOO_LONG;
-    return NULL;
+    for (uint32_t i = 1; fault == NULL && i < gate->request.count; i++)
+        fault = key_of(gate, peer, gate->request.arguments[i], &ignored);
+    return fault;
 }
 
 /* DEL, UNLINK, EXISTS, TYPE. What asks more than once begins a batch, in which it has room for
@@ -505,7 +517,7 @@ static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint
 static void end_transaction(struct resp_gate *gate, struct resp_peer *peer)
 {
     resp_queue_drop(&gate->queues, &peer->queue);
-    peer->queues = peer->spoiled = false;
+    peer->queues = peer->spoiled = peer->base.open = false;
 }
 
 /* MULTI, EXEC or DISCARD. What EXEC lets go is taken by resp_gate_take before anything else. */
@@ -516,7 +528,7 @@ static void take_transaction(struct resp_gate *gate, struct resp_peer *peer,
     if (id == RESP_MULTI && peer->queues) {
         resp_put_error(out, "ERR MULTI calls can not be nested");
     } else if (id == RESP_MULTI) {
-        peer->queues = true;
+        peer->queues = peer->base.open = true;
         resp_put_simple(out, "OK");
     } else if (!peer->queues) {
         resp_put_error(out,
@@ -528,7 +540,7 @@ static void take_transaction(struct resp_gate *gate, struct resp_peer *peer,
         end_transaction(gate, peer);
         resp_put_error(out, "EXECABORT Transaction discarded because of previous errors.");
     } else {
-        peer->queues = false;
+        peer->queues = peer->base.open = false;
         resp_put_array(out, peer->queue.count);
     }
 }
@@ -552,6 +564,7 @@ static enum took queue(struct resp_gate *gate, struct resp_peer *peer,
                        const struct resp_command *command, const char *data, size_t len)
 {
     struct gateway_out *out = &peer->base.out;
+    int error;
     if (peer->base.waiting > 0)
         return TOOK_NOT;
     peer->spoiled = true; /* unless it is kept */
@@ -561,9 +574,8 @@ static enum took queue(struct resp_gate *gate, struct resp_peer *peer,
         resp_command_unfit(command, out);
     else if (is_subscription(command))
         resp_put_error(out, "ERR there is no subscribing in a transaction");
-    else if (resp_queue_put(&gate->queues, &peer->queue, data, len) != 0)
-        resp_put_error(out, "ERR the transaction is too long: expected at most 65536 bytes and "
-                            "4096 commands");
+    else if ((error = resp_queue_put(&gate->queues, &peer->queue, data, len)) != 0)
+        resp_put_error(out, error == TG_EFULL ? QUEUE_FULL : QUEUES_FULL);
     else {
         peer->spoiled = false;
         resp_put_simple(out, "QUEUED");

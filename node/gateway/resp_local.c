@@ -302,7 +302,7 @@ static void info(const struct resp_facts *facts, const struct resp_request *requ
     if (section_wanted(request, "REPLICATION"))
         add(&info, "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n");
     if (section_wanted(request, "CLUSTER"))
-        add(&info, "# Cluster\r\ncluster_enabled:0\r\n\r\n");
+        add(&info, "# Cluster\r\ncluster_enabled:1\r\n\r\n");
     resp_put_verbatim(out, info.text, info.len);
 }
 

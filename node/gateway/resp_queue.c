@@ -13,10 +13,10 @@ enum { CAPACITY_MIN = 1 << 10 };
 static int grow(struct resp_queues *queues, struct resp_queue *queue, uint32_t capacity)
 {
     const size_t more = capacity - queue->capacity;
-    char *bytes =
-        queues->total + more <= RESP_QUEUES_MAX ? alloc_get(queues->allocator, capacity) : NULL;
+    const bool granted = capacity <= RESP_QUEUE_ALWAYS || queues->total + more <= RESP_QUEUES_MAX;
+    char *bytes = granted ? alloc_get(queues->allocator, capacity) : NULL;
     if (bytes == NULL)
-        return TG_EFULL;
+        return TG_EBUSY;
     if (queue->len > 0)
         memcpy(bytes, queue->bytes, queue->len);
     alloc_put(queues->allocator, queue->bytes, queue->capacity);
@@ -36,8 +36,9 @@ int resp_queue_put(struct resp_queues *queues, struct resp_queue *queue, const c
     uint32_t capacity = queue->capacity > 0 ? queue->capacity : CAPACITY_MIN;
     while (capacity < need)
         capacity *= 2;
-    if (capacity > queue->capacity && grow(queues, queue, capacity) != 0)
-        return TG_EFULL;
+    const int error = capacity > queue->capacity ? grow(queues, queue, capacity) : 0;
+    if (error != 0)
+        return error;
     memcpy(queue->bytes + queue->len, data, len);
     queue->len = need;
     queue->count++;

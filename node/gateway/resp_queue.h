@@ -20,9 +20,10 @@
 #include "base/error.h"
 
 enum {
-    RESP_QUEUE_MAX = 64 << 10,  /* bytes of a transaction */
-    RESP_QUEUES_MAX = 64 << 20, /* of all */
-    RESP_QUEUED_MAX = 4096      /* commands of a transaction */
+    RESP_QUEUE_MAX = 64 << 10,   /* bytes of a transaction */
+    RESP_QUEUE_ALWAYS = 4 << 10, /* of these, what is there whatever others have */
+    RESP_QUEUES_MAX = 64 << 20,  /* of all */
+    RESP_QUEUED_MAX = 4096       /* commands of a transaction */
 };
 
 /* What all transactions of a gate share. */
@@ -40,7 +41,8 @@ struct resp_queue {
     uint32_t count; /* commands that were put */
 };
 
-/* Keeps a request as it came. 0, or TG_EFULL: there is no room, and it is not kept. */
+/* Keeps a request as it came. 0, or it is not kept: TG_EFULL, the transaction is too long; or
+ * TG_EBUSY, all together are. */
 MUST_USE int resp_queue_put(struct resp_queues *queues, struct resp_queue *queue, const char *data,
                             size_t len);
 void resp_queue_drop(struct resp_queues *queues, struct resp_queue *queue);

@@ -103,7 +103,8 @@ static enum gateway_stop end_with(struct zmtp_gate *gate, struct zmtp_peer *peer
     ASSERT(len <= NAME_MAX);
     data[0] = (uint8_t)len;
     memcpy(data + 1, sentence, len);
-    put_command(&peer->base.out, "ERROR", data, 1 + len);
+    if (peer->base.out.capacity - peer->base.out.len >= ANSWER_MAX)
+        put_command(&peer->base.out, "ERROR", data, 1 + len);
     gate->stats->protocol_errors++;
     peer->base.closing = true;
     return GATEWAY_AT_END;

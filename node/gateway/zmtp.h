@@ -31,7 +31,7 @@ enum {
     ZMTP_COMMAND_MAX = 4096, /* of the body of a command */
     ZMTP_PENDING_MAX = WIRE_MESSAGE_MAX + ZMTP_HEAD_MAX,
     ZMTP_CONTEXT_MAX = 16,      /* of a PING, which its PONG repeats */
-    ZMTP_PONGS_MAX = 10,        /* a second to a peer; further PINGs have no answer */
+    ZMTP_PONGS_MAX = 50,        /* a second to a peer; further PINGs have no answer */
     ZMTP_UNSENT_MAX = 256 << 10 /* more of one peer's answers unsent: nothing is taken */
 };
 

@@ -23,7 +23,7 @@
 #include <cmocka.h>
 
 #include "node/gateway/resp_gate.h"
-#include "node/runtime/shard/connections.h"
+#include "node/runtime/shard/connections_state.h"
 #include "node/runtime/system/busy_poll.h"
 #include "node/runtime/system/listener.h"
 
@@ -766,6 +766,66 @@ static void a_request_without_an_end_is_cut_off(void **state)
     (void)close(idle);
 }
 
+/* A transaction is something that was begun, too: nobody keeps its memory by being silent. */
+static void a_transaction_without_an_end_is_cut_off(void **state)
+{
+    (void)state;
+    const int fd = dial();
+    say(fd, "MULTI\r\nPING\r\n");
+    expect(fd, "+OK\r\n+QUEUED\r\n");
+    TURN_UNTIL(stats().unfinished == 1);
+    TURN_UNTIL(closed(fd));
+    (void)close(fd);
+}
+
+/* What a long request has needed does not stay with the first bytes of the next one. */
+static void memory_of_a_long_request_is_given_back(void **state)
+{
+    enum { LEN = 60000 };
+    static char text[LEN + 64];
+    (void)state;
+    const int fd = dial();
+    const int head = snprintf(text, sizeof text, "*2\r\n$4\r\nPING\r\n$%d\r\n", LEN);
+    memset(text + head, 'x', LEN);
+    say(fd, text);
+    TURN_UNTIL(bench.loop->kept_total >= LEN);
+    say(fd, "\r\n*1\r\n");
+    TURN_UNTIL(stats().commands == 1);
+    assert_in_range(bench.loop->kept_total, 1, 4096);
+    say(fd, "$4\r\nPING\r\n");
+    TURN_UNTIL(stats().commands == 2);
+    assert_int_equal(bench.loop->kept_total, 0);
+    (void)close(fd);
+}
+
+/* Many that can go on at once do not make one turn as long as all of them take: peers wait for this
+ * thread. Each of them fills a message of its own, and each takes longer than a turn. */
+static void a_turn_is_short_however_many_can_go_on(void **state)
+{
+    enum { MANY = 20, LINE = 23 };
+    static char text[RESP_BATCH_MAX * LINE + 1];
+    int fds[MANY];
+    (void)state;
+    for (int i = 0; i < RESP_BATCH_MAX; i++)
+        memcpy(text + (size_t)i * LINE, "CL.THROTTLE k 1 1 1 1\r\n", LINE);
+    bench.holds = true;
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = dial();
+        say(fds[i], "CL.THROTTLE k 1 1 1 1\r\nPING\r\n");
+        say(fds[i], text);
+    }
+    TURN_UNTIL(stats().checks == MANY);
+    bench.holds = false;
+    release_all();
+    bench.slow = true;
+    const uint64_t before = stats().batches;
+    turn();
+    assert_in_range(stats().batches - before, 1, 4);
+    TURN_UNTIL(stats().checks == MANY + MANY * RESP_BATCH_MAX);
+    for (int i = 0; i < MANY; i++)
+        (void)close(fds[i]);
+}
+
 /* Without descriptors the listener rests instead of waking the loop for ever, and comes back. */
 static void without_descriptors_the_listener_rests(void **state)
 {
@@ -898,6 +958,9 @@ int main(void)
         WITH_LOOP(a_newcomer_has_the_place_of_who_was_quiet_for_longest),
         WITH_LOOP(who_is_owed_something_keeps_its_place),
         WITH_LOOP(a_request_without_an_end_is_cut_off),
+        WITH_LOOP(a_transaction_without_an_end_is_cut_off),
+        WITH_LOOP(memory_of_a_long_request_is_given_back),
+        WITH_LOOP(a_turn_is_short_however_many_can_go_on),
         WITH_LOOP(without_descriptors_the_listener_rests),
         WITH_LOOP(who_stops_answers_what_it_has_read_and_resets_nobody),
         WITH_LOOP(nobody_keeps_a_node_from_stopping),

@@ -8,8 +8,10 @@
  *
  * ACCEPTOR-1  When descriptors run out, the listeners are muted for a while; what is waiting waits.
  *             Level-triggered, they would wake the loop without end.
- * ACCEPTOR-2  A connection that is owed an answer, or has something unfinished, or has something
- *             left to be sent, gives its place to nobody.
+ * ACCEPTOR-2  A connection that has something left to be sent, or unread, or a request unfinished,
+ *             gives its place to nobody; nor does one that is owed an answer, where its protocol
+ *             tells (a native client that has waited for quiet_ns asks again elsewhere). One that
+ *             does not get beyond its beginning does.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -34,7 +36,8 @@ enum {
      */
     IDLE_S = 30,
     STEP_S = 10,
-    LOST_MS = 60000
+    LOST_MS = 60000,
+    NETWORK_LEN = 8
 };
 
 #define REST_NS  INT64_C(100000000) /* how long the listeners rest when descriptors have run out */
@@ -94,7 +97,8 @@ void acceptor_look(struct connections *connections)
 
 /* ---- who comes ------------------------------------------------------------------------------- */
 
-/* The address by which connections are counted, and as text. */
+/* The address by which connections are counted, and as text: of IPv6 the network of 64 bits, which
+ * one host may have to itself. */
 static struct in6_addr describe(const struct sockaddr_storage *from, char out[GATEWAY_ADDRESS_LEN])
 {
     const struct sockaddr_in *v4 = (const void *)from;
@@ -109,6 +113,8 @@ static struct in6_addr describe(const struct sockaddr_storage *from, char out[GA
         address = v6->sin6_addr;
         (void)inet_ntop(AF_INET6, &address, host, sizeof host);
         (void)snprintf(out, GATEWAY_ADDRESS_LEN, "[%s]:%u", host, (unsigned)ntohs(v6->sin6_port));
+        if (!IN6_IS_ADDR_V4MAPPED(&address) && !IN6_IS_ADDR_LOOPBACK(&address))
+            memset(&address.s6_addr[NETWORK_LEN], 0, sizeof address.s6_addr - NETWORK_LEN);
         return address;
     }
     address.s6_addr[10] = address.s6_addr[11] = 0xff;
@@ -121,11 +127,16 @@ static struct in6_addr describe(const struct sockaddr_storage *from, char out[GA
 static bool is_idle(const struct connections *connections, const struct connection *connection)
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
+    const bool any = connections->options.quiet_ns == 0; /* whoever is not owed something */
     int unread = 0;
+    if (connection->dirty || connection->deferred)
+        return false;
+    if (!peer->begun)
+        return true;
+    if (peer->waiting > 0 || peer->out.len > 0 || (connection->unfinished && !any))
+        return false;
     (void)ioctl(connection->fd, FIONREAD, &unread);
-    return unread == 0 && peer->waiting == 0 && peer->out.len == 0 && !connection->unfinished &&
-           !connection->dirty && !connection->deferred &&
-           connection->kept_len == 0; /* ACCEPTOR-2 */
+    return unread == 0; /* ACCEPTOR-2 */
 }
 
 /* Ends the connection of who was quiet for longest, of that address where it is not NULL. False:
@@ -133,13 +144,20 @@ static bool is_idle(const struct connections *connections, const struct connecti
 static bool end_quietest(struct connections *connections, const struct in6_addr *of)
 {
     uint32_t at = connections->oldest;
+    if (of != NULL && connections->quiet_at < connections->used_max &&
+        connections->places[connections->quiet_at].fd >= 0)
+        at = connections->quiet_at; /* those before it were of others, or not idle */
     for (uint32_t i = 0; i < LOOKS_MAX && at != CONNECTIONS_NONE; i++) {
         struct connection *connection = &connections->places[at];
         at = connection->newer;
-        if (connections->now_ns - connection->heard_ns < connections->options.quiet_ns)
+        if (of != NULL)
+            connections->quiet_at = at;
+        if (connections->now_ns - connection->heard_ns < connections->options.quiet_ns) {
+            connections->quiet_at = CONNECTIONS_NONE;
             return false;
-        if (!is_idle(connections, connection) ||
-            (of != NULL && memcmp(&connection->address, of, sizeof *of) != 0))
+        }
+        if ((of != NULL && memcmp(&connection->address, of, sizeof *of) != 0) ||
+            !is_idle(connections, connection))
             continue;
         connections->stats->evicted++;
         connection_close(connections, connection);
@@ -220,12 +238,14 @@ static void take_in(struct connections *connections, int fd, const struct sockad
 
 void acceptor_accept(struct connections *connections, uint32_t number)
 {
-    if (connections->options.crowded != NULL && atomic_load(connections->options.crowded)) {
+    const bool crowded =
+        connections->options.crowded != NULL && atomic_load(connections->options.crowded);
+    if (crowded && !end_quietest(connections, NULL)) {
         errno = EMFILE;
         rest(connections);
         return;
     }
-    for (uint32_t i = 0; i < ACCEPTS_MAX; i++) {
+    for (uint32_t i = 0; i < (crowded ? 1 : ACCEPTS_MAX); i++) {
         struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
         socklen_t len = sizeof from;
         const int fd = accept4(connections->options.listeners[number], (struct sockaddr *)&from,

@@ -96,7 +96,7 @@ bool clients_take(struct clients *clients, uint64_t connection, const void *data
         put(clients, connection, data, len);
         return true;
     }
-    if (!clients->overloaded && clients->taken++ == CLIENTS_BURST)
+    if (!clients->overloaded && clients->taken++ >= CLIENTS_BURST)
         return false;
     clients->options.decide(clients->options.context, connection, data, len);
     return true;
@@ -120,6 +120,12 @@ static void decide_waiting(struct clients *clients, int64_t until_ns)
 bool clients_waiting(const struct clients *clients)
 {
     return intake_count(clients->intake) > 0;
+}
+
+void clients_finish(struct clients *clients)
+{
+    decide_waiting(clients, INT64_MAX);
+    clients->overloaded = false;
 }
 
 void clients_end(struct clients *clients, bool empty)

@@ -57,6 +57,8 @@ void clients_begin(struct clients *clients);
 bool clients_take(struct clients *clients, uint64_t connection, const void *data, size_t len);
 /* Reading ends in this turn, with nothing left if `empty`: decides what waits. */
 void clients_end(struct clients *clients, bool empty);
+/* Decides all that waits, however long it takes: the shard refuses it all by now. */
+void clients_finish(struct clients *clients);
 /* Whether something was taken and is not decided yet: another turn is due. */
 bool clients_waiting(const struct clients *clients);
 

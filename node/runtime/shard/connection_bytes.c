@@ -16,7 +16,12 @@
 #include "base/assert.h"
 #include "node/runtime/shard/connections_state.h"
 
-enum { INPUT_MIN = 4 << 10 };
+enum {
+    INPUT_MIN = 1 << 10,
+    /* What a connection may keep whatever others do: a split request of usual length. */
+    KEPT_ALWAYS = 2 * INPUT_MIN,
+    PROGRESS = GATEWAY_OUT_LEN /* a client that takes less in slow_ns does not read */
+};
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
@@ -68,11 +73,14 @@ static bool grow_out(struct connections *connections, struct connection *connect
 {
     struct gateway_out *out = out_of(connections, connection);
     const size_t left = out->len - connection->sent;
-    size_t capacity = 2 * out->capacity;
+    const size_t free_total = connections->unsent_total < CONNECTIONS_UNSENT_MAX
+                                  ? CONNECTIONS_UNSENT_MAX - connections->unsent_total
+                                  : 0;
+    size_t capacity = 2 * (size_t)GATEWAY_OUT_LEN;
     while (capacity < left + need)
         capacity *= 2;
-    if (left + need > CONNECTIONS_UNSENT_EACH ||
-        connections->unsent_total + capacity - out->capacity > CONNECTIONS_UNSENT_MAX)
+    /* The fuller it is, the less one may have: a few do not take it all. */
+    if (left + need > CONNECTIONS_UNSENT_EACH || left + need > free_total / 4)
         return false;
     char *data = malloc(capacity);
     if (data == NULL)
@@ -120,8 +128,11 @@ void connection_flush(struct connections *connections, struct connection *connec
             return;
         }
         connection->sent += (size_t)sent;
-        if (connection->blocked)
+        connection->moved += (size_t)sent;
+        if (connection->moved >= PROGRESS) {
             connection->moved_ns = connections->now_ns;
+            connection->moved = 0;
+        }
     }
     connection->sent = out->len = 0;
     if (connection->blocked)
@@ -145,9 +156,9 @@ static bool grow_kept(struct connections *connections, struct connection *connec
                       size_t capacity)
 {
     const size_t more = capacity - connection->kept_capacity;
-    char *kept = more <= CONNECTIONS_KEPT_MAX - connections->kept_total
-                     ? realloc(connection->kept, capacity)
-                     : NULL;
+    const bool granted =
+        capacity <= KEPT_ALWAYS || connections->kept_total + more <= CONNECTIONS_KEPT_MAX;
+    char *kept = granted ? realloc(connection->kept, capacity) : NULL;
     if (kept == NULL) {
         connections->stats->crowded++;
         return false;
@@ -156,6 +167,21 @@ static bool grow_kept(struct connections *connections, struct connection *connec
     connection->kept_capacity = capacity;
     connections->kept_total += more; /* CONNBYTES-2 */
     return true;
+}
+
+/* What a long request has needed is not kept with the beginning of a short one. */
+static void shrink_kept(struct connections *connections, struct connection *connection)
+{
+    const size_t capacity =
+        connection->kept_len > KEPT_ALWAYS ? connection->kept_len : (size_t)KEPT_ALWAYS;
+    if (connection->kept_capacity <= 2 * capacity)
+        return;
+    char *kept = realloc(connection->kept, capacity);
+    if (kept == NULL)
+        return; /* it stays as it is */
+    connection->kept = kept;
+    connections->kept_total -= connection->kept_capacity - capacity;
+    connection->kept_capacity = capacity;
 }
 
 bool connection_keep(struct connections *connections, struct connection *connection,
@@ -171,6 +197,7 @@ bool connection_keep(struct connections *connections, struct connection *connect
         return false;
     memmove(connection->kept, data + used, left);
     connection->kept_len = left;
+    shrink_kept(connections, connection);
     return true;
 }
 

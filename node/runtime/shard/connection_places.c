@@ -29,6 +29,7 @@ int connection_places_new(struct connections *connections)
     connections->peer_stride =
         (connections->options.codec->peer_len + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     connections->first_free = connections->oldest = connections->newest = CONNECTIONS_NONE;
+    connections->quiet_at = CONNECTIONS_NONE;
     connections->dirty = connections->deferred =
         (struct connection_list){CONNECTIONS_NONE, CONNECTIONS_NONE};
     connections->places = calloc(max, sizeof *connections->places);
@@ -282,6 +283,7 @@ void connection_set_blocked(struct connections *connections, struct connection *
                             bool blocked)
 {
     connection->moved_ns = connections->now_ns;
+    connection->moved = 0;
     if (connection->blocked == blocked)
         return;
     connection->blocked = blocked;

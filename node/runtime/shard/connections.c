@@ -45,6 +45,10 @@
  *                they always have more, would be all that is ever read.
  * CONNECTIONS-4  To leave takes LEAVE_MAX_NS and LEAVE_NS at most, whatever clients and the shard
  *                do.
+ * CONNECTIONS-5  A turn takes BURST_NS, and what one connection may take at once: a batch, or as
+ * much as there is room to answer. Other shards' patience is worth more than a burst. CONNECTIONS-6
+ * Who was left for another turn goes on first in every second one: those that have just become
+ * ready do not take all the time there is, nor does it.
  */
 #include "node/runtime/shard/connections.h"
 
@@ -161,9 +165,10 @@ static bool go_on(struct connections *connections, struct connection *connection
 static void note_unfinished(struct connections *connections, struct connection *connection,
                             bool taken)
 {
-    const bool begun = connection_peer(connections, connection)->begun;
-    const bool unfinished = !begun || (connection->kept_len > 0 && !connection->stalled);
-    if (begun && (taken || !connection->unfinished))
+    const struct gateway_peer *peer = connection_peer(connections, connection);
+    const bool unfinished =
+        !peer->begun || peer->open || (connection->kept_len > 0 && !connection->stalled);
+    if (peer->begun && ((taken && !peer->open) || !connection->unfinished))
         connection->since_ns = connections->now_ns;
     connection_set_unfinished(connections, connection, unfinished);
 }
@@ -185,7 +190,10 @@ static void feed(struct connections *connections, struct connection *connection,
         }
         stop = codec->take(connections->options.gate, peer, token, data + at, len - at, &used);
         at += used;
-    } while (go_on(connections, connection, stop));
+        if (!go_on(connections, connection, stop))
+            break;
+        stop = GATEWAY_NEED_TURN; /* unless there is time left for more (CONNECTIONS-5) */
+    } while (clock_of(connections) < connections->until_ns);
     if (stop == GATEWAY_AT_END)
         connection_drop_kept(connections, connection);
     else if (!connection_keep(connections, connection, data, len, at))
@@ -300,17 +308,21 @@ static void go_on_with(struct connections *connections, struct connection *conne
 
 /* Submits what was taken and goes on with whatever has been answered, until nothing is left, or
  * the turn has taken long enough. */
-static void settle(struct connections *connections, int64_t until_ns)
+static void settle(struct connections *connections)
 {
     struct connection *connection;
-    do {
+    bool time_left = true;
+    while (time_left) {
         submit(connections);
-        for (uint32_t i = 0; i < CONNECTIONS_EVENTS_MAX &&
+        for (uint32_t i = 0; time_left && i < CONNECTIONS_EVENTS_MAX &&
                              (connection = connection_take_dirty(connections)) != NULL;
-             i++)
+             i++) {
             go_on_with(connections, connection);
+            time_left = clock_of(connections) < connections->until_ns; /* CONNECTIONS-5 */
+        }
         submit(connections);
-    } while (connections->dirty.first != CONNECTIONS_NONE && clock_of(connections) < until_ns);
+        time_left = time_left && connections->dirty.first != CONNECTIONS_NONE;
+    }
 }
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
@@ -375,20 +387,24 @@ static void take_event(struct connections *connections, const struct epoll_event
         read_from(connections, connection);
 }
 
+static void ask_events(struct connections *connections)
+{
+    const int count =
+        epoll_wait(connections->epoll, connections->events, CONNECTIONS_EVENTS_MAX, 0);
+    connections->event_at = 0;
+    connections->event_count = count > 0 ? count : 0;
+}
+
 /* CONNECTIONS-3. An event may be out of date: its connection gone, or read meanwhile; that does no
  * harm. Whether there was any. */
-static bool take_events(struct connections *connections, int64_t until_ns)
+static bool take_events(struct connections *connections)
 {
-    if (connections->event_at == connections->event_count) {
-        const int count =
-            epoll_wait(connections->epoll, connections->events, CONNECTIONS_EVENTS_MAX, 0);
-        connections->event_at = 0;
-        connections->event_count = count > 0 ? count : 0;
-    }
+    if (connections->event_at == connections->event_count)
+        ask_events(connections);
     const bool any = connections->event_at < connections->event_count;
     while (connections->event_at < connections->event_count && !connections->full) {
         take_event(connections, &connections->events[connections->event_at++]);
-        if (clock_of(connections) >= until_ns)
+        if (clock_of(connections) >= connections->until_ns)
             break; /* the others are next, in the next turn */
     }
     return any;
@@ -413,7 +429,8 @@ static void close_all(struct connections *connections)
 /* CONNECTIONS-4 */
 static void look_at_leaving(struct connections *connections)
 {
-    const bool busy = connections->dirty.first != CONNECTIONS_NONE || connections->blocked > 0 ||
+    const bool busy = connections->dirty.first != CONNECTIONS_NONE ||
+                      connections->deferred.first != CONNECTIONS_NONE || connections->blocked > 0 ||
                       waiting(connections) > 0;
     if (busy && connections->now_ns - connections->leave_ns < LEAVE_MAX_NS)
         connections->busy_ns = connections->now_ns;
@@ -448,31 +465,38 @@ static void set_now(struct connections *connections)
     connections->options.codec->now(connections->options.gate, connections->now_ns);
 }
 
-/* Whether all that was ready has been read. */
-static bool is_empty(const struct connections *connections, bool any)
+/* Whether all that was ready has been read: it is looked once more where the turn ended sooner. */
+static bool is_empty(struct connections *connections, bool any)
 {
-    return !any && connections->deferred.first == CONNECTIONS_NONE;
+    if (connections->deferred.first != CONNECTIONS_NONE ||
+        connections->event_at < connections->event_count)
+        return false;
+    if (any)
+        ask_events(connections);
+    return connections->event_at == connections->event_count;
 }
 
 void connections_turn(struct connections *connections)
 {
     set_now(connections);
-    const int64_t until_ns = connections->now_ns + BURST_NS;
     const int64_t again_ns = connections->now_ns + AGAIN_NS;
     bool any = true;
     bool more;
     busy_poll_begin(&connections->busy_poll);
+    connections->until_ns = connections->now_ns + BURST_NS;
     connections->full = false;
     connection_resume(connections);
+    if (++connections->turns % 2 == 0)
+        settle(connections); /* CONNECTIONS-6 */
     do {
         const bool waited = !any;
         set_now(connections);
-        any = take_events(connections, until_ns);
+        any = take_events(connections);
         if (any)
             (void)busy_poll_on(&connections->busy_poll, true, connections->now_ns);
         if (connections->now_ns - connections->looked_ns >= LOOK_NS)
             look(connections);
-        settle(connections, until_ns);
+        settle(connections);
         connections->now_ns = clock_of(connections);
         more = waiting(connections) == 0 && connections->now_ns < again_ns && !connections->full;
         if (!any && waited) /* what ended polling was not of these clients */
@@ -482,7 +506,8 @@ void connections_turn(struct connections *connections)
     } while (more);
     if (connections->options.read != NULL) {
         connections->options.read(connections->options.context, is_empty(connections, any));
-        settle(connections, clock_of(connections));
+        connections->until_ns = clock_of(connections) + BURST_NS;
+        settle(connections);
     }
     if (connections->leave_ns != 0)
         look_at_leaving(connections);

@@ -45,7 +45,8 @@ struct connection {
     bool shut;        /* it was told that no more will come */
     bool broken;      /* its socket is of no use any more */
     bool unfinished;  /* it has begun something, a request or itself, at since_ns */
-    int64_t moved_ns; /* blocked: when its socket took something last */
+    int64_t moved_ns; /* blocked: when its socket last took as much as is progress, */
+    size_t moved;     /* and what it has taken since */
     int64_t since_ns;
     int64_t heard_ns; /* when it said something last */
     size_t sent;      /* of out */
@@ -81,12 +82,15 @@ struct connections {
     uint32_t first_free;
     uint32_t oldest; /* who was quiet for longest */
     uint32_t newest;
+    uint32_t quiet_at; /* where the last look for a quiet one of an address ended */
     struct connection_list dirty;
     struct connection_list deferred;
     uint32_t blocked;    /* connections */
     uint32_t unfinished; /* likewise */
     uint64_t ids;
     int64_t now_ns;
+    int64_t until_ns; /* of the turn */
+    uint64_t turns;
     int64_t looked_ns;
     int64_t accept_ns; /* the listeners rest until then; 0: they do not */
     int64_t leave_ns;  /* when it began to leave; 0: it does not */

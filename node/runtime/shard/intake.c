@@ -8,8 +8,8 @@
  * what it has credit for; then it gets QUANTUM more and goes behind the others. Credit is for who
  * waits: it ends with the queue.
  *
- * Connections are found by a hash table of chains, for which libzmq's numbers are as good as any
- * others: nobody outside chooses them.
+ * Connections are found by a hash table of chains. Their numbers are places and how often these
+ * were used, which nobody outside chooses.
  */
 #include "node/runtime/shard/intake.h"
 
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "base/hash.h"
 
 enum {
     WEIGHT_BASE = 128,    /* what a message costs beside its bytes is worth about so many */
@@ -109,7 +110,7 @@ bool intake_room(const struct intake *intake)
 
 static uint16_t *bucket_of(struct intake *intake, uint64_t connection)
 {
-    return &intake->buckets[connection & (BUCKETS - 1)];
+    return &intake->buckets[hash_mix64(connection) & (BUCKETS - 1)];
 }
 
 static uint16_t find(struct intake *intake, uint64_t connection)

@@ -530,6 +530,7 @@ static void resign(struct shard_loop *loop)
     const bool passed = shard_resign(loop->options.shard, now_of(loop), &loop->effects);
     carry_out(loop);
     if (passed) {
+        clients_finish(loop->clients);
         leave(&loop->native);
         leave(&loop->redis);
     }
@@ -610,7 +611,7 @@ static void set_timer(struct shard_loop *loop)
 /* Whether there is something to do that no client has asked for. */
 static bool has_other_work(struct shard_loop *loop)
 {
-    return (!loop->closed && loop->peers_due) ||
+    return (!loop->closed && loop->peers_due) || clients_waiting(loop->clients) ||
            shard_write_due(loop->options.shard, now_of(loop)) ||
            shard_journal_due(loop->options.shard);
 }
