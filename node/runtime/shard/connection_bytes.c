@@ -17,9 +17,8 @@
 #include "node/runtime/shard/connections_state.h"
 
 enum {
-    INPUT_MIN = 1 << 10,
     /* What a connection may keep whatever others do: a split request of usual length. */
-    KEPT_ALWAYS = 2 * INPUT_MIN,
+    KEPT_ALWAYS = 2 << 10,
     PROGRESS = GATEWAY_OUT_LEN /* a client that takes less in slow_ns does not read */
 };
 
@@ -193,7 +192,7 @@ bool connection_keep(struct connections *connections, struct connection *connect
         connection_drop_kept(connections, connection); /* CONNBYTES-1 */
         return true;
     }
-    if (data != connection->kept && !grow_kept(connections, connection, left))
+    if (left > connection->kept_capacity && !grow_kept(connections, connection, left))
         return false;
     memmove(connection->kept, data + used, left);
     connection->kept_len = left;
@@ -206,19 +205,19 @@ char *connection_input(struct connections *connections, struct connection *conne
     const struct gateway_codec *codec = connections->options.codec;
     const size_t most = codec->pending_max + codec->read_len;
     const size_t kept = connection->kept_len;
-    *len = codec->read_len;
-    if (kept == 0)
-        return connections->input;
     ASSERT(kept <= codec->pending_max);
-    size_t capacity = connection->kept_capacity;
-    if (capacity - kept < INPUT_MIN) {
-        capacity = capacity * 2 < INPUT_MIN * 2 ? INPUT_MIN * 2 : capacity * 2;
-        if (capacity > most)
-            capacity = most;
-        if (!grow_kept(connections, connection, capacity))
-            return NULL;
+    *len = codec->read_len;
+    if (kept <= CONNECTIONS_COPY_MAX) {
+        if (kept > 0)
+            memcpy(connections->input, connection->kept, kept);
+        return connections->input + kept;
     }
-    *len = capacity - kept < codec->read_len ? capacity - kept : codec->read_len;
+    const size_t capacity = 2 * kept < most ? 2 * kept : most;
+    if (connection->kept_capacity - kept < CONNECTIONS_COPY_MAX &&
+        !grow_kept(connections, connection, capacity))
+        return NULL;
+    const size_t room = connection->kept_capacity - kept;
+    *len = room < codec->read_len ? room : codec->read_len;
     return connection->kept + kept;
 }
 

@@ -246,8 +246,8 @@ static void read_from(struct connections *connections, struct connection *connec
         return;
     }
     connection_heard(connections, connection);
-    if (input == connections->input) {
-        feed(connections, connection, input, (size_t)got);
+    if (input == connections->input + connection->kept_len) {
+        feed(connections, connection, connections->input, connection->kept_len + (size_t)got);
         return;
     }
     connection->kept_len += (size_t)got;
@@ -575,7 +575,7 @@ int connections_new(const struct connections_options *options, struct connection
             (void)close(options->listeners[i]);
         return TG_ENOMEM;
     }
-    ASSERT(options->codec->read_len <= sizeof connections->input);
+    ASSERT(options->codec->read_len <= CONNECTIONS_READ_MAX);
     connections->options = *options;
     connections->stats = options->stats;
     connections->epoll = epoll_create1(EPOLL_CLOEXEC);

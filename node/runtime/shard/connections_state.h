@@ -20,6 +20,7 @@
 enum {
     CONNECTIONS_EVENTS_MAX = 128,    /* sockets that are ready, at once */
     CONNECTIONS_READ_MAX = 64 << 10, /* bytes of one connection, at once */
+    CONNECTIONS_COPY_MAX = 16 << 10, /* so much that is kept is read on behind a copy of it */
     /* Bytes of requests that are not complete, and of answers, of all connections. Who would need
      * more is closed, or his answer dropped, and counted. */
     CONNECTIONS_KEPT_MAX = 256 << 20,
@@ -104,7 +105,7 @@ struct connections {
     int event_count;
     struct epoll_event events[CONNECTIONS_EVENTS_MAX];
     char *blocks[CONNECTIONS_BLOCKS]; /* free ones of GATEWAY_OUT_LEN bytes */
-    char input[CONNECTIONS_READ_MAX];
+    char input[CONNECTIONS_COPY_MAX + CONNECTIONS_READ_MAX];
 };
 
 /* ---- connection_places.c --------------------------------------------------------------------- */
@@ -161,8 +162,8 @@ void connection_drop_out(struct connections *connections, struct connection *con
 MUST_USE bool connection_keep(struct connections *connections, struct connection *connection,
                               const char *data, size_t len, size_t used);
 void connection_drop_kept(struct connections *connections, struct connection *connection);
-/* Where what comes next is to be read to, behind what is kept; *len tells how much fits. NULL: no
- * room. */
+/* Where what comes next is to be read to, *len bytes at most: behind a copy of what is kept, which
+ * begins the input, or behind what is kept, where that is much. NULL: no room. */
 char *connection_input(struct connections *connections, struct connection *connection, size_t *len);
 /* Gives back what the connection holds, and its place. It is in no list. */
 void connection_close(struct connections *connections, struct connection *connection);
