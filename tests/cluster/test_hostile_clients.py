@@ -22,7 +22,7 @@ GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01NULL" + bytes(48)
 DEALER = b"\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"
 MEMORY_MAX = 64 << 20
 P99_TIMES = 2
-P99_LEAST_S = 0.002  # below, the scheduler decides
+P99_LEAST_S = 0.010  # below, the scheduler decides: other tests run beside this one
 CHECKS = 400
 
 

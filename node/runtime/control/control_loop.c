@@ -447,12 +447,11 @@ static uint32_t list_listeners(const struct daemon *daemon,
                                int out[LOBBY_LISTENERS_MAX])
 {
     uint32_t count = 0;
-    static_assert((int)LOBBY_LISTENERS_MAX >= (int)CONFIG_SHARDS_MAX + (int)CONFIG_LISTEN_MAX,
+    static_assert((int)LOBBY_LISTENERS_MAX >= (int)CONFIG_SHARDS_MAX * ((int)CONFIG_LISTEN_MAX + 2),
                   "the lobby is at all of them");
     for (uint32_t i = 0; i < daemon->config->shards; i++)
-        out[count++] = listeners->own[i];
-    for (uint32_t i = 0; i < listeners->shared_count; i++)
-        out[count++] = listeners->shared[i];
+        for (uint32_t k = 0; k < listeners->counts[i]; k++)
+            out[count++] = listeners->fds[i][k];
     return count;
 }
 

@@ -64,11 +64,12 @@ struct daemon_kept {
     size_t peers_len;
 };
 
-/* Where clients of a protocol come: a shard's own ports, and what all shards share. */
+/* Where clients of a protocol come, for each shard: its own port, and its part of what all shards
+ * share. They are the shard's loop's when it has been made. */
 struct daemon_listeners {
-    int own[CONFIG_SHARDS_MAX]; /* -1: none, or handed over */
-    int shared[CONFIG_LISTEN_MAX];
-    uint32_t shared_count;
+    int fds[CONFIG_SHARDS_MAX][CONFIG_LISTEN_MAX + 2];
+    uint32_t counts[CONFIG_SHARDS_MAX];
+    uint32_t places; /* how many of the further places are bound */
 };
 
 /* What the process listens at and sends by. */

@@ -2,13 +2,11 @@
  *
  *   identity kept -> a shard core each -> slots and journal from the store -> loops -> threads
  */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "node/runtime/control/daemon_state.h"
-#include "node/runtime/system/listener.h"
 
 enum { NATIVE_CONNECTIONS_MAX = 32768, REDIS_CONNECTIONS_MAX = 10000 /* of each shard */ };
 
@@ -160,28 +158,17 @@ static uint32_t clients_max(const struct daemon *daemon, uint32_t most)
     return share < most ? share : most;
 }
 
-static void add_listener(struct shard_loop_front *front, int listener)
-{
-    const int own = listener >= 0 ? fcntl(listener, F_DUPFD_CLOEXEC, 0) : -1;
-    if (own >= 0)
-        front->listeners[front->listener_count++] = own;
-}
-
-/* Where a shard's clients come: its own port, and what all shards share; of Redis clients, for whom
- * one shard is as good as another, the first one's port as well. */
 static struct shard_loop_front front_of(const struct daemon *daemon,
-                                        const struct daemon_listeners *listeners, uint32_t number,
+                                        struct daemon_listeners *listeners, uint32_t number,
                                         uint32_t most)
 {
     struct shard_loop_front front = {.max = clients_max(daemon, most)};
     const uint64_t random[] = {daemon_random_id(), daemon_random_id()};
     static_assert(sizeof random == sizeof front.key, "all of the key is random");
     memcpy(&front.key, random, sizeof random);
-    add_listener(&front, listeners->own[number]);
-    if (listeners == &daemon->sockets.redis && number > 0)
-        add_listener(&front, listeners->own[0]);
-    for (uint32_t i = 0; i < listeners->shared_count; i++)
-        add_listener(&front, listeners->shared[i]);
+    while (listeners->counts[number] > 0)
+        front.listeners[front.listener_count++] =
+            listeners->fds[number][--listeners->counts[number]];
     return front;
 }
 
@@ -205,16 +192,6 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
         .started_ns = daemon->started_ns,
         .now_ns = daemon->started_ns,
     };
-}
-
-/* Each shard has its own descriptors of the listeners by now: when the last one leaves, nobody may
- * come any more. */
-static void hand_over(struct daemon_listeners *listeners)
-{
-    for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
-        listener_close(&listeners->own[i]);
-    for (uint32_t i = 0; i < listeners->shared_count; i++)
-        listener_close(&listeners->shared[i]);
 }
 
 static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shard, uint32_t vnodes)
@@ -267,8 +244,6 @@ int daemon_start_shards(struct daemon *daemon)
     for (uint32_t i = 0; code == 0 && i < restore.count; i++)
         if (make_loop(daemon, i, &restore.shards[i], identity->vnodes) != 0)
             code = daemon_complain(daemon, DAEMON_DATA, "a shard's loop cannot be made");
-    hand_over(&daemon->sockets.native);
-    hand_over(&daemon->sockets.redis);
     for (uint32_t i = 0; i < restore.count; i++)
         shard_free(&restore.shards[i]);
     return code != 0 ? code : start_threads(daemon);

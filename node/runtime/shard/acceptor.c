@@ -50,7 +50,7 @@ bool acceptor_is_listener(uint64_t token, uint32_t *number)
     return token >= LISTENER;
 }
 
-/* A listener may be shared with other shards: one of them is woken for a newcomer, not all. */
+/* A socket of the file system is shared with other shards: one is woken for a newcomer, not all. */
 static void watch(const struct connections *connections, bool on)
 {
     for (uint32_t i = 0; i < connections->options.listener_count; i++) {

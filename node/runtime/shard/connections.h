@@ -24,7 +24,7 @@
 
 struct connections;
 
-enum { CONNECTIONS_LISTENERS_MAX = 24 };
+enum { CONNECTIONS_LISTENERS_MAX = 160 };
 
 /* How long a client may take nothing of what was answered, until it is cut off; how long what a
  * connection begins with may take, and a request that has begun; and how long it must have been

@@ -301,15 +301,46 @@ static int bind_one(struct daemon *daemon, enum socket_use use, const struct con
     return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
 }
 
-/* A shard's listener for clients of a protocol. */
+static void add_listener(struct daemon_listeners *listeners, uint32_t shard, int listener)
+{
+    listeners->fds[shard][listeners->counts[shard]++] = listener;
+}
+
+/* A place that all shards share. */
+static int listen_together(struct daemon *daemon, const struct config_endpoint *endpoint,
+                           struct daemon_listeners *listeners)
+{
+    const uint32_t shards = daemon->config->shards;
+    int group[CONFIG_SHARDS_MAX];
+    const int error = listener_open_group(endpoint->host, endpoint->port, shards, group);
+    for (uint32_t i = 0; error == 0 && i < shards; i++)
+        add_listener(listeners, i, group[i]);
+    return error == 0 ? 0 : complain_listen(daemon, endpoint, error);
+}
+
+/* A shard's own port. */
 static int listen_for(struct daemon *daemon, const struct config_endpoint *base, uint32_t shard,
-                      int *listener)
+                      struct daemon_listeners *listeners)
 {
     const struct config_endpoint endpoint = config_shard_endpoint(base, shard);
-    if (endpoint.off)
+    int listener;
+    const int error = listener_open(endpoint.host, endpoint.port, &listener);
+    if (error != 0)
+        return complain_listen(daemon, &endpoint, error);
+    add_listener(listeners, shard, listener);
+    return 0;
+}
+
+/* Redis clients, for whom one shard is as good as another, share the first one's port; each shard
+ * has one of its own besides. */
+static int listen_for_redis(struct daemon *daemon, uint32_t shard)
+{
+    const struct config_endpoint *base = &daemon->config->resp;
+    if (base->off)
         return 0;
-    const int error = listener_open(endpoint.host, endpoint.port, listener);
-    return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
+    return shard == 0 && daemon->config->shards > 1
+               ? listen_together(daemon, base, &daemon->sockets.redis)
+               : listen_for(daemon, base, shard, &daemon->sockets.redis);
 }
 
 static int complain_path(const struct daemon *daemon, const char *path, int error)
@@ -321,33 +352,44 @@ static int complain_path(const struct daemon *daemon, const char *path, int erro
     return error == TG_EADDRINUSE ? DAEMON_ADDRESS : DAEMON_CONFIG;
 }
 
-/* The further places of a protocol, each a listener that all shards share. */
+/* A socket of the file system is one listener, of which each shard has a descriptor. */
+static int listen_at_path(struct daemon *daemon, const char *path,
+                          struct daemon_listeners *listeners)
+{
+    int listener;
+    const int error = listener_open_path(path, &listener);
+    if (error != 0)
+        return complain_path(daemon, path, error);
+    for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        const int own = i == 0 ? listener : fcntl(listener, F_DUPFD_CLOEXEC, 0);
+        if (own >= 0)
+            add_listener(listeners, i, own);
+    }
+    return 0;
+}
+
+/* The further places of a protocol, which all shards share. */
 static int listen_more(struct daemon *daemon, const struct config_listen *more,
                        struct daemon_listeners *listeners)
 {
-    for (uint32_t i = 0; i < more->count; i++) {
+    int code = 0;
+    for (uint32_t i = 0; code == 0 && i < more->count; i++) {
         const struct config_place *place = &more->at[i];
-        int *listener = &listeners->shared[listeners->shared_count];
-        const int error = place->path[0] != '\0'
-                              ? listener_open_path(place->path, listener)
-                              : listener_open(place->endpoint.host, place->endpoint.port, listener);
-        if (error != 0)
-            return place->path[0] != '\0' ? complain_path(daemon, place->path, error)
-                                          : complain_listen(daemon, &place->endpoint, error);
-        listeners->shared_count++;
+        code = place->path[0] != '\0' ? listen_at_path(daemon, place->path, listeners)
+                                      : listen_together(daemon, &place->endpoint, listeners);
+        listeners->places += code == 0;
     }
-    return 0;
+    return code;
 }
 
 static void close_listeners(struct daemon_listeners *listeners, const struct config_listen *more)
 {
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
-        listener_close(&listeners->own[i]);
-    for (uint32_t i = 0; i < listeners->shared_count; i++) {
-        listener_close(&listeners->shared[i]);
+        while (listeners->counts[i] > 0)
+            listener_close(&listeners->fds[i][--listeners->counts[i]]);
+    for (uint32_t i = 0; i < listeners->places; i++)
         if (more->at[i].path[0] != '\0')
             (void)unlink(more->at[i].path);
-    }
 }
 
 static int bind_sockets(struct daemon *daemon)
@@ -358,11 +400,11 @@ static int bind_sockets(struct daemon *daemon)
     gossip_out_init(&daemon->sockets.out, daemon->sockets.context);
     int code = bind_one(daemon, SOCKET_GOSSIP, &config->gossip, 0, &daemon->sockets.gossip);
     for (uint32_t i = 0; code == 0 && i < config->shards; i++) {
-        code = listen_for(daemon, &config->client, i, &daemon->sockets.native.own[i]);
+        code = listen_for(daemon, &config->client, i, &daemon->sockets.native);
         if (code == 0)
             code = bind_one(daemon, SOCKET_PEERS, &config->peer, i, &daemon->sockets.peers[i]);
         if (code == 0)
-            code = listen_for(daemon, &config->resp, i, &daemon->sockets.redis.own[i]);
+            code = listen_for_redis(daemon, i);
     }
     if (code == 0)
         code = listen_more(daemon, &config->client_more, &daemon->sockets.native);
@@ -520,8 +562,6 @@ static int run(const struct config *config, struct daemon_kept *kept)
     daemon->config = config;
     daemon->kept = kept;
     daemon->events.signals = -1;
-    for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
-        daemon->sockets.native.own[i] = daemon->sockets.redis.own[i] = -1;
     if (log_output_init(&daemon->output, STDERR_FILENO, config->log_level,
                         config->log_format == CONFIG_LOG_JSON ? LOG_OUTPUT_JSON
                                                               : LOG_OUTPUT_TEXT) != 0) {

@@ -15,13 +15,15 @@
 
 enum { BACKLOG = 1024, PORT_LEN = 8 };
 
-static int listen_at(const struct addrinfo *address, int *out)
+static int listen_at(const struct addrinfo *address, bool shared, int *out)
 {
     const int on = 1;
     const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return TG_EIO;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (shared)
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
     if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
         *out = fd;
         return 0;
@@ -33,7 +35,7 @@ static int listen_at(const struct addrinfo *address, int *out)
     return error == EADDRNOTAVAIL ? TG_EINVALID : TG_EIO;
 }
 
-int listener_open(const char *host, uint16_t port, int *out)
+static int open_one(const char *host, uint16_t port, bool shared, int *out)
 {
     const bool any = strcmp(host, "*") == 0;
     const struct addrinfo wanted = {
@@ -47,9 +49,28 @@ int listener_open(const char *host, uint16_t port, int *out)
     (void)snprintf(text, sizeof text, "%u", port);
     if (getaddrinfo(any ? NULL : host, text, &wanted, &found) != 0)
         return TG_EINVALID;
-    const int result = listen_at(found, out);
+    const int result = listen_at(found, shared, out);
     freeaddrinfo(found);
     return result;
+}
+
+int listener_open(const char *host, uint16_t port, int *out)
+{
+    return open_one(host, port, false, out);
+}
+
+int listener_open_group(const char *host, uint16_t port, uint32_t count, int *out)
+{
+    int probe;
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = -1;
+    int error = open_one(host, port, false, &probe); /* not where anybody listens, shared or not */
+    listener_close(&probe);
+    for (uint32_t i = 0; error == 0 && i < count; i++)
+        error = open_one(host, port, true, &out[i]);
+    for (uint32_t i = 0; error != 0 && i < count; i++)
+        listener_close(&out[i]);
+    return error;
 }
 
 /* Whether a process accepts there; what is left of one that has ended is taken away. */
