@@ -143,7 +143,8 @@ def test_the_first_lines_of_a_bad_day_say_what_is_wrong_at_every_node(
     clock.write_text("+0\n")
     ahead.environment = {"LD_PRELOAD": glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")[0],
                          "FAKETIME_TIMESTAMP_FILE": str(clock),
-                         "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+                         "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                         "FAKETIME_FORCE_MONOTONIC_FIX": "0"}
     cluster.start()
     use(cluster, "before")
     cluster.wait_written()

@@ -397,7 +397,7 @@ static void retell(struct control *control)
     swim_retell_self(control->swim);
 }
 
-/* After every event: gossip's wishes, then what follows from the new state. */
+/* After every event: what gossip asks for, then what follows from the new state. */
 static void settle(struct control *control, struct effects *effects)
 {
     (void)take_gossip(control, effects);

@@ -232,7 +232,7 @@ static void propose(struct control *control, struct effects *effects)
     control->looked_ns = control->now_ns;
     if (propose_forced(control)) {
         control->proposed_ns = control->now_ns;
-        control->wish.force = false;
+        control->request.force = false;
         if (control_adopt(control, effects))
             tell_all(control, effects);
     } else if (propose_next(control)) {

@@ -653,14 +653,14 @@ bool control_settings_behind(const struct control *control)
 static bool ring_is_forced(const struct control *control)
 {
     return !control_regions(control) && voters_frozen(control) &&
-           control->now_ns - control->settings->forced_ns >= CONTROL_WISH_NS;
+           control->now_ns - control->settings->forced_ns >= CONTROL_REQUEST_NS;
 }
 
 /* SETTINGS-7. True if it was done. */
 static bool force(struct control *control, struct effects *effects)
 {
-    const uint64_t leaving = control->wish.remove;
-    if (!control->wish.force || control->now_ns > control->wish.until_ns ||
+    const uint64_t leaving = control->request.remove;
+    if (!control->request.force || control->now_ns > control->request.until_ns ||
         (!control_settings_frozen(control) && !ring_is_forced(control)) ||
         control_settings_behind(control))
         return false;

@@ -657,17 +657,6 @@ const struct policy *shard_policy_take(struct shard *shard)
     return NULL;
 }
 
-int shard_report_load(struct shard *shard, int64_t now_ns, uint32_t pool, uint32_t load_ppm)
-{
-    shard_enter(shard, now_ns);
-    if (load_ppm > PEER_LOAD_MAX)
-        return TG_EINVALID;
-    if (policy_pool_by_id(shard->policies[shard->policy].policy, pool) == NULL)
-        return TG_ENOTFOUND;
-    pools_load(shard, pool, load_ppm);
-    return 0;
-}
-
 void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct hash128 id,
                   int result, const uint8_t *state, size_t len, struct effects *effects)
 {

@@ -110,11 +110,6 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
  * over. */
 void shard_peer_closed(struct shard *shard, int64_t now_ns, uint64_t node, uint16_t peer_shard,
                        bool refused, struct effects *effects);
-/* A client says how loaded what the pool of that id protects is, in millionths: believed for three
- * seconds. 0, TG_EINVALID for more than 10^6, TG_ENOTFOUND for a pool that the rules do not have.
- */
-MUST_USE int shard_report_load(struct shard *shard, int64_t now_ns, uint32_t pool,
-                               uint32_t load_ppm);
 /* A new view; borrowed until the next one is given. */
 void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
                 struct effects *effects);
