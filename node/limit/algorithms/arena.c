@@ -5,6 +5,8 @@
  */
 #include "node/limit/algorithms/arena.h"
 
+#include <stdbool.h>
+
 #include "base/assert.h"
 
 struct block {
@@ -172,20 +174,45 @@ void arena_give(struct arena *arena, uint32_t handle)
     merge_and_push(arena, handle);
 }
 
+/* ARENA-2: free blocks of a list, all of its size, chained both ways. How many. */
+static uint32_t check_list(const struct arena *arena, unsigned list, uint32_t most)
+{
+    uint32_t count = 0;
+    uint32_t before = ARENA_NONE;
+    const bool used = (arena->lists_used[list / 64] >> list % 64 & 1) != 0;
+    INVARIANT("ARENA-2", used == (arena->list[list] != ARENA_NONE));
+    for (uint32_t at = arena->list[list]; at != ARENA_NONE; at = block_at(arena, at)->next) {
+        INVARIANT("ARENA-2", at >= arena->low && at < arena->end && count < most);
+        INVARIANT("ARENA-2", block_free(block_at(arena, at)));
+        INVARIANT("ARENA-2", list_of(block_size(block_at(arena, at))) == list);
+        INVARIANT("ARENA-2", block_at(arena, at)->prev == before);
+        before = at;
+        count++;
+    }
+    return count;
+}
+
 void arena_check(const struct arena *arena)
 {
     uint64_t used = 0;
+    uint32_t free = 0;
+    uint32_t listed = 0;
     uint32_t below = ARENA_NONE;
     for (uint32_t handle = arena->low; handle < arena->end;) {
         const struct block *block = block_at(arena, handle);
-        ASSERT(block_size(block) > 0 && block->below == below);
-        if (block_free(block))
-            ASSERT(below == ARENA_NONE || !block_free(block_at(arena, below)));
-        else
+        INVARIANT("ARENA-1", block_size(block) > 0 && block->below == below);
+        if (block_free(block)) {
+            INVARIANT("ARENA-1", below == ARENA_NONE || !block_free(block_at(arena, below)));
+            free++;
+        } else {
             used += (uint64_t)block_size(block) * ARENA_GRANULE;
+        }
         below = handle;
         handle += block_size(block);
-        ASSERT(handle <= arena->end);
+        INVARIANT("ARENA-1", handle <= arena->end);
     }
-    ASSERT(used == arena->used_bytes);
+    for (unsigned list = 0; list < ARENA_LISTS; list++)
+        listed += check_list(arena, list, free);
+    INVARIANT("ARENA-2", listed == free);
+    INVARIANT("ARENA-3", used == arena->used_bytes);
 }

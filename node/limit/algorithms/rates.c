@@ -100,3 +100,34 @@ void rates_release(struct rates *rates, uint32_t number)
     if (--rates->rate[number].refs == 0)
         rates_forget(rates, number);
 }
+
+/* How many numbers are in the chain of free ones. */
+static uint32_t check_free(const struct rates *rates)
+{
+    uint32_t count = 0;
+    for (uint32_t at = rates->first_free; at != 0; at = rates->rate[at].refs) {
+        INVARIANT("RATES-3", at < RATES_MAX && count < RATES_MAX - 1);
+        INVARIANT("RATES-3", rates->rate[at].p == 0);
+        count++;
+    }
+    return count;
+}
+
+void rates_check(const struct rates *rates)
+{
+    uint32_t found = 0;
+    for (uint32_t at = 0; at < RATES_INDEX; at++) {
+        const uint32_t number = rates->index[at];
+        if (number == 0)
+            continue;
+        INVARIANT("RATES-3", number < RATES_MAX);
+        const struct rate *rate = &rates->rate[number];
+        INVARIANT("RATES-3", rate->p != 0 && rate->q != 0 && rate->refs > 0);
+        uint32_t home = rates_home(rate->p, rate->q);
+        while (rates->index[home] != 0 && rates->index[home] != number)
+            home = (home + 1) & (RATES_INDEX - 1);
+        INVARIANT("RATES-3", home == at);
+        found++;
+    }
+    INVARIANT("RATES-3", found + check_free(rates) == RATES_MAX - 1);
+}

@@ -527,20 +527,25 @@ bool elastic_report(struct elastic *elastic, uint32_t index, int64_t now_ns,
 void elastic_check_invariants(const struct elastic *elastic)
 {
     uint32_t chained = 0;
+    uint32_t indexed = 0;
+    INVARIANT("ELASTIC-4", elastic->count <= ELASTIC_KEYS_MAX);
+    INVARIANT("ELASTIC-4", elastic->pools_end <= ELASTIC_POOLS_MAX);
     for (uint32_t i = 0; i < elastic->pools_end; i++) {
         uint32_t before = NONE;
         if (elastic->pools[i].id == 0)
             continue;
         for (uint32_t at = elastic->pools[i].first; at != NONE; at = elastic->keys[at].next) {
-            ASSERT(at < elastic->count && elastic->keys[at].pool == i);
-            ASSERT(elastic->keys[at].before == before);
+            INVARIANT("ELASTIC-5", at < elastic->count && elastic->keys[at].pool == i);
+            INVARIANT("ELASTIC-5", elastic->keys[at].before == before);
             before = at;
             chained++;
         }
     }
     for (uint32_t at = 0; at < elastic->count; at++) {
         const uint32_t place = index_place(elastic, elastic->keys[at].id);
-        ASSERT(elastic->index[place] == at + 1);
+        INVARIANT("ELASTIC-5", elastic->index[place] == at + 1);
     }
-    ASSERT(chained == elastic->count);
+    for (uint32_t place = 0; elastic->pools_end > 0 && place < INDEX_LEN; place++)
+        indexed += elastic->index[place] != 0;
+    INVARIANT("ELASTIC-5", chained == elastic->count && indexed == elastic->count);
 }

@@ -274,7 +274,7 @@ static void check_over(const struct buckets *buckets, uint32_t bucket)
         for (uint32_t i = 0; i < BUCKET_SLOTS; i++)
             left -= left > 0 && buckets->heads[at].tag[i] != 0 &&
                     bucket_home(buckets, hash_at(buckets, at * BUCKET_SLOTS + i)) <= bucket;
-    ASSERT(left == 0 || buckets->heads[bucket].over == BUCKETS_OVER_MAX);
+    INVARIANT("BUCKETS-1", left == 0 || buckets->heads[bucket].over == BUCKETS_OVER_MAX);
 }
 
 void buckets_check(const struct buckets *buckets)
@@ -290,12 +290,12 @@ void buckets_check(const struct buckets *buckets)
         for (uint32_t i = 0; i < BUCKET_SLOTS; i++) {
             const struct slot *slot = &buckets->slots[bucket * BUCKET_SLOTS + i];
             if (head->tag[i] == 0) {
-                ASSERT(memcmp(slot, &nothing, sizeof *slot) == 0); /* BUCKETS-4 */
+                INVARIANT("BUCKETS-4", memcmp(slot, &nothing, sizeof *slot) == 0);
                 continue;
             }
             const uint64_t hash = bucket_hash(buckets, slot->id);
-            ASSERT(head->tag[i] == bucket_tag(hash));
-            ASSERT(bucket_home(buckets, hash) <= bucket);
+            INVARIANT("BUCKETS-2", head->tag[i] == bucket_tag(hash));
+            INVARIANT("BUCKETS-2", bucket_home(buckets, hash) <= bucket);
             far += bucket - bucket_home(buckets, hash);
             used++;
         }
@@ -303,7 +303,10 @@ void buckets_check(const struct buckets *buckets)
         over += head->over;
         exact = exact && head->over < BUCKETS_OVER_MAX;
     }
-    ASSERT(buckets->heads[end].over == 0); /* where every look ends */
-    ASSERT(far == over || !exact);
-    ASSERT(used == buckets->used);
+    INVARIANT("BUCKETS-1", buckets->heads[end].over == 0); /* where every look ends */
+    INVARIANT("BUCKETS-1", far == over || !exact);
+    INVARIANT("BUCKETS-6", used == buckets->used);
+    INVARIANT("BUCKETS-6", buckets->size <= buckets->size_next);
+    INVARIANT("BUCKETS-6", buckets->frontier <= buckets->size);
+    INVARIANT("BUCKETS-6", (buckets->frontier == 0) == (buckets->size == buckets->size_next));
 }

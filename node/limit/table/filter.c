@@ -190,3 +190,13 @@ void filter_rebuild_abort(struct filter *filter)
 {
     filter->rebuilding = FILTER_VNODE_NONE;
 }
+
+void filter_check(const struct filter *filter)
+{
+    uint32_t used = 0;
+    for (uint32_t vnode = 0; vnode < filter->vnodes; vnode++)
+        used += filter->adds[vnode] != 0;
+    INVARIANT("FILTER-3", used == filter->slices_used);
+    INVARIANT("FILTER-3",
+              filter->rebuilding == FILTER_VNODE_NONE || filter->rebuilding < filter->vnodes);
+}
