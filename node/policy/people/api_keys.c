@@ -350,3 +350,23 @@ size_t api_keys_count(const struct api_keys *keys)
 {
     return keys != NULL ? keys->table.count : 0;
 }
+
+static uint64_t hash_of(const void *entry)
+{
+    const struct api_key *key = entry;
+    return digest_word(&key->digest);
+}
+
+void api_keys_check_invariants(const struct api_keys *keys)
+{
+    if (keys == NULL)
+        return;
+    lookup_check(&keys->table, hash_of);
+    for (size_t i = 0; i < keys->table.count; i++) {
+        const struct api_key *key = (const void *)(keys->table.entries + i * sizeof *key);
+        INVARIANT("APIKEYS-5", key->hash == api_key_hash(key->id.data, key->id.len));
+        INVARIANT("APIKEYS-5", key->limited == own_limits_limit(&key->own));
+        INVARIANT("APIKEYS-5", key->owner.len <= API_KEY_OWNER_LEN_MAX);
+        INVARIANT("APIKEYS-5", key->tier.len <= API_KEY_TIER_LEN_MAX);
+    }
+}

@@ -418,3 +418,36 @@ void blocks_free(struct blocks **pointer)
     lookup_fini(&blocks->table);
     alloc_put(allocator, blocks, sizeof *blocks);
 }
+
+static uint64_t hash_of_entry(const void *entry)
+{
+    const struct entry *block = entry;
+    return hash_place(&block->place);
+}
+
+static void check_address(const struct blocks *blocks, const struct place *place)
+{
+    const uint8_t prefix = (uint8_t)place->text[ADDRESS_LEN];
+    uint8_t address[ADDRESS_LEN];
+    INVARIANT("BLOCKS-3", place->len == ADDRESS_LEN + 1);
+    INVARIANT("BLOCKS-3", memchr(blocks->prefixes, prefix, blocks->prefix_count) != NULL);
+    memcpy(address, place->text, sizeof address);
+    cut(address, prefix);
+    INVARIANT("BLOCKS-3", memcmp(address, place->text, sizeof address) == 0);
+}
+
+void blocks_check_invariants(const struct blocks *blocks)
+{
+    if (blocks == NULL)
+        return;
+    lookup_check(&blocks->table, hash_of_entry);
+    INVARIANT("BLOCKS-3", blocks->prefix_count <= sizeof blocks->prefixes);
+    for (uint32_t i = 1; i < blocks->prefix_count; i++)
+        INVARIANT("BLOCKS-3", blocks->prefixes[i - 1] > blocks->prefixes[i]);
+    for (size_t i = 0; i < blocks->table.count; i++) {
+        const struct entry *entry = (const void *)(blocks->table.entries + i * sizeof *entry);
+        if (entry->place.kind == KIND_ADDRESS)
+            check_address(blocks, &entry->place);
+        INVARIANT("BLOCKS-3", entry->rule.act == POLICY_ACT_BLOCK && entry->rule.enabled);
+    }
+}

@@ -260,6 +260,38 @@ size_t people_count(const struct people *people)
     return people == NULL ? 0 : people->table.count;
 }
 
+static uint64_t hash_of(const void *entry)
+{
+    const struct entry *record = entry;
+    return people_hash(record->user, record->user_len);
+}
+
+void people_check_invariants(const struct people *people)
+{
+    uint32_t owns = 0;
+    uint32_t verdicts = 0;
+    if (people == NULL)
+        return;
+    lookup_check(&people->table, hash_of);
+    for (size_t i = 0; i < people->table.count; i++) {
+        const struct entry *entry = (const void *)(people->table.entries + i * sizeof *entry);
+        const char *tier = entry->user + entry->user_len + 1;
+        INVARIANT("PEOPLE-4", entry->user_len >= 1 && entry->user_len <= POLICY_VALUE_LEN_MAX);
+        INVARIANT("PEOPLE-4", entry->user[entry->user_len] == '\0');
+        INVARIANT("PEOPLE-4", entry->tier_len == 0 || people_tier_ok(tier, entry->tier_len));
+        INVARIANT("PEOPLE-4", entry->own == NOTHING || entry->own == owns);
+        INVARIANT("PEOPLE-4", entry->verdict == NOTHING || entry->verdict == verdicts);
+        owns += entry->own != NOTHING;
+        verdicts += entry->verdict != NOTHING;
+    }
+    INVARIANT("PEOPLE-4", owns == people->own_count && owns < people->own_capacity);
+    INVARIANT("PEOPLE-4", verdicts == people->verdict_count && verdicts < people->verdict_capacity);
+    for (uint32_t i = 0; i < owns; i++)
+        INVARIANT("PEOPLE-4", !own_limits_empty(&people->owns[i]));
+    for (uint32_t i = 0; i < verdicts; i++)
+        INVARIANT("PEOPLE-4", people->verdicts[i].rule.act == POLICY_ACT_BLOCK);
+}
+
 /* ---- a request ------------------------------------------------------------------------------- */
 
 static bool is_named(const struct policy_attribute *attribute, const char *name, size_t len)
