@@ -16,6 +16,8 @@
  *         is DONE; all others are in drops_now and go before the next write (DISK-3). So for the
  *         journal's.
  * DISK-8  `ready` is the number of results that can be polled.
+ * DISK-9  A lane has a batch of writes, and one of the journal's, exactly while its state is not
+ *         NONE; a set of vnodes counts its members.
  *
  * Must not: do I/O on a shard's thread, or allocate after disk_new.
  */
@@ -308,6 +310,62 @@ void disk_stats(struct disk *disk, struct disk_stats *out)
         return;
     lock(disk);
     *out = disk->stats;
+    unlock(disk);
+}
+
+/* ---- the invariants -------------------------------------------------------------------------- */
+
+static void check_set(const struct disk_set *set)
+{
+    uint32_t count = 0;
+
+    for (uint32_t word = 0; word < DISK_VNODES_MAX / 64; word++)
+        count += (uint32_t)__builtin_popcountll(set->words[word]);
+    INVARIANT("DISK-9", count == set->count);
+}
+
+static void check_loads(const struct lane *lane)
+{
+    const bool batch = lane->read_state != READ_FREE;
+    const uint32_t out = batch ? lane->read_count - lane->read_polled : 0;
+
+    INVARIANT("DISK-6", lane->read_polled <= lane->read_count || !batch);
+    INVARIANT("DISK-6", lane->read_count <= DISK_READ_BATCH);
+    INVARIANT("DISK-6", lane->loads_out == lane->queue_count + out);
+    INVARIANT("DISK-6", lane->loads_out <= DISK_LOADS_MAX);
+    INVARIANT("DISK-6", lane->queue_first < DISK_LOADS_MAX);
+}
+
+static void check_lane(const struct lane *lane)
+{
+    const uint32_t loaded =
+        lane->read_state == READ_READY ? lane->read_count - lane->read_polled : 0;
+    const uint32_t others = (uint32_t)(lane->write_state == WRITE_DONE) +
+                            (lane->journal_state == WRITE_DONE) + (lane->list_state == LIST_READY);
+
+    check_loads(lane);
+    check_set(&lane->drops_now);
+    check_set(&lane->drops_later);
+    check_set(&lane->journal_drops_now);
+    check_set(&lane->journal_drops_later);
+    INVARIANT("DISK-7", lane->drops_later.count == 0 || is_ahead(lane->write_state));
+    INVARIANT("DISK-7", lane->journal_drops_later.count == 0 || is_ahead(lane->journal_state));
+    INVARIANT("DISK-8", atomic_load(&lane->ready) == loaded + others);
+    INVARIANT("DISK-9", (lane->writes == NULL) == (lane->write_state == WRITE_NONE));
+    INVARIANT("DISK-9", (lane->journal == NULL) == (lane->journal_state == WRITE_NONE));
+    INVARIANT("DISK-4", (lane->list_state != LIST_READY && lane->list_state != LIST_POLLED) ||
+                            lane->list_count <= DISK_LIST_IDS); /* else it is the reader's */
+}
+
+void disk_check_invariants(struct disk *disk)
+{
+    if (disk->options.store == NULL)
+        return;
+    lock(disk);
+    for (uint32_t i = 0; i < disk->options.shard_count; i++) {
+        INVARIANT("DISK-8", disk->lanes[i].shard == i);
+        check_lane(&disk->lanes[i]);
+    }
     unlock(disk);
 }
 
