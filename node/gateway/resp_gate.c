@@ -31,6 +31,8 @@
  *             batch for it, or when its batch is given up.
  * RESPGATE-4  What the batch's builder accepts the shard accepts: nobody's mistake is in another's
  *             batch.
+ * RESPGATE-5  A batch is in the list of free ones, or open, or submitted; `waiting` counts the
+ * last, and each of them has a check that is not answered.
  */
 #include "node/gateway/resp_gate.h"
 
@@ -586,4 +588,63 @@ void resp_gate_expire(struct resp_gate *gate, const struct resp_finder *finder)
         answer_all(gate, batch, finder,
                    "TIMEOUT the node did not decide in time; whether it counted is not known");
     }
+}
+
+/* ---- the invariants -------------------------------------------------------------------------- */
+
+static uint32_t unanswered(const struct batch *batch)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < batch->count; i++)
+        count += !batch->items[i].answered;
+    return count;
+}
+
+static uint32_t count_free(const struct resp_gate *gate)
+{
+    uint32_t count = 0;
+    for (uint16_t at = gate->first_free; at != NONE; at = gate->batches[at].next_free) {
+        INVARIANT("RESPGATE-5", at < RESP_BATCHES_MAX && count < RESP_BATCHES_MAX);
+        INVARIANT("RESPGATE-5", gate->batches[at].seq == 0 && at != gate->open);
+        count++;
+    }
+    return count;
+}
+
+void resp_gate_check_invariants(const struct resp_gate *gate)
+{
+    uint32_t used = 0;
+    INVARIANT("RESPGATE-5", gate->open == NONE || gate->batches[gate->open].seq != 0);
+    for (uint16_t i = 0; i < RESP_BATCHES_MAX; i++) {
+        const struct batch *batch = &gate->batches[i];
+        if (batch->seq == 0)
+            continue;
+        INVARIANT("RESPGATE-5", (batch->seq & (RESP_BATCHES_MAX - 1)) == i);
+        INVARIANT("RESPGATE-5", batch->seq >> PLACE_BITS <= gate->serial);
+        INVARIANT("RESPGATE-5", batch->count <= RESP_BATCH_MAX);
+        INVARIANT("RESPGATE-3", i == gate->open || unanswered(batch) > 0);
+        used++;
+    }
+    INVARIANT("RESPGATE-5", used == gate->waiting + (gate->open != NONE));
+    INVARIANT("RESPGATE-5", used + count_free(gate) == RESP_BATCHES_MAX);
+}
+
+void resp_gate_check_peer(const struct resp_gate *gate, const struct resp_peer *peer,
+                          uint64_t token)
+{
+    const struct batch *batch = &gate->batches[peer->batch & (RESP_BATCHES_MAX - 1)];
+    uint32_t waiting = 0;
+    uint32_t reserved = 0;
+    INVARIANT("RESPGATE-1", peer->waiting == 0 || batch->seq == peer->batch);
+    for (uint32_t i = 0; peer->waiting > 0 && i < batch->count; i++) {
+        const struct item *item = &batch->items[i];
+        if (item->answered || item->token != token)
+            continue;
+        waiting++;
+        reserved += room_of(item);
+    }
+    INVARIANT("RESPGATE-1", waiting == peer->waiting);
+    INVARIANT("RESPGATE-2", reserved == peer->reserved);
+    INVARIANT("RESPGATE-2", !peer->out.failed);
+    INVARIANT("RESPGATE-2", peer->out.len + reserved <= peer->out.capacity);
 }

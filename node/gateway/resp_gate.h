@@ -76,5 +76,9 @@ void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
 void resp_gate_expire(struct resp_gate *gate, const struct resp_finder *finder);
 /* Batches that wait for an answer. */
 uint32_t resp_gate_waiting(const struct resp_gate *gate);
+/* Asserts RESPGATE-5; and RESPGATE-1 and RESPGATE-2 of the peer that the token names. For tests. */
+void resp_gate_check_invariants(const struct resp_gate *gate);
+void resp_gate_check_peer(const struct resp_gate *gate, const struct resp_peer *peer,
+                          uint64_t token);
 
 #endif

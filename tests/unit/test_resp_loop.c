@@ -158,6 +158,7 @@ static void turn(void)
     struct pollfd ready = {.fd = resp_loop_fd(bench.loop), .events = POLLIN};
     (void)poll(&ready, 1, resp_loop_pending(bench.loop) ? 0 : 5);
     resp_loop_turn(bench.loop);
+    resp_loop_check_invariants(bench.loop);
 }
 
 #define TURN_UNTIL(condition)                                                                      \

@@ -44,6 +44,8 @@
  *             the kernel names them in the same order each time, so that those in front, if they
  *             always have more, would be all that is ever read.
  * RESPLOOP-6  To leave takes LEAVE_MAX_NS and LEAVE_NS at most, whatever clients and the shard do.
+ * RESPLOOP-7  A place is a connection's, or in the list of free ones. What is counted of
+ * connections is so: those that are open, those that are blocked, and the bytes that are kept.
  */
 #include "node/runtime/shard/resp_loop.h"
 
@@ -826,4 +828,55 @@ void resp_loop_free(struct resp_loop **pointer)
     free(loop->connections);
     resp_gate_free(&loop->gate);
     free(loop);
+}
+
+/* ---- the invariants -------------------------------------------------------------------------- */
+
+static void check_connection(const struct resp_loop *loop, const struct connection *connection)
+{
+    const struct resp_writer *out = &connection->peer.out;
+    INVARIANT("RESPLOOP-7", (connection->kept == NULL) == (connection->kept_len == 0));
+    INVARIANT("RESPLOOP-7", connection->kept_len <= KEPT_MAX);
+    INVARIANT("RESPLOOP-7", out->capacity == (out->data != NULL ? RESP_OUT_LEN : 0));
+    INVARIANT("RESPLOOP-7", connection->sent <= out->len);
+    INVARIANT("RESPLOOP-1", connection->dirty || connection->peer.waiting > 0 ||
+                                connection->blocked || out->len == 0);
+    resp_gate_check_peer(loop->gate, &connection->peer, token_of(loop, connection));
+}
+
+static uint32_t count_places(const struct resp_loop *loop, uint32_t first, bool dirty)
+{
+    uint32_t count = 0;
+    for (uint32_t at = first; at != NONE; at = loop->connections[at].next) {
+        INVARIANT("RESPLOOP-1", at < loop->used_max && count < loop->used_max);
+        INVARIANT("RESPLOOP-1", loop->connections[at].dirty == dirty);
+        INVARIANT("RESPLOOP-7", (loop->connections[at].fd >= 0) == dirty);
+        count++;
+    }
+    return count;
+}
+
+void resp_loop_check_invariants(const struct resp_loop *loop)
+{
+    uint64_t open = 0;
+    uint32_t blocked = 0;
+    uint32_t dirty = 0;
+    size_t kept = 0;
+    for (uint32_t at = 0; at < loop->used_max; at++) {
+        const struct connection *connection = &loop->connections[at];
+        if (connection->fd < 0)
+            continue;
+        check_connection(loop, connection);
+        open++;
+        blocked += connection->blocked;
+        dirty += connection->dirty;
+        kept += connection->kept_len;
+    }
+    INVARIANT("RESPLOOP-1", count_places(loop, loop->dirty_first, true) == dirty);
+    INVARIANT("RESPLOOP-7", open + count_places(loop, loop->first_free, false) == loop->used_max);
+    INVARIANT("RESPLOOP-7", open == loop->stats->connections && blocked == loop->blocked);
+    INVARIANT("RESPLOOP-7", kept == loop->kept_total && kept <= KEPT_TOTAL_MAX);
+    INVARIANT("RESPLOOP-7", loop->block_count <= BLOCKS_KEPT);
+    INVARIANT("RESPLOOP-5", loop->event_at <= loop->event_count);
+    resp_gate_check_invariants(loop->gate);
 }

@@ -64,5 +64,7 @@ bool resp_loop_waits(const struct resp_loop *loop);
 /* Whether all connections have ended after resp_loop_leave, within some seconds. */
 bool resp_loop_left(const struct resp_loop *loop);
 void resp_loop_stats(const struct resp_loop *loop, struct resp_stats *out);
+/* Asserts RESPLOOP-1 and RESPLOOP-7, between two turns. For tests. */
+void resp_loop_check_invariants(const struct resp_loop *loop);
 
 #endif
