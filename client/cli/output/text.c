@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 enum { TEXT_CAPACITY_MIN = 1024, TEXT_FORMAT_LEN = 256 };
 
@@ -33,6 +34,13 @@ void cli_text_clear(struct cli_text *text)
     text->failed = false;
     if (text->data != NULL)
         text->data[0] = '\0';
+}
+
+void cli_text_check_invariants(const struct cli_text *text)
+{
+    INVARIANT("TEXT-3", (text->data == NULL) == (text->capacity == 0));
+    INVARIANT("TEXT-3", text->data != NULL ? text->len < text->capacity : text->len == 0);
+    INVARIANT("TEXT-1", text->data == NULL || text->data[text->len] == '\0');
 }
 
 /* Makes room for `more` bytes and the NUL. */
