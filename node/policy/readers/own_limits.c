@@ -20,9 +20,10 @@
 #define BURST_MAX  (OWN_RATE_MAX * (YEAR_NS / SECOND_NS))
 #define EXCEED_MAX (100 + LIMIT_EXCEED_MAX) /* per cent */
 
-enum { BURST_BIT = 1 << OWN_UNITS, STATUS = 429, ORDINAL_STEP = 8 };
+enum { BURST_BIT = 0x80, STATUS = 429, ORDINAL_STEP = 8 };
 
-static_assert(OWN_UNITS < 8, "the units and the burst are bits of a byte");
+static_assert(OWN_UNITS == 7 && BURST_BIT == 1 << 7,
+              "the units and the burst are the bits of a byte, as it is kept: there is none left");
 static_assert(BURST_MAX * (uint64_t)EXCEED_MAX / 100 <= LIMIT_COUNT_MAX &&
                   OWN_RATE_MAX * (uint64_t)EXCEED_MAX / 100 <= LIMIT_RATE_MAX,
               "any own limit is one, exceeded by whatever a rule says (OWNLIMITS-2)");
