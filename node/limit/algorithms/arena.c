@@ -54,6 +54,7 @@ static void list_push(struct arena *arena, uint32_t handle)
 {
     struct block *block = block_at(arena, handle);
     const unsigned list = list_of(block_size(block));
+    ASSERT(block_free(block) && block_size(block) > 0); /* ARENA-2 */
     block->prev = ARENA_NONE;
     block->next = arena->list[list];
     if (block->next != ARENA_NONE)
@@ -66,6 +67,7 @@ static void list_remove(struct arena *arena, uint32_t handle)
 {
     const struct block *block = block_at(arena, handle);
     const unsigned list = list_of(block_size(block));
+    ASSERT(block_free(block)); /* ARENA-2 */
     if (block->next != ARENA_NONE)
         block_at(arena, block->next)->prev = block->prev;
     if (block->prev != ARENA_NONE)
@@ -91,6 +93,7 @@ static uint32_t list_first(const struct arena *arena, unsigned list)
 
 void arena_init(struct arena *arena, unsigned char *base, uint32_t end_granules)
 {
+    ASSERT(end_granules > 0 && (uintptr_t)base % ARENA_GRANULE == 0);
     *arena = (struct arena){.base = base, .end = end_granules, .low = end_granules};
 }
 
@@ -118,6 +121,7 @@ static void merge_and_push(struct arena *arena, uint32_t handle)
         block = block_at(arena, handle);
         size += block_size(block);
     }
+    ASSERT(handle >= arena->low && handle + size <= arena->end); /* ARENA-1 */
     block->size_free = size << 1 | 1;
     link_above(arena, handle);
     list_push(arena, handle);
@@ -133,6 +137,7 @@ static int arena_grow(struct arena *arena, uint32_t size)
     if (step > room || step >= arena->low)
         return 0;
     arena->low -= step;
+    ASSERT(arena->low >= arena->floor && arena->low != ARENA_NONE);
     struct block *block = block_at(arena, arena->low);
     *block = (struct block){.size_free = step << 1, .below = ARENA_NONE};
     link_above(arena, arena->low);
@@ -154,6 +159,7 @@ uint32_t arena_take(struct arena *arena, size_t len)
         return ARENA_NONE;
     list_remove(arena, handle);
     struct block *block = block_at(arena, handle);
+    ASSERT(block_free(block) && block_size(block) >= size); /* ARENA-2 */
     const uint32_t rest = block_size(block) - size;
     block->size_free = size << 1;
     if (rest > 0) {
@@ -170,6 +176,7 @@ void arena_give(struct arena *arena, uint32_t handle)
 {
     const struct block *block = block_at(arena, handle);
     ASSERT(handle >= arena->low && handle < arena->end && !block_free(block));
+    ASSERT(arena->used_bytes >= (uint64_t)block_size(block) * ARENA_GRANULE); /* ARENA-3 */
     arena->used_bytes -= (uint64_t)block_size(block) * ARENA_GRANULE;
     merge_and_push(arena, handle);
 }

@@ -68,6 +68,7 @@ const char *limit_lease_refusal(const struct limit *limit)
 
 int leased_wrap(struct limit_memory *memory, unsigned algorithm, struct limit_cell *cell)
 {
+    ASSERT(algorithm < ALGORITHM_COUNT); /* LEASED-7 */
     const uint32_t handle = arena_take(&memory->arena, leased_len(HOLDERS_MIN));
     if (handle == ARENA_NONE)
         return TG_EFULL;
@@ -80,6 +81,7 @@ int leased_wrap(struct limit_memory *memory, unsigned algorithm, struct limit_ce
 
 unsigned leased_unwrap(struct limit_memory *memory, struct limit_cell *cell)
 {
+    ASSERT(cell->wide);
     const struct leased *leased = leased_of(memory, cell);
     const struct limit_cell inner = leased->inner;
     const unsigned algorithm = leased->algorithm;
@@ -100,6 +102,7 @@ struct holder *leased_find(struct leased *leased, uint64_t id)
 
 void leased_put_in(struct leased *leased, const struct holder *holder)
 {
+    ASSERT(leased->count < leased->capacity && holder->used < holder->granted); /* LEASED-7 */
     uint32_t at = leased->count;
     while (at > 0 && leased->holder[at - 1].until_ns > holder->until_ns)
         at--;
@@ -113,11 +116,13 @@ void leased_put_in(struct leased *leased, const struct holder *holder)
 /* Takes the first `count` from `at` out. */
 static void take_out(struct leased *leased, uint32_t at, uint32_t count)
 {
+    ASSERT(count <= leased->count && at <= leased->count - count);
     for (uint32_t i = at; i < at + count; i++)
         leased->out -= holder_out(&leased->holder[i]);
     memmove(&leased->holder[at], &leased->holder[at + count],
             (leased->count - at - count) * sizeof *leased->holder);
     leased->count -= count;
+    ASSERT(leased->count > 0 || leased->out == 0); /* LEASED-7 */
 }
 
 static uint32_t index_of(const struct leased *leased, const struct holder *holder)

@@ -72,6 +72,7 @@ void new_keys_mark(struct new_keys *keys, uint64_t room)
 void new_keys_written(struct new_keys *keys)
 {
     for (uint32_t place = 0; place < NEW_KEYS_PLACES; place++) {
+        ASSERT(keys->marked[place] <= keys->added); /* NEWKEYS-3 */
         keys->added -= keys->marked[place];
         keys->marked[place] = 0;
     }
@@ -84,6 +85,7 @@ void new_keys_settle(struct new_keys *keys, uint64_t kept)
     if (keys->added <= kept + kept / SLACK + 1)
         return;
     const uint64_t all = keys->added;
+    ASSERT(kept < all);
     keys->added = 0;
     for (uint32_t place = 0; place < NEW_KEYS_PLACES; place++) {
         keys->since[place] = (uint32_t)(keys->since[place] * kept / all);
