@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/policy/compile/ordinals.h"
 #include "node/policy/index/policy_index.h"
 #include "node/policy/index/policy_plan.h"
 #include "node/policy/model/policy_internal.h"
@@ -49,7 +50,8 @@ static void check_limits(const struct policy_rule *rule)
         INVARIANT("ALIGNREADER-1",
                   !limit_is_calendar(limit->align) || rule->calendars[i].zone != NULL);
         for (uint32_t k = 0; k < i; k++)
-            INVARIANT("ORDINALS-6", rule->limits[k].algorithm != limit->algorithm ||
+            INVARIANT("ORDINALS-6", limit->ordinal == ORDINALS_MAX - 1 || /* there were no more */
+                                        rule->limits[k].algorithm != limit->algorithm ||
                                         rule->limits[k].ordinal != limit->ordinal);
     }
 }

@@ -82,6 +82,7 @@ const char *api_key_state_name(enum api_key_state state)
 {
     static const char *const names[] = {
         [API_KEY_ACTIVE] = "active", [API_KEY_EXPIRED] = "expired", [API_KEY_REVOKED] = "revoked"};
+    ASSERT(state <= API_KEY_REVOKED);
     return names[state];
 }
 
@@ -275,6 +276,7 @@ static void set(struct policy_attribute *attributes, size_t *count, const char *
         attributes[i].value_len = value->len;
         found = true;
     }
+    ASSERT(found || *count < POLICY_ATTRIBUTES_MAX);
     if (!found)
         attributes[(*count)++] = (struct policy_attribute){name, len, value->data, value->len};
 }

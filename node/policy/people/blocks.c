@@ -51,6 +51,7 @@ struct blocks {
 
 static void cut(uint8_t address[ADDRESS_LEN], unsigned prefix)
 {
+    ASSERT(prefix <= ADDRESS_BITS);
     for (unsigned i = 0; i < ADDRESS_LEN; i++) {
         const unsigned kept = prefix > i * 8 ? prefix - i * 8 : 0;
         if (kept < 8)
@@ -294,6 +295,7 @@ static void note_prefix(struct blocks *blocks, uint8_t prefix)
     if (at < blocks->prefix_count && blocks->prefixes[at] == prefix)
         return;
     memmove(blocks->prefixes + at + 1, blocks->prefixes + at, blocks->prefix_count - at);
+    ASSERT(blocks->prefix_count < sizeof blocks->prefixes && prefix <= ADDRESS_BITS); /* BLOCKS-3 */
     blocks->prefixes[at] = prefix;
     blocks->prefix_count++;
 }

@@ -11,7 +11,7 @@ int lookup_init(struct lookup *lookup, const struct allocator *allocator, size_t
                 size_t entry_size, size_t bytes)
 {
     uint32_t slots = SLOTS_MIN;
-    ASSERT(count < UINT32_MAX / 4);
+    ASSERT(count < UINT32_MAX / 4 && entry_size > 0);
     while (slots < 2 * count)
         slots *= 2;
     *lookup = (struct lookup){.allocator = allocator,
@@ -53,6 +53,7 @@ void *lookup_add(struct lookup *lookup)
 void lookup_file(struct lookup *lookup, uint64_t hash)
 {
     uint32_t at = lookup_home(lookup, hash);
+    ASSERT(lookup->count >= 1 && 2 * lookup->count <= (size_t)lookup->mask + 1); /* LOOKUP-2 */
     while (lookup->slots[at] != 0)
         at = lookup_next(lookup, at);
     lookup->slots[at] = (uint32_t)lookup->count;

@@ -150,6 +150,7 @@ static uint32_t add_own(struct people *people, const struct own_limits *own)
 {
     if (own_limits_empty(own))
         return NOTHING;
+    ASSERT(people->own_count < people->own_capacity); /* PEOPLE-4 */
     people->owns[people->own_count] = *own;
     return (uint32_t)people->own_count++;
 }
@@ -158,6 +159,7 @@ static uint32_t add_verdict(struct people *people, const struct quota *quota)
 {
     if (!quota->blocked)
         return NOTHING;
+    ASSERT(people->verdict_count < people->verdict_capacity); /* PEOPLE-4 */
     struct verdict *verdict = &people->verdicts[people->verdict_count];
     *verdict = (struct verdict){
         .rule = {.name = {"", 0},
@@ -339,6 +341,8 @@ void people_find(const struct people *people, struct policy_attribute *attribute
     if (entry == NULL)
         return;
     person->user_hash = hash;
+    ASSERT(entry->verdict == NOTHING || entry->verdict < people->verdict_count);
+    ASSERT(entry->own == NOTHING || entry->own < people->own_count); /* PEOPLE-4 */
     if (entry->verdict != NOTHING) {
         const struct verdict *verdict = &people->verdicts[entry->verdict];
         if (verdict->rule.until_ms == 0 || now_ms < verdict->rule.until_ms)
@@ -374,6 +378,7 @@ static void add_part(struct policy_result *result, const struct policy_rule *rul
         result->part_count = 0;
         return;
     }
+    ASSERT(result->part_count < POLICY_PARTS_MAX);
     struct policy_part *part = &result->parts[result->part_count++];
     part->rule = rule;
     part->values[0] = *value;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "node/policy/model/policy_internal.h"
 #include "node/policy/readers/readers.h"
@@ -209,6 +210,7 @@ uint32_t own_limits_merge(const struct own_limits *own, const struct policy_rule
         }
         set_burst(limit, own);
     }
+    ASSERT(count <= OWN_MERGED_MAX);
     for (unsigned unit = 0; unit < OWN_UNITS && count < OWN_MERGED_MAX; unit++) {
         if (own->counts[unit] == 0 || (replaced >> unit & 1) != 0)
             continue;
