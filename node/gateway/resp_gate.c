@@ -173,6 +173,7 @@ static struct batch *open_batch(struct resp_gate *gate)
     if (place == NONE)
         return NULL;
     struct batch *batch = &gate->batches[place];
+    ASSERT(batch->seq == 0 && place < RESP_BATCHES_MAX); /* RESPGATE-5 */
     gate->first_free = batch->next_free;
     gate->open = place;
     gate->loads = false;
@@ -199,6 +200,7 @@ static void add_item(struct resp_gate *gate, struct resp_peer *peer, const struc
     peer->batch = batch->seq; /* RESPGATE-1 */
     peer->waiting++;
     peer->reserved += room_of(item);
+    ASSERT(peer->out.len + peer->reserved <= peer->out.capacity); /* RESPGATE-2 */
     gate->stats.checks++;
 }
 
@@ -341,6 +343,7 @@ size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
     struct batch *batch = &gate->batches[gate->open];
     gate->open = NONE;
     gate->waiting++;
+    ASSERT(gate->waiting <= RESP_BATCHES_MAX); /* RESPGATE-5 */
     gate->stats.batches++;
     batch->submitted_ns = gate->facts.now_ns;
     *frame = gate->frame;
@@ -440,6 +443,7 @@ enum resp_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, ui
             gate->stats.commands++;
         }
         *used += (size_t)bytes;
+        ASSERT(*used <= len); /* RESPPARSER-1 */
     }
     return RESP_AT_END;
 }
@@ -449,6 +453,7 @@ enum resp_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, ui
 /* The item is answered now; `peer` is whose it is, NULL: it is gone. */
 static void settle(struct resp_peer *peer, struct item *item)
 {
+    ASSERT(!item->answered); /* RESPGATE-3 */
     item->answered = true;
     if (peer == NULL)
         return;
@@ -459,6 +464,7 @@ static void settle(struct resp_peer *peer, struct item *item)
 
 static void release(struct resp_gate *gate, struct batch *batch)
 {
+    ASSERT(batch->seq != 0 && gate->waiting > 0); /* RESPGATE-5 */
     batch->seq = 0;
     batch->next_free = gate->first_free;
     gate->first_free = (uint16_t)(batch - gate->batches);
@@ -543,6 +549,7 @@ static void answer_error(struct resp_gate *gate, struct batch *batch, const void
 static void answer_load(struct resp_gate *gate, struct batch *batch,
                         const struct resp_finder *finder)
 {
+    ASSERT(batch->count == 1 && batch->items[0].ask == ASK_LOAD);
     struct item *item = &batch->items[0];
     struct resp_peer *peer = finder->find(finder->context, item->token);
     settle(peer, item);

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "client/protocol/wire.h"
 #include "node/gateway/resp_parser.h"
 
@@ -47,6 +48,7 @@ int lobby_new(struct lobby **out)
 
 static void leave(struct lobby_connection *connection)
 {
+    ASSERT(connection->fd >= 0 && connection->len <= LOBBY_BYTES);
     (void)close(connection->fd);
     connection->fd = -1;
     connection->len = 0;
@@ -166,6 +168,7 @@ static bool answer_all(struct lobby *lobby, struct lobby_connection *connection,
         }
         at += (size_t)taken;
     }
+    ASSERT(at <= connection->len); /* RESPPARSER-1 */
     connection->len -= at;
     memmove(connection->bytes, connection->bytes + at, connection->len);
     return connection->len < LOBBY_BYTES; /* LOBBY-1 */

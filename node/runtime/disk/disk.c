@@ -97,6 +97,7 @@ uint64_t disk_now_ms(const struct disk *disk)
 
 void disk_ready(struct disk *disk, struct lane *lane, uint32_t count)
 {
+    ASSERT(count > 0 && lane->shard < disk->options.shard_count);
     atomic_fetch_add_explicit(&lane->ready, count, memory_order_release); /* DISK-8 */
     if (!disk->stopping)
         disk->options.wake(disk->options.context, lane->shard);
@@ -145,6 +146,7 @@ int disk_load(struct disk *disk, uint32_t shard, uint32_t vnode, struct hash128 
 
     lock(disk);
     if (lane->loads_out < DISK_LOADS_MAX) { /* DISK-6 */
+        ASSERT(lane->queue_count <= lane->loads_out);
         const uint32_t at = (lane->queue_first + lane->queue_count) % DISK_LOADS_MAX;
         lane->queue[at] = (struct load){.vnode = vnode, .id = id};
         lane->queue_count++;
@@ -224,6 +226,7 @@ void disk_list(struct disk *disk, uint32_t shard, uint32_t vnode)
 
 static void poll_written(struct lane *lane, struct disk_result *out)
 {
+    ASSERT(lane->writes != NULL && !lane->drops_later.count); /* DISK-7, DISK-9 */
     *out = (struct disk_result){.kind = DISK_WRITTEN, .ok = lane->write_ok};
     lane->write_state = WRITE_NONE;
     lane->writes = NULL;
@@ -231,6 +234,7 @@ static void poll_written(struct lane *lane, struct disk_result *out)
 
 static void poll_journaled(struct lane *lane, struct disk_result *out)
 {
+    ASSERT(lane->journal != NULL && !lane->journal_drops_later.count); /* DISK-7, DISK-9 */
     *out = (struct disk_result){.kind = DISK_JOURNALED, .ok = lane->journal_ok};
     lane->journal_state = WRITE_NONE;
     lane->journal = NULL;
@@ -238,6 +242,7 @@ static void poll_journaled(struct lane *lane, struct disk_result *out)
 
 static void poll_loaded(struct lane *lane, struct disk_result *out)
 {
+    ASSERT(lane->read_polled < lane->read_count && lane->loads_out > 0); /* DISK-6 */
     const struct store_slot_read *read = &lane->reads[lane->read_polled++];
 
     *out = (struct disk_result){
@@ -252,6 +257,7 @@ static void poll_loaded(struct lane *lane, struct disk_result *out)
 
 static void poll_listed(struct lane *lane, struct disk_result *out)
 {
+    ASSERT(lane->list_count <= DISK_LIST_IDS && !lane->list_spent);
     *out = (struct disk_result){.kind = DISK_LISTED,
                                 .vnode = lane->listing.vnode,
                                 .result = lane->list_result,
@@ -265,6 +271,7 @@ static void poll_listed(struct lane *lane, struct disk_result *out)
 /* The batch whose last result the shard has been given: its bytes are done with. */
 static void release_batch(struct disk *disk, struct lane *lane)
 {
+    ASSERT(lane->read_state == READ_READY && lane->read_polled == lane->read_count);
     lane->read_spent = false;
     lane->read_state = READ_FREE;
     if (lane->queue_count > 0)
@@ -297,8 +304,10 @@ bool disk_poll(struct disk *disk, uint32_t shard, struct disk_result *out)
         poll_listed(lane, out);
     else
         found = false;
-    if (found)
-        atomic_fetch_sub_explicit(&lane->ready, 1, memory_order_relaxed); /* DISK-8 */
+    if (found) {
+        const uint32_t before = atomic_fetch_sub_explicit(&lane->ready, 1, memory_order_relaxed);
+        ASSERT(before > 0); /* DISK-8 */
+    }
     unlock(disk);
     return found;
 }

@@ -108,6 +108,7 @@ static void decide_waiting(struct clients *clients, int64_t until_ns)
     uint64_t connection;
     uint16_t at;
     while (now_ns < until_ns && (at = intake_take(clients->intake, &connection)) != INTAKE_NONE) {
+        ASSERT(at < INTAKE_MESSAGES_MAX && clients->held[at].held); /* CLIENTS-2 */
         size_t len;
         const void *data = socket_held(&clients->held[at], &len);
         decide(clients, connection, data, len);

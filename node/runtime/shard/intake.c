@@ -141,6 +141,7 @@ static uint16_t begin_queue(struct intake *intake, uint64_t connection)
 {
     const uint16_t number = intake->queue_free;
     uint16_t *bucket = bucket_of(intake, connection);
+    ASSERT(number != INTAKE_NONE && find(intake, connection) == INTAKE_NONE); /* INTAKE-4 */
     struct queue *queue = &intake->queues[number];
     intake->queue_free = queue->next;
     *queue = (struct queue){.connection = connection,
@@ -160,6 +161,7 @@ static void end_queue(struct intake *intake)
     const uint16_t number = intake->turn;
     struct queue *queue = &intake->queues[number];
     uint16_t *link = bucket_of(intake, queue->connection);
+    ASSERT(queue->count == 0 && queue->weight == 0 && intake->active > 0); /* INTAKE-4 */
     leave_front(intake);
     while (*link != number)
         link = &intake->queues[*link].chained;
@@ -200,6 +202,7 @@ uint16_t intake_put(struct intake *intake, uint64_t connection, size_t len)
         number = begin_queue(intake, connection);
     struct queue *queue = &intake->queues[number];
     const uint16_t place = intake->place_free;
+    ASSERT(place < INTAKE_MESSAGES_MAX && intake->count < INTAKE_MESSAGES_MAX); /* INTAKE-3 */
     intake->place_free = intake->places[place].next;
     intake->places[place] = (struct place){.weight = weight, .next = INTAKE_NONE};
     if (queue->first == INTAKE_NONE)
@@ -227,6 +230,7 @@ uint16_t intake_take(struct intake *intake, uint64_t *connection)
         queue = &intake->queues[intake->turn];
     }
     const uint16_t at = queue->first;
+    ASSERT(queue->count > 0 && queue->weight <= intake->weight); /* INTAKE-4 */
     struct place *place = &intake->places[at];
     *connection = queue->connection;
     queue->credit -= place->weight;

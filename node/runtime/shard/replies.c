@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "node/runtime/system/socket.h"
 
 enum { PLACES = 1024 };
@@ -39,7 +40,9 @@ int replies_new(struct replies **out)
 
 static void unreference(struct replies *replies)
 {
-    if (atomic_fetch_sub_explicit(&replies->references, 1, memory_order_acq_rel) == 1)
+    const size_t before = atomic_fetch_sub_explicit(&replies->references, 1, memory_order_acq_rel);
+    ASSERT(before > 0); /* REPLIES-3 */
+    if (before == 1)
         free(replies);
 }
 
@@ -59,9 +62,11 @@ static void sent(void *data, void *hint)
     (void)atomic_load_explicit(&replies->references, memory_order_acquire);
     struct reply_block *block =
         (void *)((unsigned char *)data - offsetof(struct reply_block, bytes));
-    (void)atomic_fetch_sub_explicit(&replies->waiting[block->place], block->len,
-                                    memory_order_relaxed);
-    (void)atomic_fetch_sub_explicit(&replies->total, block->len, memory_order_relaxed);
+    const size_t waiting = atomic_fetch_sub_explicit(&replies->waiting[block->place], block->len,
+                                                     memory_order_relaxed);
+    const size_t total =
+        atomic_fetch_sub_explicit(&replies->total, block->len, memory_order_relaxed);
+    ASSERT(waiting >= block->len && total >= block->len); /* REPLIES-1 */
     free(block);
     unreference(replies);
 }

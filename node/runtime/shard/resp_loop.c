@@ -149,6 +149,7 @@ static char *take_block(struct resp_loop *loop)
 
 static void give_block(struct resp_loop *loop, char *block)
 {
+    ASSERT(loop->block_count <= BLOCKS_KEPT); /* RESPLOOP-7 */
     if (loop->block_count < BLOCKS_KEPT)
         loop->blocks[loop->block_count++] = block;
     else
@@ -176,6 +177,7 @@ static void drop_out(struct resp_loop *loop, struct connection *connection)
 
 static void drop_kept(struct resp_loop *loop, struct connection *connection)
 {
+    ASSERT(connection->kept_len <= loop->kept_total); /* RESPLOOP-7 */
     loop->kept_total -= connection->kept_len;
     free(connection->kept);
     connection->kept = NULL;
@@ -236,6 +238,7 @@ static struct connection *take_dirty(struct resp_loop *loop)
     if (loop->dirty_first == NONE)
         return NULL;
     struct connection *connection = &loop->connections[loop->dirty_first];
+    ASSERT(connection->dirty && connection->fd >= 0); /* RESPLOOP-1 */
     loop->dirty_first = connection->next;
     connection->dirty = false;
     return connection;
@@ -266,6 +269,7 @@ static void set_blocked(struct resp_loop *loop, struct connection *connection, b
     if (connection->blocked == blocked)
         return;
     connection->blocked = blocked;
+    ASSERT(blocked || loop->blocked > 0); /* RESPLOOP-7 */
     loop->blocked += blocked ? 1 : UINT32_MAX;
     watch(loop, connection);
 }
@@ -274,6 +278,7 @@ static void set_blocked(struct resp_loop *loop, struct connection *connection, b
 static void close_connection(struct resp_loop *loop, struct connection *connection)
 {
     ASSERT(!connection->dirty);
+    ASSERT(connection->fd >= 0 && loop->stats->connections > 0); /* RESPLOOP-7 */
     loop->blocked -= connection->blocked;
     drop_out(loop, connection);
     drop_kept(loop, connection);
@@ -297,6 +302,7 @@ static struct connection *take_place(struct resp_loop *loop)
 {
     if (loop->first_free != NONE) {
         struct connection *connection = &loop->connections[loop->first_free];
+        ASSERT(connection->fd < 0 && !connection->dirty); /* RESPLOOP-7 */
         loop->first_free = connection->next;
         return connection;
     }
@@ -418,6 +424,7 @@ static void flush(struct resp_loop *loop, struct connection *connection)
             return;
         }
         connection->sent += (size_t)sent;
+        ASSERT(connection->sent <= out->len && out->len <= out->capacity);
         if (connection->blocked)
             connection->moved_ns = loop->now_ns;
     }
@@ -494,6 +501,7 @@ static void feed(struct resp_loop *loop, struct connection *connection, size_t l
         }
         stop = resp_gate_take(loop->gate, &connection->peer, token_of(loop, connection),
                               loop->input + at, len - at, &used);
+        ASSERT(used <= len - at); /* RESPPARSER-1 */
         at += used;
     } while (go_on(loop, connection, stop));
     connection->stalled = stop == RESP_NEED_ANSWER || stop == RESP_NEED_ROOM;

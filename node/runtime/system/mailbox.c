@@ -47,6 +47,7 @@ bool mailbox_put(struct mailbox *mailbox, const struct letter *letter)
     const bool asked = is_asked(letter);
     const uint32_t places = MAILBOX_LETTERS_MAX - (asked ? MAILBOX_KEPT : 0);
     (void)pthread_mutex_lock(&mailbox->lock);
+    ASSERT(mailbox->first < MAILBOX_LETTERS_MAX && mailbox->count <= MAILBOX_LETTERS_MAX);
     const bool room = mailbox->count < places;
     if (room)
         mailbox->letters[(mailbox->first + mailbox->count++) % MAILBOX_LETTERS_MAX] = *letter;
@@ -77,6 +78,7 @@ bool mailbox_take(struct mailbox *mailbox, struct letter *out)
     (void)pthread_mutex_lock(&mailbox->lock);
     const bool some = mailbox->count > 0;
     if (some) {
+        ASSERT(mailbox->first < MAILBOX_LETTERS_MAX); /* MAILBOX-1 */
         *out = mailbox->letters[mailbox->first];
         mailbox->first = (mailbox->first + 1) % MAILBOX_LETTERS_MAX;
         mailbox->count--;
