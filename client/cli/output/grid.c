@@ -55,6 +55,7 @@ void cli_grid_add(struct cli_grid *grid, const char *cell)
         grid->numbers[column] = true;
     else if (!is_neutral(cell))
         grid->words[column] = true;
+    ASSERT(width <= grid->widths[column] && width <= len); /* GRID-3 */
     cli_text_add(&grid->cells, cell, len + 1);
     grid->cell_count++;
 }

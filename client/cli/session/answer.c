@@ -67,6 +67,7 @@ bool cli_answer_from(const struct mp_writer *writer, struct cli_answer *answer)
         cli_answer_fini(answer);
         return false;
     }
+    ASSERT((size_t)count <= answer->capacity);
     answer->count = (size_t)count;
     return true;
 }

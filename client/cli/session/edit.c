@@ -167,6 +167,7 @@ static int wait_for(struct cli *cli, struct edit_run *run)
 int cli_edit(struct cli *cli, const struct cli_edit *edit)
 {
     struct edit_run run = {.edit = edit, .room = ROOM_BESIDE};
+    ASSERT(edit->field_count <= CLI_EDIT_FIELDS_MAX);
     for (uint32_t i = 0; i < edit->field_count; i++)
         run.room += edit->fields[i].len + 64;
     run.room += edit->document != NULL ? edit->document->len : 0;
