@@ -31,8 +31,8 @@
  *             batch for it, or when its batch is given up.
  * RESPGATE-4  What the batch's builder accepts the shard accepts: nobody's mistake is in another's
  *             batch.
- * RESPGATE-5  A batch is in the list of free ones, or open, or submitted; `waiting` counts the
- * last, and each of them has a check that is not answered.
+ * RESPGATE-5  A batch is in the list of free ones, or open, or submitted; `waiting` counts the last
+ *             ones, and each of them has a check that is not answered.
  */
 #include "node/gateway/resp_gate.h"
 

@@ -26,7 +26,6 @@ static struct policy *compile(const char *text)
 {
     struct policy_error error;
     struct policy *policy;
-
     if (policy_compile(text, strlen(text), alloc_heap(), &policy, &error) != 0)
         fail_msg("%u:%u: %s\n%s", error.line, error.column, error.message, text);
     policy_check_invariants(policy);

@@ -8,8 +8,8 @@
  *
  * GRID-1  A row has exactly `columns` cells.
  * GRID-2  Widths never shrink between two writes, and the header is written once.
- * GRID-3  `cells` holds `cell_count` texts, each with a NUL behind it, and no column is narrower
- * than its header or one of its cells.
+ * GRID-3  `cells` holds `cell_count` texts, each with a NUL behind it; no column is narrower than
+ *         its header or one of its cells.
  */
 #ifndef CLIENT_CLI_OUTPUT_GRID_H
 #define CLIENT_CLI_OUTPUT_GRID_H

@@ -21,8 +21,8 @@
  * BLOCKS-1  A set of blocks is made whole and never changed after; any thread may look.
  * BLOCKS-2  A look costs one probe an attribute, and one for each length of prefix in use if there
  *           is an address; where nothing is blocked, one comparison.
- * BLOCKS-3  Lengths of prefixes are each there once, longest first, and that of each blocked
- * address among them; the address has no bit behind its prefix.
+ * BLOCKS-3  Lengths of prefixes are there once each, longest first, that of each blocked address
+ *           among them; the address has no bit behind its prefix.
  */
 #ifndef NODE_POLICY_PEOPLE_BLOCKS_H
 #define NODE_POLICY_PEOPLE_BLOCKS_H

@@ -44,8 +44,8 @@
  *             the kernel names them in the same order each time, so that those in front, if they
  *             always have more, would be all that is ever read.
  * RESPLOOP-6  To leave takes LEAVE_MAX_NS and LEAVE_NS at most, whatever clients and the shard do.
- * RESPLOOP-7  A place is a connection's, or in the list of free ones. What is counted of
- * connections is so: those that are open, those that are blocked, and the bytes that are kept.
+ * RESPLOOP-7  A place is a connection's, or in the list of free ones. What is counted is so: open
+ *             connections, blocked ones, and bytes that are kept.
  */
 #include "node/runtime/shard/resp_loop.h"
 
