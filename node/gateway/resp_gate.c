@@ -31,6 +31,8 @@
  *             batch for it, or when its batch is given up.
  * RESPGATE-4  What the batch's builder accepts the shard accepts: nobody's mistake is in another's
  *             batch.
+ * RESPGATE-5  A batch is in the list of free ones, or open, or submitted; `waiting` counts the last
+ *             ones, and each of them has a check that is not answered.
  */
 #include "node/gateway/resp_gate.h"
 
@@ -185,6 +187,7 @@ static struct batch *open_batch(struct resp_gate *gate)
     if (place == NONE)
         return NULL;
     struct batch *batch = &gate->batches[place];
+    ASSERT(batch->seq == 0 && place < RESP_BATCHES_MAX); /* RESPGATE-5 */
     gate->first_free = batch->next_free;
     gate->open = place;
     gate->loads = false;
@@ -211,6 +214,7 @@ static void add_item(struct resp_gate *gate, struct resp_peer *peer, const struc
     peer->batch = batch->seq; /* RESPGATE-1 */
     peer->base.waiting++;
     peer->base.reserved += room_of(item);
+    ASSERT(peer->base.out.len + peer->base.reserved <= peer->base.out.capacity); /* RESPGATE-2 */
     gate->stats->checks++;
 }
 
@@ -478,6 +482,7 @@ size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
     struct batch *batch = &gate->batches[gate->open];
     gate->open = NONE;
     gate->waiting++;
+    ASSERT(gate->waiting <= RESP_BATCHES_MAX); /* RESPGATE-5 */
     gate->stats->batches++;
     batch->submitted_ns = gate->facts.now_ns;
     *frame = gate->frame;
@@ -581,6 +586,11 @@ static enum took queue(struct resp_gate *gate, struct resp_peer *peer,
         resp_put_simple(out, "QUEUED");
     }
     return TOOK;
+}
+
+void resp_gate_close(struct resp_gate *gate, struct resp_peer *peer)
+{
+    end_transaction(gate, peer);
 }
 
 /* ---- requests, one by one -------------------------------------------------------------------- */
@@ -704,6 +714,7 @@ enum gateway_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer,
             gate->stats->commands++;
         }
         advance(gate, peer, source.queued, (size_t)bytes, used);
+        ASSERT(*used <= len); /* RESPPARSER-1 */
     }
     return GATEWAY_AT_END;
 }
@@ -718,6 +729,7 @@ static struct resp_peer *find_peer(const struct gateway_finder *finder, uint64_t
 /* The item is answered now; `peer` is whose it is, NULL: it is gone. */
 static void settle(struct resp_peer *peer, struct item *item)
 {
+    ASSERT(!item->answered); /* RESPGATE-3 */
     item->answered = true;
     if (peer == NULL)
         return;
@@ -728,6 +740,7 @@ static void settle(struct resp_peer *peer, struct item *item)
 
 static void release(struct resp_gate *gate, struct batch *batch)
 {
+    ASSERT(batch->seq != 0 && gate->waiting > 0); /* RESPGATE-5 */
     batch->seq = 0;
     batch->next_free = gate->first_free;
     gate->first_free = (uint16_t)(batch - gate->batches);
@@ -825,6 +838,7 @@ static void answer_error(struct resp_gate *gate, struct batch *batch, const void
 static void answer_load(struct resp_gate *gate, struct batch *batch,
                         const struct gateway_finder *finder)
 {
+    ASSERT(batch->count == 1 && batch->items[0].ask == ASK_LOAD);
     struct item *item = &batch->items[0];
     struct resp_peer *peer = find_peer(finder, item->token);
     settle(peer, item);
@@ -872,65 +886,61 @@ void resp_gate_expire(struct resp_gate *gate, const struct gateway_finder *finde
     }
 }
 
-/* ---- as a codec ------------------------------------------------------------------------------ */
+/* ---- the invariants -------------------------------------------------------------------------- */
 
-static void codec_open(void *gate, struct gateway_peer *peer)
+static uint32_t unanswered(const struct batch *batch)
 {
-    (void)gate;
-    resp_peer_init((struct resp_peer *)peer);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < batch->count; i++)
+        count += !batch->items[i].answered;
+    return count;
 }
 
-static void codec_close(void *gate, struct gateway_peer *peer)
+static uint32_t count_free(const struct resp_gate *gate)
 {
-    end_transaction(gate, (struct resp_peer *)peer);
+    uint32_t count = 0;
+    for (uint16_t at = gate->first_free; at != NONE; at = gate->batches[at].next_free) {
+        INVARIANT("RESPGATE-5", at < RESP_BATCHES_MAX && count < RESP_BATCHES_MAX);
+        INVARIANT("RESPGATE-5", gate->batches[at].seq == 0 && at != gate->open);
+        count++;
+    }
+    return count;
 }
 
-static enum gateway_stop codec_take(void *gate, struct gateway_peer *peer, uint64_t token,
-                                    const char *data, size_t len, size_t *used)
+void resp_gate_check_invariants(const struct resp_gate *gate)
 {
-    return resp_gate_take(gate, (struct resp_peer *)peer, token, data, len, used);
+    uint32_t used = 0;
+    INVARIANT("RESPGATE-5", gate->open == NONE || gate->batches[gate->open].seq != 0);
+    for (uint16_t i = 0; i < RESP_BATCHES_MAX; i++) {
+        const struct batch *batch = &gate->batches[i];
+        if (batch->seq == 0)
+            continue;
+        INVARIANT("RESPGATE-5", (batch->seq & (RESP_BATCHES_MAX - 1)) == i);
+        INVARIANT("RESPGATE-5", batch->seq >> PLACE_BITS <= gate->serial);
+        INVARIANT("RESPGATE-5", batch->count <= RESP_BATCH_MAX);
+        INVARIANT("RESPGATE-3", i == gate->open || unanswered(batch) > 0);
+        used++;
+    }
+    INVARIANT("RESPGATE-5", used == gate->waiting + (gate->open != NONE));
+    INVARIANT("RESPGATE-5", used + count_free(gate) == RESP_BATCHES_MAX);
 }
 
-static void codec_now(void *gate, int64_t now_ns)
+void resp_gate_check_peer(const struct resp_gate *gate, const struct resp_peer *peer,
+                          uint64_t token)
 {
-    resp_gate_now(gate, now_ns);
+    const struct batch *batch = &gate->batches[peer->batch & (RESP_BATCHES_MAX - 1)];
+    uint32_t waiting = 0;
+    uint32_t reserved = 0;
+    INVARIANT("RESPGATE-1", peer->base.waiting == 0 || batch->seq == peer->batch);
+    for (uint32_t i = 0; peer->base.waiting > 0 && i < batch->count; i++) {
+        const struct item *item = &batch->items[i];
+        if (item->answered || item->token != token)
+            continue;
+        waiting++;
+        reserved += room_of(item);
+    }
+    INVARIANT("RESPGATE-1", waiting == peer->base.waiting);
+    INVARIANT("RESPGATE-2", reserved == peer->base.reserved);
+    INVARIANT("RESPGATE-2", !peer->base.out.failed);
+    INVARIANT("RESPGATE-2", peer->base.out.len + reserved <= peer->base.out.capacity);
 }
-
-static size_t codec_submit(void *gate, const uint8_t **frame)
-{
-    return resp_gate_submit(gate, frame);
-}
-
-static void codec_answer(void *gate, const void *frame, size_t len,
-                         const struct gateway_finder *finder)
-{
-    resp_gate_answer(gate, frame, len, finder);
-}
-
-static void codec_expire(void *gate, const struct gateway_finder *finder)
-{
-    resp_gate_expire(gate, finder);
-}
-
-static uint32_t codec_waiting(const void *gate)
-{
-    return resp_gate_waiting(gate);
-}
-
-static_assert(offsetof(struct resp_peer, base) == 0, "a peer of RESP is one of the gateway");
-
-const struct gateway_codec resp_codec = {
-    .name = "resp",
-    .refusal = "-ERR max number of clients reached\r\n",
-    .peer_len = sizeof(struct resp_peer),
-    .pending_max = RESP_PENDING_MAX,
-    .read_len = 16 << 10,
-    .open = codec_open,
-    .close = codec_close,
-    .take = codec_take,
-    .now = codec_now,
-    .submit = codec_submit,
-    .answer = codec_answer,
-    .expire = codec_expire,
-    .waiting = codec_waiting,
-};

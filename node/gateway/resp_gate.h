@@ -53,6 +53,9 @@ void resp_gate_now(struct resp_gate *gate, int64_t now_ns);
 enum gateway_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
                                  const char *data, size_t len, size_t *used);
 
+/* The connection has ended: what its transaction holds is given back. */
+void resp_gate_close(struct resp_gate *gate, struct resp_peer *peer);
+
 /* The frame of the open batch, which is closed by that; 0 if there is nothing in it. It lives until
  * the next call. */
 size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame);
@@ -64,5 +67,9 @@ void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
 void resp_gate_expire(struct resp_gate *gate, const struct gateway_finder *finder);
 /* Batches that wait for an answer. */
 uint32_t resp_gate_waiting(const struct resp_gate *gate);
+/* Asserts RESPGATE-5; and RESPGATE-1 and RESPGATE-2 of the peer that the token names. For tests. */
+void resp_gate_check_invariants(const struct resp_gate *gate);
+void resp_gate_check_peer(const struct resp_gate *gate, const struct resp_peer *peer,
+                          uint64_t token);
 
 #endif

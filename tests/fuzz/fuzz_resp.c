@@ -8,7 +8,8 @@
  *
  * Properties: what is taken never depends on how the bytes are cut; the shard can read whatever the
  * gate sends it (RESPGATE-4); no reply is lost for want of room (RESPGATE-2); and a peer that is
- * waited for by nobody has been answered all that it asked (RESPGATE-3).
+ * waited for by nobody has been answered all that it asked (RESPGATE-3). The gate is whole
+ * meanwhile.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #include "node/gateway/resp_gate.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { PEERS = 4, FRAMES = 16, INPUT = RESP_PENDING_MAX + 256, SESSION = 7 };
+enum { PEERS = 4, FRAMES = 16, INPUT = RESP_PENDING_MAX + 256, SESSION = 7, CHECK_EVERY = 16 };
 
 struct peer {
     struct resp_peer peer;
@@ -110,6 +111,11 @@ static void submit(void)
     frame_lens[at] = len;
 }
 
+static uint64_t token_of(const struct peer *peer)
+{
+    return (uint64_t)peer->generation << 8 | (uint64_t)(peer - peers);
+}
+
 /* Goes on with a peer as long as it can. */
 static void feed(struct peer *peer)
 {
@@ -117,8 +123,7 @@ static void feed(struct peer *peer)
     do {
         size_t used;
         char *const copy = (char *)fuzz_copy((const uint8_t *)peer->input, peer->len);
-        const uint64_t token = (uint64_t)peer->generation << 8 | (uint64_t)(peer - peers);
-        stop = resp_gate_take(gate, &peer->peer, token, copy, peer->len, &used);
+        stop = resp_gate_take(gate, &peer->peer, token_of(peer), copy, peer->len, &used);
         free(copy);
         ASSERT(!peer->peer.base.out.failed && used <= peer->len); /* RESPGATE-2 */
         peer->len -= used;
@@ -173,6 +178,15 @@ static void take_operation(struct fuzz_input *input)
     }
 }
 
+/* Looks at all peers, and now and then at the gate, which has room for many more batches. */
+static void check_all(uint32_t step)
+{
+    for (uint32_t i = 0; i < PEERS; i++)
+        resp_gate_check_peer(gate, &peers[i].peer, token_of(&peers[i]));
+    if (step % CHECK_EVERY == 0)
+        resp_gate_check_invariants(gate);
+}
+
 /* The same requests, whole and in pieces of one byte. */
 static void try_cuts(const uint8_t *data, size_t len)
 {
@@ -201,8 +215,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     memset(frame_lens, 0, sizeof frame_lens);
     for (uint32_t i = 0; i < PEERS; i++)
         come(&peers[i]);
-    while (fuzz_more(&input))
+    for (uint32_t step = 0; fuzz_more(&input); step++) {
         take_operation(&input);
+        check_all(step);
+    }
     submit();
     for (uint32_t i = 0; i < FRAMES; i++)
         answer(i, 0);

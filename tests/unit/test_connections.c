@@ -183,6 +183,7 @@ static void turn(void)
     struct pollfd ready = {.fd = connections_fd(bench.loop), .events = POLLIN};
     (void)poll(&ready, 1, connections_pending(bench.loop) ? 0 : 5);
     connections_turn(bench.loop);
+    connections_check_invariants(bench.loop);
 }
 
 #define TURN_UNTIL(condition)                                                                      \

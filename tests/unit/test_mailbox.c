@@ -52,6 +52,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
+    mailbox_check_invariants(&f->mailbox);
     mailbox_fini(&f->mailbox);
     uv_close((uv_handle_t *)&f->wake, NULL);
     (void)uv_run(&f->loop, UV_RUN_DEFAULT);
@@ -108,6 +109,7 @@ static void a_full_mailbox_refuses_and_counts(void **state)
         assert_true(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 0, i, "x", 1));
     assert_false(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 0, 0, "x", 1));
     assert_int_equal(f->mailbox.refused, 1);
+    mailbox_check_invariants(&f->mailbox);
     assert_true(mailbox_take(&f->mailbox, &letter));
     assert_int_equal(letter.number, 0);
     free(letter.pointer);

@@ -82,6 +82,15 @@ static int teardown(void **state)
     return 0;
 }
 
+/* Looks at the gate and at all who are there. */
+static void check_all(void)
+{
+    resp_gate_check_invariants(bench.gate);
+    for (uint32_t i = 0; i < PEERS; i++)
+        if (!bench.gone[i])
+            resp_gate_check_peer(bench.gate, &bench.peers[i], i);
+}
+
 /* Gives the open batch to the shard, which keeps it. */
 static void submit(void)
 {
@@ -109,6 +118,7 @@ static void feed(uint32_t peer)
         if (bench.stop[peer] == GATEWAY_NEED_SUBMIT)
             submit();
     } while (bench.stop[peer] == GATEWAY_NEED_SUBMIT);
+    check_all();
 }
 
 static void say(uint32_t peer, const char *text)
@@ -172,6 +182,7 @@ static void answer_partly(uint32_t at, uint64_t pending)
         frame->bytes = NULL;
     }
     resp_gate_answer(bench.gate, reply, (size_t)len, &finder);
+    check_all();
 }
 
 static void answer(uint32_t at)

@@ -67,6 +67,7 @@ bool cli_answer_from(const struct mp_writer *writer, struct cli_answer *answer)
         cli_answer_fini(answer);
         return false;
     }
+    ASSERT((size_t)count <= answer->capacity);
     answer->count = (size_t)count;
     return true;
 }
@@ -83,17 +84,27 @@ size_t cli_answer_room(const struct cli_answer *answer)
     return room;
 }
 
-void cli_answer_extend(const struct cli_answer *answer, uint32_t more, struct mp_writer *writer)
+/* The bytes of a map that say how many pairs follow; 0 if there is none, or they say more. */
+static size_t map_head(const struct cli_answer *answer)
 {
-    enum { SMALL = 1, MEDIUM = 3 };
+    enum { SMALL = 0x80, SMALL_MASK = 0xf0, MEDIUM = 0xde, MEDIUM_LEN = 3 };
     const uint8_t *bytes = answer->reply.data;
-    ASSERT(answer->tokens[0].type == MP_MAP && answer->tokens[0].count < UINT16_MAX);
-    const size_t head = (bytes[0] & 0xf0) == 0x80 ? SMALL : MEDIUM; /* how many pairs follow */
+    if (answer->count == 0 || answer->tokens[0].type != MP_MAP)
+        return 0;
+    return (bytes[0] & SMALL_MASK) == SMALL ? 1 : bytes[0] == MEDIUM ? MEDIUM_LEN : 0;
+}
+
+bool cli_answer_extend(const struct cli_answer *answer, uint32_t more, struct mp_writer *writer)
+{
+    const size_t head = map_head(answer);
+    if (head == 0)
+        return false;
     const size_t len = answer->reply.len - head;
     mp_put_map(writer, answer->tokens[0].count + more);
     ASSERT(!writer->failed && writer->capacity - writer->len >= len);
-    memcpy((uint8_t *)writer->data + writer->len, bytes + head, len);
+    memcpy((uint8_t *)writer->data + writer->len, (const uint8_t *)answer->reply.data + head, len);
     writer->len += len;
+    return true;
 }
 
 /* Complains about `code`, in the node's own words if it sent some. */

@@ -199,9 +199,10 @@ bool shard_flushed(struct shard *shard);
  * the journal, and shard_gather never gathers its slots. */
 
 enum shard_journal_kind {
-    JOURNAL_PROMISE, /* this node promised `term`: nothing of a lower one is accepted any more */
-    JOURNAL_HEADER,  /* with all before it, the slots of the vnode are those of (term, seq) */
-    JOURNAL_SLOT,    /* state of `id` */
+    JOURNAL_PROMISE =
+        0,              /* this node promised `term`: nothing of a lower one is accepted any more */
+    JOURNAL_HEADER = 1, /* with all before it, the slots of the vnode are those of (term, seq) */
+    JOURNAL_SLOT = 2,   /* state of `id` */
 };
 
 struct shard_journal_record {

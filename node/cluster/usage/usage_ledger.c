@@ -21,6 +21,8 @@ enum {
 #define DAY_MS UINT64_C(86400000)
 
 static_assert((USAGE_CHUNKS & (USAGE_CHUNKS - 1)) == 0, "a chunk is some bits of a hash");
+static_assert(USAGE_CHUNKS == 1024 && USAGE_ENTRY_LEN == 72,
+              "on disk a hash is looked for in the chunk of that number, in entries so long");
 static_assert(USAGE_CHUNK_MAX % ENTRIES_MIN == 0 &&
                   ((USAGE_CHUNK_MAX / ENTRIES_MIN) & (USAGE_CHUNK_MAX / ENTRIES_MIN - 1)) == 0,
               "doubling ends at the bound");

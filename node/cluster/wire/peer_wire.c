@@ -5,6 +5,8 @@
  */
 #include "node/cluster/wire/peer_wire.h"
 
+#include <assert.h>
+
 #include "base/assert.h"
 #include "base/mp.h"
 #include "node/limit/engine/engine.h"
@@ -73,6 +75,13 @@ enum {
 };
 enum { MARK_NOTHING = 1 };
 enum { OPERATION_SURE = 0x80, OPERATION_CLASSED = 0x40 }; /* beside the operation of a FORWARD */
+
+/* What older releases know by number, or by how many there are: these only grow. */
+static_assert((int)PEER_TYPE_END == 36 && (int)ANSWER_STATUS_END == 3 && (int)ROLE_END == 5 &&
+                  (int)MERGE_BASE_KIND_END == 4,
+              "one more has the next number, and is told only to who reads it");
+static_assert((int)OPERATION_COUNT <= (int)OPERATION_CLASSED, "an operation leaves both bits");
+static_assert(LIMIT_CLASSES == 3, "reports and levels of pools have a list, or a number, a class");
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
 {

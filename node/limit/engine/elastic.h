@@ -21,6 +21,8 @@
  *            ELASTIC_IDLE_NS.
  * ELASTIC-4  All memory is taken by elastic_new. What there is no room for is not lent to, and
  *            counted.
+ * ELASTIC-5  Each key is in the chain of its pool once, linked both ways, and found by the index,
+ *            which names no other.
  *
  * Rates are in nanotokens a second (fair_share.h). Pure: the time is an argument. One thread.
  */

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "client/protocol/wire.h"
 #include "node/gateway/resp_parser.h"
 #include "node/gateway/resp_writer.h"

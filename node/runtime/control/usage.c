@@ -73,6 +73,7 @@ int usage_open(struct daemon *daemon)
 static void take_round(struct usage *usage)
 {
     struct usage_round *round = usage->round;
+    ASSERT(!usage->writing); /* USAGE-2 */
     round->count = 0;
     for (uint32_t i = 0; i < ROUND; i++) {
         const uint32_t chunk = (usage->chunk + i) % USAGE_CHUNKS;
@@ -161,12 +162,14 @@ void usage_take(struct daemon *daemon, const struct letter *letter)
 {
     struct usage *usage = &daemon->usage;
     struct usage_tally *tally = letter->pointer;
+    ASSERT(letter->shard < CONFIG_SHARDS_MAX);
     usage->asked[letter->shard] = false;
     if (tally == NULL)
         return;
     usage_ledger_add(usage->book, tally);
     usage_tally_clear(tally);
     usage_tally_free(&usage->spare[letter->shard]);
+    ASSERT(usage->spare[letter->shard] == NULL); /* USAGE-1 */
     usage->spare[letter->shard] = tally;
 }
 

@@ -109,6 +109,7 @@ static void decide_waiting(struct clients *clients, int64_t until_ns)
     uint64_t connection;
     uint16_t at;
     while (now_ns < until_ns && (at = intake_take(clients->intake, &connection)) != INTAKE_NONE) {
+        ASSERT(at < INTAKE_MESSAGES_MAX && clients->held[at].data != NULL); /* CLIENTS-2 */
         struct held *held = &clients->held[at];
         clients->options.decide(clients->options.context, connection, held->data, held->len);
         release(held);

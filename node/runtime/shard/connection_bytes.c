@@ -7,6 +7,7 @@
  *
  * CONNBYTES-1  kept_len <= kept_capacity, and there is memory exactly while something is kept.
  * CONNBYTES-2  kept_total and unsent_total are the sums of the capacities of all connections.
+ * CONNBYTES-3  sent <= len <= capacity of `out`, which has a block, or more, while it has memory.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
  * PLACES-2  A token names one connection of one moment: its place, and how often that was used.
  * PLACES-3  A place is free, or in the order by use between `oldest` and `newest`, once.
  * PLACES-4  An address has a place among addresses exactly while it has connections.
+ * PLACES-5  What is counted is so: blocked connections, and those with something unfinished.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -235,6 +236,7 @@ struct connection *connection_take_dirty(struct connections *connections)
     if (connections->dirty.first == CONNECTIONS_NONE)
         return NULL;
     struct connection *connection = &connections->places[connections->dirty.first];
+    ASSERT(connection->dirty && connection->fd >= 0); /* PLACES-1 */
     connections->dirty.first = connection->next;
     connection->dirty = false;
     return connection;
@@ -287,6 +289,7 @@ void connection_set_blocked(struct connections *connections, struct connection *
     if (connection->blocked == blocked)
         return;
     connection->blocked = blocked;
+    ASSERT(blocked || connections->blocked > 0); /* PLACES-5 */
     connections->blocked += blocked ? 1 : UINT32_MAX;
     watch(connections, connection);
 }
@@ -297,5 +300,6 @@ void connection_set_unfinished(struct connections *connections, struct connectio
     if (connection->unfinished == unfinished)
         return;
     connection->unfinished = unfinished;
+    ASSERT(unfinished || connections->unfinished > 0); /* PLACES-5 */
     connections->unfinished += unfinished ? 1 : UINT32_MAX;
 }

@@ -92,5 +92,7 @@ bool connections_waits(const struct connections *connections);
 /* Whether all connections have ended after connections_leave, within some seconds. */
 bool connections_left(const struct connections *connections);
 void connections_stats(const struct connections *connections, struct gateway_stats *out);
+/* Asserts what always holds of places, lists, bytes and counts, between two turns. For tests. */
+void connections_check_invariants(const struct connections *connections);
 
 #endif

@@ -18,6 +18,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "node/runtime/system/failure.h"
 #include "node/runtime/system/socket.h"
 
@@ -127,6 +128,7 @@ static void connect_link(struct links *links, struct link *link)
     if (error == 0 && link->failed)
         log_printf(links->options.log, LOG_LEVEL_INFO, "can connect to peer %s again",
                    link->endpoint);
+    ASSERT(error != 0 || (link->live != NULL && (link->bulk == NULL) == link->remote));
     link->failed = error != 0;
     if (error != 0)
         disconnect(links, link);
@@ -141,11 +143,13 @@ static void want(struct links *links, const struct view_member *member, uint16_t
     if (link == NULL) {
         if (links->count == LINKS_MAX)
             return;
+        ASSERT(links->count < LINKS_MAX);
         link = &links->links[links->count++];
         memset(link, 0, sizeof *link);
         link->node = member->id;
         link->shard = shard;
     }
+    ASSERT(link->node == member->id && link->shard == shard);
     link->wanted = true;
     if (link->live != NULL && link->remote == remote && strcmp(link->endpoint, endpoint) == 0)
         return;

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
+
 enum {
     MARGIN = 8,
     CHUNK = 256, /* descriptors that are looked at together */
@@ -26,6 +28,7 @@ void files_init(struct files *files, uint32_t max)
     memset(files, 0, sizeof *files);
     files->max = max;
     files->kept = max / 4 < FILES_SPARES_MAX ? max / 4 : FILES_SPARES_MAX;
+    ASSERT(files->kept <= FILES_SPARES_MAX && files->kept <= max); /* FILES-1 */
 }
 
 static void give_spares(struct files *files)
@@ -45,6 +48,7 @@ void files_hold(struct files *files)
         const int spare = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         if (spare < 0)
             return;
+        ASSERT(spare > STDERR_FILENO && files->spare_count < FILES_SPARES_MAX); /* FILES-1 */
         files->spares[files->spare_count++] = spare;
     }
 }
@@ -75,7 +79,8 @@ static uint32_t count_free(const struct files *files, uint32_t enough)
 static void pause_clients(struct files *files, int64_t now_ns, const struct log *log)
 {
     atomic_store(&files->paused, true);
-    give_spares(files); /* FILES-2 */
+    give_spares(files);              /* FILES-2 */
+    ASSERT(files->spare_count == 0); /* FILES-2 */
     files->pauses++;
     if (files->logged_ns != 0 && now_ns - files->logged_ns < LOG_NS)
         return;

@@ -3,6 +3,10 @@
  * Each loop owns one mailbox that others put letters into. A letter is small and may carry one
  * heap block that goes over to the receiver. Letters are rare (views, rules, admin frames): a
  * mutex is fine here, and nothing on the check path uses it.
+ *
+ * MAILBOX-1  At most MAILBOX_LETTERS_MAX letters wait, each of a known kind; one that hands over
+ *            something has it.
+ * MAILBOX-2  Of these at most all but MAILBOX_KEPT are questions and replies (mailbox_put).
  */
 #ifndef NODE_RUNTIME_SYSTEM_MAILBOX_H
 #define NODE_RUNTIME_SYSTEM_MAILBOX_H
@@ -64,5 +68,7 @@ bool mailbox_put_copy(struct mailbox *mailbox, enum letter_kind kind, uint32_t s
                       uint64_t number, const void *data, size_t len);
 /* The next letter; its block is the receiver's to free. */
 bool mailbox_take(struct mailbox *mailbox, struct letter *out);
+/* Asserts MAILBOX-1 and MAILBOX-2. For tests; any thread. */
+void mailbox_check_invariants(struct mailbox *mailbox);
 
 #endif
