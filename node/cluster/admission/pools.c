@@ -47,6 +47,7 @@
  *           its own, or what a home gives it, or, as the home, what the regions leave that report
  *           to it. So all together lend no more than by the older or by the newer rules, whichever
  *           say more.
+ * POOLS-11  A pool has one place among those that are owned here.
  */
 #include "node/cluster/admission/pools.h"
 #include "node/cluster/partition/vnodes.h"
@@ -725,13 +726,24 @@ void pools_stats(const struct shard *shard, struct shard_stats *out)
     }
 }
 
+static void check_owned(const struct pools *pools)
+{
+    for (uint32_t i = 0; i < POLICY_POOLS_MAX; i++)
+        for (uint32_t k = 0; k < i && pools->owned[i].id != 0; k++)
+            INVARIANT("POOLS-11", pools->owned[k].id != pools->owned[i].id);
+}
+
 void pools_check_invariants(const struct shard *shard)
 {
     const struct pools *pools = &shard->pools;
-    ASSERT(pools->entry_count <= POOLS_REPORTS_MAX);
-    for (uint32_t i = 0; i < pools->entry_count; i++)
-        for (uint32_t k = 0; k < i; k++) /* POOLS-1 */
-            ASSERT(!is_of(&pools->entries[i], pools->entries[k].report.pool,
-                          &pools->entries[k].source));
+    INVARIANT("POOLS-3", pools->entry_count <= POOLS_REPORTS_MAX);
+    check_owned(pools);
+    for (uint32_t i = 0; i < pools->entry_count; i++) {
+        const struct pool_entry *entry = &pools->entries[i];
+        INVARIANT("POOLS-1", entry->at_ns <= shard->now_ns);
+        for (uint32_t k = 0; k < i; k++)
+            INVARIANT("POOLS-1", !is_of(&pools->entries[i], pools->entries[k].report.pool,
+                                        &pools->entries[k].source));
+    }
     elastic_check_invariants(pools->elastic);
 }

@@ -355,3 +355,21 @@ const char *cluster_time_verdict_name(enum clock_verdict verdict)
     ASSERT((size_t)verdict < sizeof names / sizeof *names);
     return names[verdict];
 }
+
+static void check_member(const struct cluster_time *time, uint32_t place)
+{
+    const struct cluster_time_member *member = &time->members[place];
+    INVARIANT("CLUSTERTIME-7", find(time, member->id) == member);
+    INVARIANT("CLUSTERTIME-7", member->low_ns <= member->high_ns);
+    INVARIANT("CLUSTERTIME-7", member->low_ns >= -FURTHEST_NS && member->high_ns <= FURTHEST_NS);
+    INVARIANT("CLUSTERTIME-1", member->samples <= SAMPLES && member->odd < SAMPLES);
+    INVARIANT("CLUSTERTIME-4", member->verdict <= CLOCK_ALARM || !member->ours);
+}
+
+void cluster_time_check_invariants(const struct cluster_time *time)
+{
+    INVARIANT("CLUSTERTIME-7", time->count > SELF && time->count <= CLUSTER_TIME_MEMBERS_MAX);
+    INVARIANT("CLUSTERTIME-1", time->members[SELF].samples == SAMPLES);
+    for (uint32_t i = 0; i < time->count; i++)
+        check_member(time, i);
+}

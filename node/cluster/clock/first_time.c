@@ -245,3 +245,18 @@ struct first_time_choice first_time_choose(const struct first_time *first, bool 
         .majority = best.majority,
         .enough = best.agreed || (all_heard(first) && votes.left_out == 0)};
 }
+
+void first_time_check_invariants(const struct first_time *first)
+{
+    INVARIANT("FIRSTTIME-3", first->asked <= FIRST_TIME_ANSWERS_MAX);
+    INVARIANT("FIRSTTIME-3", first->count <= FIRST_TIME_ANSWERS_MAX);
+    for (uint32_t i = 1; i < first->ring_count; i++)
+        INVARIANT("FIRSTTIME-1", first->ring[i - 1] < first->ring[i]);
+    for (uint32_t i = 0; i < first->count; i++) {
+        const struct first_time_member *member = &first->members[i];
+        INVARIANT("FIRSTTIME-3", member->low_ns <= member->high_ns && member->id != first->self);
+        INVARIANT("FIRSTTIME-3", member->place < first->asked);
+        for (uint32_t k = 0; k < i; k++)
+            INVARIANT("FIRSTTIME-1", first->members[k].id != member->id);
+    }
+}

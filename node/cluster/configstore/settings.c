@@ -579,6 +579,7 @@ void settings_check_invariants(const struct settings *settings)
     settings_table_check_invariants(&settings->table);
     settings_log_check_invariants(&settings->log);
     register_check_invariants(settings->ballots);
-    ASSERT(settings_restored(settings) == 0);
-    ASSERT((settings->version > 0) == (settings->voters.count > 0));
+    INVARIANT("SETTINGS-3", settings_restored(settings) == 0);
+    INVARIANT("SETTINGS-1", (settings->version > 0) == (settings->voters.count > 0));
+    INVARIANT("SETTINGS-1", settings->voters.count <= RING_VOTERS_MAX);
 }

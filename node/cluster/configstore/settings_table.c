@@ -170,10 +170,11 @@ void settings_table_check_invariants(const struct settings_table *table)
         if (i == 0)
             continue;
         const struct settings_entry *before = &table->records[i - 1]->entry;
-        ASSERT(settings_compare(before->kind, &before->name, entry->kind, &entry->name) <
-               0); /* SETTINGSTABLE-1 */
+        INVARIANT("SETTINGSTABLE-1",
+                  settings_compare(before->kind, &before->name, entry->kind, &entry->name) < 0);
     }
-    ASSERT(bytes == table->bytes);
+    INVARIANT("SETTINGSTABLE-4", bytes == table->bytes);
+    INVARIANT("SETTINGSTABLE-4", table->count <= table->capacity);
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
@@ -287,11 +288,12 @@ void settings_log_check_invariants(const struct settings_log *log)
         const struct settings_logged *logged = read_logged(log, i);
         struct settings_change change;
         const int error = settings_change_decode(logged->bytes, logged->len, &change);
-        ASSERT(error == 0 && change.version == logged->version && change.version > version);
-        ASSERT(hash128_equal(change.before, before)); /* SETTINGSTABLE-3 */
+        INVARIANT("SETTINGSTABLE-3", error == 0 && change.version == logged->version);
+        INVARIANT("SETTINGSTABLE-3", change.version > version);
+        INVARIANT("SETTINGSTABLE-3", hash128_equal(change.before, before));
         before = logged->digest;
         version = logged->version;
         bytes += logged->len;
     }
-    ASSERT(bytes == log->bytes);
+    INVARIANT("SETTINGSTABLE-4", bytes == log->bytes);
 }

@@ -270,3 +270,23 @@ void reserve_opened(struct reserve *reserve, uint32_t vnode, const struct term *
         }
     }
 }
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+void reserve_check_invariants(const struct reserve *reserve)
+{
+    const uint32_t places = reserve->answers.sets * RETRY_WAYS;
+    uint32_t chained = 0;
+    for (uint32_t vnode = 0; vnode < reserve->vnodes; vnode++) {
+        uint32_t newer = RESERVE_NONE;
+        for (uint32_t at = reserve->heads[vnode]; at != RESERVE_NONE; chained++) {
+            INVARIANT("RESERVE-7", at < places && chained < places);
+            const struct reserve_place *place = &reserve->places[at];
+            INVARIANT("RESERVE-7", place->vnode == vnode && place->newer == newer);
+            INVARIANT("RESERVE-7", place->count > 0 && place->count <= PEER_LIMITS_MAX);
+            INVARIANT("RESERVE-7", place->first + place->count <= reserve->marks_end);
+            newer = at;
+            at = place->older;
+        }
+    }
+}

@@ -27,6 +27,8 @@
  * ALLOCATION-5  A repeated request is for the engine: it may be about what was taken before.
  * ALLOCATION-6  A lease is of what is set aside for its region, and of an eighth of what is spare:
  *               others who begin to ask find something.
+ * ALLOCATION-7  A key is found by its id, its first claimant is this region, and no other claimant
+ *               is listed twice. Nothing spare is owed.
  */
 #include "node/cluster/lease/allocation.h"
 
@@ -327,4 +329,33 @@ void allocation_tick(struct shard *shard)
         key->known = key->count > ALLOCATION_OWN + 1;
         allocation->busy -= !key->known;
     }
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+static void check_key(const struct shard *shard, const struct allocation_key *key)
+{
+    INVARIANT("ALLOCATION-7", find(shard, key->id) == key);
+    INVARIANT("ALLOCATION-7", key->count > ALLOCATION_OWN && key->count <= ALLOCATION_CLAIMANTS);
+    INVARIANT("ALLOCATION-7", key->spare >= 0);
+    INVARIANT("ALLOCATION-7", key->claimants[ALLOCATION_OWN].who == 0);
+    for (uint32_t i = 0; i < key->count; i++) {
+        const struct allocation_claimant *claimant = &key->claimants[i];
+        INVARIANT("ALLOCATION-2", claimant->most <= LIMIT_COUNT_MAX);
+        INVARIANT("ALLOCATION-2", claimant->has <= 0 || claimant->asked_ns <= shard->now_ns);
+        for (uint32_t k = ALLOCATION_OWN + 1; k < i; k++)
+            INVARIANT("ALLOCATION-7", key->claimants[k].who != claimant->who);
+    }
+}
+
+void allocation_check_invariants(const struct shard *shard)
+{
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < ALLOCATION_MAX && shard->allocation.busy > 0; i++) {
+        if (!shard->allocation.list[i].known)
+            continue;
+        check_key(shard, &shard->allocation.list[i]);
+        known++;
+    }
+    INVARIANT("ALLOCATION-7", known == shard->allocation.busy);
 }

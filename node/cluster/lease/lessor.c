@@ -34,6 +34,8 @@
  *           successor does not count. Without a majority behind it (LESSOR-2) it is told at once,
  *           as `degraded`; so are those that wait. What is not granted charges nothing, and waits
  *           for nobody.
+ * LESSOR-7  The answers that wait are those of the checks that say so, each once, and of the term
+ *           of their vnode or of one before it.
  */
 #include "node/cluster/lease/lessor.h"
 #include "node/cluster/partition/vnodes.h"
@@ -193,5 +195,27 @@ void lessor_step(struct shard *shard, struct effects *effects)
             shard->stats.leases_granted += !check->forward.sure;
             route_pending_answer(shard, hold.part, &answer, shard->options.node_id, effects);
         }
+    }
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+void lessor_check_invariants(const struct shard *shard)
+{
+    const struct lessor *lessor = &shard->lessor;
+    uint32_t waiting = 0;
+    INVARIANT("LESSOR-5", lessor->count <= LESSOR_MAX);
+    for (uint32_t at = 0; at < shard->active_count; at++)
+        waiting += pending_at(shard, shard->active[at])->status == PENDING_LEASE_REPLICATION;
+    INVARIANT("LESSOR-7", waiting == lessor->count);
+    for (uint32_t at = 0; at < lessor->count; at++) {
+        const struct lessor_lease *lease = &lessor->waiting[at];
+        INVARIANT("LESSOR-7", pool_in_use(&shard->pending, lease->part));
+        const struct pending_check *check = pending_at(shard, lease->part);
+        INVARIANT("LESSOR-7", check->status == PENDING_LEASE_REPLICATION);
+        INVARIANT("LESSOR-7",
+                  term_compare(&lease->term, &shard->vnodes[check->forward.vnode].term) <= 0);
+        for (uint32_t k = 0; k < at && at < LESSOR_LEASES_MAX; k++)
+            INVARIANT("LESSOR-7", lessor->waiting[k].part != lease->part);
     }
 }

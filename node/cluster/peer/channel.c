@@ -132,8 +132,9 @@ bool channel_has_room(const struct shard *shard, uint16_t at, enum channel_kind 
 
 bool channel_acked(struct channel *channel, uint64_t stream, uint64_t seq, int64_t now_ns)
 {
-    if (stream != channel->out_stream || seq > channel->out_seq || seq <= channel->out_acked)
-        return false;
+    const uint64_t sent = channel->out_seq - channel->outbox_streams;
+    if (stream != channel->out_stream || seq > sent || seq <= channel->out_acked)
+        return false; /* CHANNEL-2: of a frame that was not sent, whatever a peer says */
     for (uint64_t n = channel->out_acked + 1; n <= seq; n++) {
         channel->out_bytes -= channel->out_lens[n % CHANNEL_FRAMES_MAX];
         channel->out_lens[n % CHANNEL_FRAMES_MAX] = 0;

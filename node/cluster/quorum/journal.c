@@ -18,6 +18,8 @@
  * JOURNAL-3  A batch holds the promises first: they are few, and others wait for them.
  * JOURNAL-4  A vnode is forgotten in the journal only when no batch with records of it is out; the
  *            shell forgets before it writes what was gathered later.
+ * JOURNAL-6  The list has each vnode with something due once, and those alone. The batch has each
+ *            once, too, and what is not in it is of no batch.
  * JOURNAL-5  Clean is a vnode whose header in the journal tells of all its slots. A journal that
  *            holds the slots and an older header is asked after a crash for no more than that
  *            header claims.
@@ -365,4 +367,37 @@ void journal_restored(struct shard *shard, uint32_t number, const struct term *s
     shard->vnodes[number].holds_newer = true; /* slots are written before their header */
     raise_term(&quorum->promised, state);
     raise_term(&shard->vnodes[number].term, state);
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+static void check_one(const struct shard *shard, uint32_t number)
+{
+    const struct quorum *quorum = quorum_of(shard, number);
+    const bool batch =
+        quorum->batch_slots || quorum->batch_promises || quorum->batch_header || quorum->in_batch;
+    INVARIANT("JOURNAL-6", !batch || (quorum->in_batch && shard->journaling.out));
+    INVARIANT("JOURNAL-6", quorum->listed || (!quorum->promise_due && !quorum->header_due));
+    INVARIANT("JOURNAL-5", !quorum->batch_slots || quorum->ahead || quorum->batch_header);
+}
+
+void journal_check_invariants(const struct shard *shard)
+{
+    const struct journaling *journaling = &shard->journaling;
+    uint32_t listed = 0;
+    uint32_t in_batch = 0;
+    for (uint32_t number = shard->options.vnodes; number < 2 * shard->options.vnodes; number++) {
+        check_one(shard, number);
+        listed += quorum_of(shard, number)->listed;
+        in_batch += quorum_of(shard, number)->in_batch;
+    }
+    INVARIANT("JOURNAL-6", listed == journaling->count && journaling->held <= journaling->count);
+    INVARIANT("JOURNAL-6", in_batch == journaling->batch_count);
+    INVARIANT("JOURNAL-1", journaling->out || journaling->batch_count == 0);
+    INVARIANT("JOURNAL-1", journaling->out || journaling->slot_count == 0);
+    INVARIANT("JOURNAL-1", journaling->slot_count <= SHARD_JOURNAL_SLOTS);
+    for (uint32_t i = 0; i < journaling->count; i++)
+        INVARIANT("JOURNAL-6", quorum_of(shard, journaling->list[i])->listed);
+    for (uint32_t i = 0; i < journaling->batch_count; i++)
+        INVARIANT("JOURNAL-6", quorum_of(shard, journaling->batch[i])->in_batch);
 }

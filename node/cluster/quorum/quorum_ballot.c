@@ -40,6 +40,8 @@
  *           would need the same promises once more. A state of which nothing comes is asked for
  *           again; who refuses it because of a higher ballot says so, and the ballot is let go at
  *           once.
+ * BALLOT-7  Who campaigns recovers, with a ballot of its own; who is sealed leads. Answers are of
+ *           links that there are.
  * BALLOT-6  Not more than MOVING_MAX vnodes of a shard are between two ballots at a time (of its
  *           own will), so that the ones that are have the journals and the network for themselves.
  */

@@ -337,3 +337,58 @@ size_t merge_base_read(const struct merge_base *bases, uint32_t index, void *out
     }
     return blob->len;
 }
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+/* Returns the cells that the blob takes. */
+static uint32_t check_blob(const struct merge_base *bases, uint32_t index)
+{
+    const struct blob *blob = blob_at(bases, index);
+    uint32_t pieces = 0;
+    INVARIANT("MERGEBASE-2", blob->kind < MERGE_BASE_KIND_END);
+    for (uint32_t at = blob->piece; at != MERGE_BASE_NONE; at = piece_at(bases, at)->next, pieces++)
+        INVARIANT("MERGEBASE-4", pieces < bases->cells.used && pool_in_use(&bases->cells, at));
+    INVARIANT("MERGEBASE-4", pieces == pieces_of(blob->len));
+    return pieces + 1;
+}
+
+static uint32_t check_entry(const struct merge_base *bases, uint32_t index, uint32_t *waiting)
+{
+    const struct entry *entry = entry_at(bases, index);
+    uint32_t cells = 1;
+    uint32_t blobs = 0;
+    uint32_t bytes = 0;
+    INVARIANT("MERGEBASE-1", merge_base_find(bases, entry->id) == index);
+    for (uint32_t at = entry->blobs; at != MERGE_BASE_NONE; at = blob_at(bases, at)->next) {
+        INVARIANT("MERGEBASE-4", blobs < MERGE_BASE_BLOBS_MAX && pool_in_use(&bases->cells, at));
+        const struct blob *blob = blob_at(bases, at);
+        INVARIANT("MERGEBASE-2", merge_base_blob(bases, index, (enum merge_base_kind)blob->kind,
+                                                 &blob->term) == at);
+        cells += check_blob(bases, at);
+        *waiting += blob->kind == MERGE_BASE_WAITING;
+        bytes += blob->len;
+        blobs++;
+    }
+    INVARIANT("MERGEBASE-4", blobs == entry->blob_count && bytes == entry->bytes);
+    INVARIANT("MERGEBASE-4", bytes <= MERGE_BASE_ENTRY_BYTES_MAX);
+    return cells;
+}
+
+void merge_base_check_invariants(const struct merge_base *bases)
+{
+    uint32_t cells = 0;
+    uint32_t entries = 0;
+    uint32_t waiting = 0;
+    for (uint32_t vnode = 0; vnode < bases->vnode_count; vnode++) {
+        uint32_t before = MERGE_BASE_NONE;
+        for (uint32_t at = bases->vnodes[vnode]; at != MERGE_BASE_NONE;
+             before = at, at = entry_at(bases, at)->list_next, entries++) {
+            INVARIANT("MERGEBASE-1", entries < bases->cells.used && pool_in_use(&bases->cells, at));
+            INVARIANT("MERGEBASE-1", entry_at(bases, at)->vnode == vnode);
+            INVARIANT("MERGEBASE-1", entry_at(bases, at)->list_previous == before);
+            cells += check_entry(bases, at, &waiting);
+        }
+    }
+    INVARIANT("MERGEBASE-1", entries == bases->entries);
+    INVARIANT("MERGEBASE-4", cells == bases->cells.used && waiting == bases->waiting);
+}

@@ -46,6 +46,8 @@
  *           told the same. So tokens that come later are charged for none that was decided by
  *           REMOTE-4 meanwhile. What waits and what was told is remembered beside first answers
  *           (retry.h), and no longer.
+ * REMOTE-8  Regions are in the order of their ids, each once. Each vnode's home is a region, and
+ *           what is gathered for a shard elsewhere fits its line, one line a shard.
  */
 #include "node/cluster/region/remote_regions.h"
 #include "node/cluster/partition/vnodes.h"
@@ -474,5 +476,45 @@ void remote_tick(struct shard *shard, struct effects *effects)
             shard->now_ns + (region->heard_ns == 0 ? REMOTE_TIMEOUT_NS : REMOTE_PING_NS);
         peer_put_remote_ping(remote_record(shard, region->contact, region->shard, effects),
                              shard->now_ns, 0);
+    }
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+static void check_region(const struct shard *shard, const struct remote_region *region)
+{
+    INVARIANT("REMOTE-8", region->member < shard->view->member_count);
+    INVARIANT("REMOTE-8",
+              remote_region_of_member(&shard->view->members[region->member]) == region->id);
+    INVARIANT("REMOTE-8", region->heard_ns <= shard->now_ns);
+    INVARIANT("REMOTE-8", region->unanswered_ns <= shard->now_ns && region->rtt_ns >= 0);
+}
+
+static void check_lines(const struct remote_regions *remote)
+{
+    for (uint32_t i = 0; i < REMOTE_LINES_MAX; i++) {
+        const struct remote_line *line = &remote->lines[i];
+        INVARIANT("REMOTE-8", !line->outbox.failed && line->outbox.len <= REMOTE_LINE_LEN);
+        for (uint32_t k = 0; k < i && line->outbox.len > 0; k++)
+            INVARIANT("REMOTE-8", remote->lines[k].outbox.len == 0 ||
+                                      remote->lines[k].node != line->node ||
+                                      remote->lines[k].shard != line->shard);
+    }
+}
+
+void remote_check_invariants(const struct shard *shard)
+{
+    const struct remote_regions *remote = &shard->remote;
+    INVARIANT("REMOTE-8", remote->count <= REMOTE_REGIONS_MAX);
+    check_lines(remote);
+    if (shard->view == NULL)
+        return;
+    for (uint32_t i = 0; i < remote->count; i++) {
+        INVARIANT("REMOTE-8", i == 0 || remote->regions[i - 1].id < remote->regions[i].id);
+        check_region(shard, &remote->regions[i]);
+    }
+    for (uint32_t vnode = 0; vnode < shard->options.vnodes; vnode++) {
+        INVARIANT("REMOTE-5", remote->homes[vnode] != 0 && remote->homes[vnode] != REMOTE_NOWHERE);
+        INVARIANT("REMOTE-6", !remote->moved[vnode] || remote->moved_until_ns != 0);
     }
 }

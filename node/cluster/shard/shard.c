@@ -913,46 +913,32 @@ enum shard_role shard_vnode(const struct shard *shard, uint32_t number, struct t
     return (enum shard_role)shard->vnodes[number].role;
 }
 
-static void check_news(const struct shard *shard)
-{
-    uint32_t count = 0;
-    for (uint32_t at = shard->ready; at != POOL_NONE; count++) {
-        const struct request *request = pool_at(&shard->requests, at);
-        ASSERT(request->partly && request->news && count < shard->requests.used);
-        at = request->next_ready;
-    }
-}
+/* There are some 100,000 entries: each look is at the next ones. */
+enum { RETRY_LOOKS = 256 };
 
 void shard_check_invariants(const struct shard *shard)
 {
-    check_news(shard);
-    ASSERT(shard->active_count == shard->pending.used); /* SHARD-3 */
-    for (uint32_t i = 0; i < shard->active_count; i++)
-        ASSERT(pending_at(shard, shard->active[i])->active_at == i);
-    ASSERT(shard->batch.item_count == 0 && shard->message.request == POOL_NONE);
-    uint32_t moving = 0;
-    for (uint32_t number = 0; number < shard->vnode_end; number++) {
-        const struct vnode *vnode = &shard->vnodes[number];
-        const bool decides = vnode->role == ROLE_LEADING || vnode->role == ROLE_TRANSFERRING;
-        if (decides) { /* SHARD-2 */
-            ASSERT(vnode->term.writer == shard->options.node_id);
-            ASSERT(vnodes_mine(shard, number));
-        }
-        ASSERT(vnode->link_count <= SHARD_REPLICAS_OTHER);
-        for (uint32_t i = 0; decides && i < vnode->link_count; i++) /* STREAM-9 */
-            ASSERT(!vnode->links[i].confirmed || vnode->links[i].phase == LINK_LIVE);
-        if (vnodes_mine(shard, number))
-            ASSERT(vnode->is_active || vnodes_quiescent(shard, number)); /* VNODES-8 */
-        if (vnodes_quorum(shard, number)) {
-            quorum_check(shard, number);
-            moving += quorum_of(shard, number)->moving;
-        }
-    }
-    ASSERT(moving == shard->quorum.moving);
+    for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
+         number = vnodes_next(shard, number))
+        INVARIANT("VNODES-8", shard->vnodes[number].is_active || vnodes_quiescent(shard, number));
+    peers_check_invariants(shard);
+    vnodes_check_invariants(shard);
+    pending_check_invariants(shard);
+    requests_check_invariants(shard);
+    quorum_check_invariants(shard);
+    journal_check_invariants(shard);
     table_check_invariants(shard->table);
     pools_check_invariants(shard);
+    lessor_check_invariants(shard);
     lessee_check_invariants(shard);
+    allocation_check_invariants(shard);
+    replication_check_invariants(shard);
+    merge_check_invariants(shard);
     writeback_check_invariants(shard);
+    remote_check_invariants(shard);
+    reserve_check_invariants(&shard->reserves);
+    retry_check_invariants(&shard->reserves.answers, shard->ticks * RETRY_LOOKS, RETRY_LOOKS);
+    retry_check_invariants(&shard->retries, shard->ticks * RETRY_LOOKS, RETRY_LOOKS);
 }
 
 void shard_journaled(struct shard *shard, int64_t now_ns, bool ok, struct effects *effects)

@@ -317,3 +317,17 @@ int usage_ledger_restore(struct usage_ledger *book, uint32_t number, const void 
     chunk->count = count;
     return 0;
 }
+
+void usage_ledger_check_invariants(const struct usage_ledger *book)
+{
+    for (uint32_t number = 0; number < USAGE_CHUNKS; number++) {
+        const struct chunk *chunk = &book->chunks[number];
+        INVARIANT("LEDGER-1", chunk->count <= chunk->capacity);
+        INVARIANT("LEDGER-1", chunk->capacity <= USAGE_CHUNK_MAX);
+        for (uint32_t i = 0; i < chunk->count; i++) {
+            const struct entry *entry = &chunk->entries[i];
+            INVARIANT("LEDGER-2", (entry->hash & (USAGE_CHUNKS - 1)) == number);
+            INVARIANT("LEDGER-1", i == 0 || chunk->entries[i - 1].hash < entry->hash);
+        }
+    }
+}
