@@ -25,8 +25,8 @@ static void check_link(const struct shard *shard, uint32_t number, uint32_t plac
     const struct vnode *vnode = &shard->vnodes[number];
     const struct replica_link *link = &vnode->links[place];
     INVARIANT("STREAM-12", link->phase <= LINK_ASKED);
-    if (!vnodes_leads(vnode->role) || link->node == 0)
-        return;
+    if (!vnodes_leads(vnode->role) || !link->confirmed)
+        return; /* what is left of an earlier role, or of a copy that goes on, is of other terms */
     INVARIANT("STREAM-12", link->sample_frame == 0 || link->sample_seq <= link->watermark_seq);
     INVARIANT("STREAM-12", link->sample_frame == 0 || link->sample_frame <= link->watermark_frame);
     INVARIANT("STREAM-12", link->watermark_seq <= table_vnode_seq(shard->table, number));

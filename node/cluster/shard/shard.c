@@ -918,11 +918,11 @@ enum { RETRY_LOOKS = 256 };
 
 void shard_check_invariants(const struct shard *shard)
 {
+    peers_check_invariants(shard);
+    vnodes_check_invariants(shard);
     for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
          number = vnodes_next(shard, number))
         INVARIANT("VNODES-8", shard->vnodes[number].is_active || vnodes_quiescent(shard, number));
-    peers_check_invariants(shard);
-    vnodes_check_invariants(shard);
     pending_check_invariants(shard);
     requests_check_invariants(shard);
     quorum_check_invariants(shard);
