@@ -750,8 +750,8 @@ void lessee_undo(struct shard *shard, const struct forward *forward, struct answ
     if (retry_held(memory, &charge, forward->attempt, shard->now_ns, &entry, &at) ==
             RETRY_HELD_ALONE &&
         entry.granted > forward->cost) {
-        answer->granted = entry.granted - forward->cost;
-        ASSERT(answer->granted <= cache->used);
+        const uint64_t back = entry.granted - forward->cost;
+        answer->granted = back < cache->used ? back : cache->used; /* LESSEE-1, whoever told it */
         cache->used -= answer->granted;
     }
     retry_let_go(memory, &charge, forward->attempt, forward->cost, shard->now_ns);
