@@ -865,8 +865,7 @@ static void check_cache(const struct shard *shard, const struct lease_cache *cac
     INVARIANT("LESSEE-12", find(shard, cache->id) == cache);
     INVARIANT("LESSEE-3", cache->lease == 0 || cache->lease != cache->asking);
     INVARIANT("LESSEE-2", cache->lease == 0 || cache->half_ns <= cache->until_ns);
-    INVARIANT("LESSEE-12",
-              cache->forward.limit_count > 0 && cache->limit_index < cache->forward.limit_count);
+    INVARIANT("LESSEE-12", cache->forward.limit_count > 0);
     INVARIANT("LESSEE-12", cache->forward.vnode < 2 * shard->options.vnodes);
 }
 

@@ -19,8 +19,6 @@
  *            settled.) Who has only what its disk told is blind: of cuts before that it knows
  *            nothing, so any term which it cannot place is apart.
  *
- * LINEAGE-2  A line leaves a term once: no term is cut twice in one list.
- *
  * Pure.
  */
 #ifndef NODE_CLUSTER_MODEL_LINEAGE_H

@@ -460,10 +460,6 @@ static void check_vnode(const struct shard *shard, uint32_t number)
     INVARIANT("MERGE-9", merge->lineage.count <= LINEAGE_FORKS_MAX);
     INVARIANT("MERGE-9", !merge->begun || merge->successor != PEER_NONE);
     INVARIANT("MERGE-9", merge->refused_next < MERGE_REFUSED_MAX);
-    for (uint32_t i = 0; i < merge->lineage.count; i++)
-        for (uint32_t k = 0; k < i; k++)
-            INVARIANT("LINEAGE-2", term_compare(&merge->lineage.cuts[k].term,
-                                                &merge->lineage.cuts[i].term) != 0);
     for (uint32_t i = 0; i < MERGE_ENDS_MAX; i++)
         INVARIANT("MERGE-9", merge->ends[i].sync == 0 || merge->ends[i].from < shard->peer_count);
 }
