@@ -113,6 +113,7 @@ static uint64_t home_of(const struct shard *shard, uint32_t pool)
 
 void pools_load(struct shard *shard, uint32_t pool, uint32_t load_ppm)
 {
+    ASSERT(pool != 0 && load_ppm <= PEER_LOAD_MAX); /* POOLS-4 */
     struct pool_load *place = &shard->pools.loads[0];
     for (uint32_t i = 0; i < POLICY_POOLS_MAX && place->id != pool; i++) {
         struct pool_load *load = &shard->pools.loads[i];
@@ -143,6 +144,7 @@ static struct pool_entry *entry_of(struct shard *shard, uint32_t pool,
                                    const struct pool_source *source)
 {
     struct pools *pools = &shard->pools;
+    ASSERT(pools->entry_count <= POOLS_REPORTS_MAX); /* POOLS-3 */
     for (uint32_t i = 0; i < pools->entry_count; i++)
         if (is_of(&pools->entries[i], pool, source))
             return &pools->entries[i];
@@ -190,6 +192,7 @@ static struct pool_owned *owned_of(struct shard *shard, uint32_t pool)
 /* The load told last counts: it is valid longest (POOLS-4). */
 static void keep_load(struct shard *shard, uint32_t pool, uint32_t ppm, int64_t until_ns)
 {
+    ASSERT(ppm <= PEER_LOAD_MAX);
     struct pool_owned *owned = owned_of(shard, pool);
     if (owned == NULL || until_ns <= owned->load_until_ns)
         return;

@@ -67,6 +67,7 @@ static struct cluster_time_member *find(const struct cluster_time *time, uint64_
 /* A place for a new member: a new one, or that of who was not heard for long. */
 static struct cluster_time_member *place_for(struct cluster_time *time, int64_t now_ns)
 {
+    ASSERT(time->count <= CLUSTER_TIME_MEMBERS_MAX);
     if (time->count < CLUSTER_TIME_MEMBERS_MAX)
         return &time->members[time->count++];
     for (uint32_t i = SELF + 1; i < time->count; i++)
@@ -85,6 +86,7 @@ static int64_t bounded(int64_t ns)
 static void begin(struct cluster_time_member *member, int64_t now_ns, int64_t low_ns,
                   int64_t high_ns)
 {
+    ASSERT(low_ns <= high_ns); /* CLUSTERTIME-7 */
     member->low_ns = low_ns;
     member->high_ns = high_ns;
     member->at_ns = now_ns;
@@ -200,6 +202,7 @@ static int64_t median_of(struct cluster_time *time, int64_t now_ns, bool walls, 
         if (time->members[i].listed && measured(time, &time->members[i], now_ns))
             time->values[(*count)++] = high ? bounds.high_ns : bounds.low_ns;
     }
+    ASSERT(*count <= time->count); /* CLUSTERTIME-1 */
     qsort(time->values, *count, sizeof *time->values, by_value);
     return *count > 0 ? time->values[(*count - 1) / 2] : 0;
 }

@@ -32,6 +32,7 @@ void first_time_ring(struct first_time *first, const struct ring_config *config)
  * (FIRSTTIME-1). */
 static struct first_time_member *place_for(struct first_time *first, uint64_t id, uint32_t place)
 {
+    ASSERT(first->count <= FIRST_TIME_ANSWERS_MAX); /* FIRSTTIME-1 */
     struct first_time_member *found = NULL;
     for (uint32_t i = 0; i < first->count; i++) {
         if (first->members[i].id == id)

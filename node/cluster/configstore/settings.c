@@ -373,6 +373,7 @@ static bool put_range(struct settings *settings, const struct settings_frame *fr
  * not got the same of it, so the digest is this node's alone. */
 static void begin_mixing(struct settings *settings)
 {
+    ASSERT(settings->copying.active); /* SETTINGS-6 */
     uint8_t bytes[24];
     struct bytes_writer writer;
     if (settings->mixed)
@@ -406,6 +407,7 @@ bool settings_take_records(struct settings *settings, int64_t now_ns,
     struct settings_copying *copying = &settings->copying;
     if (!items_readable(frame) || !fits_copy(settings, frame))
         return false;
+    ASSERT(copying->active && copying->source == frame->sender); /* SETTINGS-6 */
     copying->heard_ns = now_ns;
     begin_mixing(settings);
     forget_log(settings, effects);

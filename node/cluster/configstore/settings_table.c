@@ -61,6 +61,7 @@ size_t settings_table_at(const struct settings_table *table, uint32_t kind,
 static bool is_at(const struct settings_table *table, size_t at, uint32_t kind,
                   const struct settings_text *name)
 {
+    ASSERT(table->count <= table->capacity); /* SETTINGSTABLE-4 */
     return at < table->count && settings_compare(table->records[at]->entry.kind,
                                                  &table->records[at]->entry.name, kind, name) == 0;
 }
@@ -104,6 +105,7 @@ static struct settings_record *make_record(const struct settings_table *table,
     record->entry.author = keep_text(&at, &entry->author);
     record->entry.note = keep_text(&at, &entry->note);
     record->entry.value = keep_text(&at, &entry->value); /* a NUL follows it: memory is zeroed */
+    ASSERT((size_t)(at - (char *)record) < bytes);       /* SETTINGSTABLE-4 */
     return record;
 }
 

@@ -275,6 +275,7 @@ static void send_accepts(struct register_core *core, struct register_out *out)
 
 static void begin_accepting(struct register_core *core, int64_t now_ns, struct register_out *out)
 {
+    ASSERT(majority(&core->voters, core->promises)); /* REGISTER-4 */
     const uint64_t self = core->options.node_id;
     const bool readable =
         read_voters(core, core->proposal.bytes, core->proposal.len, &core->successors);
@@ -300,6 +301,7 @@ static bool note_promise(struct register_core *core, uint64_t from,
                          const struct register_ballot *accepted, const uint8_t *bytes, size_t len)
 {
     const int place = place_of(&core->voters, from);
+    ASSERT(place < 0 || (uint32_t)place < core->voters.count); /* REGISTER-5 */
     struct register_voters ignored;
     if (place < 0)
         return false;
@@ -330,6 +332,7 @@ static void begin(struct register_core *core, int64_t now_ns, struct register_ou
     core->ballot = (struct register_ballot){++core->number_seen, self, core->options.boot};
     if (core->number_seen > core->number_used)
         core->number_used = core->number_seen;
+    ASSERT(core->ballot.number > 0 && core->number_used >= core->ballot.number); /* REGISTER-3 */
     core->best = (struct register_ballot){0};
     core->phase = PHASE_PREPARING;
     core->promises = 0;

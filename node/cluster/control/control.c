@@ -130,6 +130,7 @@ void control_tell_self(struct control *control)
 
 static void joined(struct control *control, struct effects *effects)
 {
+    ASSERT(!control->joined); /* CONTROL-6: once */
     const int error = swim_set_cluster(control->swim, control->identity.cluster_id);
     ASSERT(error == 0);
     control->joined = true;

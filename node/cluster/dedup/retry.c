@@ -81,6 +81,7 @@ uint16_t retry_attempt(uint64_t node, uint64_t ticket)
 /* RETRY-3 */
 static void claim(struct retry_memory_entry *entry, uint16_t attempt)
 {
+    ASSERT(entry->attempts <= RETRY_ATTEMPTS_MAX); /* RETRY-3 */
     for (uint32_t i = 0; i < entry->attempts; i++)
         if (entry->names[i] == attempt)
             return;
@@ -290,6 +291,7 @@ void retry_let_go(struct retry_memory *memory, const struct retry_key *key, uint
     const uint32_t at = name_of(entry, attempt);
     if (at == entry->attempts)
         return;
+    ASSERT(entry->attempts > 0 && entry->attempts <= RETRY_ATTEMPTS_MAX);
     if (entry->claims == 0 && keep == 0) {
         memset(entry, 0, sizeof *entry);
     } else if (entry->claims == 0) {
@@ -303,6 +305,7 @@ void retry_let_go(struct retry_memory *memory, const struct retry_key *key, uint
 uint32_t retry_take(struct retry_memory *memory, const struct retry_memory_entry *entry,
                     int64_t now_ns)
 {
+    ASSERT(entry->attempts <= RETRY_ATTEMPTS_MAX); /* RETRY-3 */
     const uint32_t now_ms = ms_of(now_ns);
     struct retry_memory_entry *place = place_for(memory, entry->tag, now_ms);
     if (place->tag != entry->tag && young(memory, place, now_ms))

@@ -168,6 +168,7 @@ static void take_back(struct allocation_key *key, uint64_t missing)
     for (uint32_t i = 0; i < key->count; i++)
         all += key->claimants[i].has > 0 ? (uint64_t)key->claimants[i].has : 0;
     missing = missing < all ? missing : all;
+    ASSERT(all > 0 || missing == 0);
     for (uint32_t i = 0; i < key->count; i++)
         if (key->claimants[i].has > 0)
             key->claimants[i].has -=
@@ -189,6 +190,7 @@ static bool deal(struct allocation_key *key)
 {
     uint64_t rates = 0;
     const int64_t spare = key->spare;
+    ASSERT(spare >= 0);
     for (uint32_t i = 0; i < key->count; i++)
         if (key->claimants[i].has < (int64_t)key->claimants[i].most * ALLOCATION_PART)
             rates += key->claimants[i].rate;
@@ -221,6 +223,7 @@ static void settle(const struct shard *shard, struct allocation_key *key, uint64
             key->spare -= give(&key->claimants[i], part, ALLOCATION_PART);
             key->claimants[i].fresh = false;
         }
+    ASSERT(key->spare >= 0 && key->count <= ALLOCATION_CLAIMANTS); /* ALLOCATION-1 */
     for (uint32_t rounds = 0; rounds < ALLOCATION_CLAIMANTS && deal(key); rounds++)
         ;
 }
@@ -273,6 +276,7 @@ static uint64_t payable(const struct allocation_key *key,
 
 static void pay(struct allocation_key *key, struct allocation_claimant *claimant, uint64_t tokens)
 {
+    ASSERT(key->spare >= 0 && tokens <= LIMIT_COUNT_MAX); /* ALLOCATION-7 */
     int64_t parts = (int64_t)tokens * ALLOCATION_PART;
     const int64_t own = claimant->has < 0 ? 0 : claimant->has < parts ? claimant->has : parts;
     claimant->has -= own;
@@ -325,6 +329,7 @@ void allocation_tick(struct shard *shard)
         struct allocation_key *key = &allocation->list[i];
         if (!key->known)
             continue;
+        ASSERT(allocation->busy > 0); /* ALLOCATION-7 */
         drop_idle(shard, key);
         key->known = key->count > ALLOCATION_OWN + 1;
         allocation->busy -= !key->known;

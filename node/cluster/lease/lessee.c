@@ -137,6 +137,7 @@ static uint64_t left_in(const struct shard *shard, const struct lease_cache *cac
 static void note_busy(struct shard *shard, const struct lease_cache *cache, bool was_busy)
 {
     struct lessee *lessee = &shard->lessee;
+    ASSERT(lessee->busy + is_busy(cache) >= was_busy && lessee->busy <= LESSEE_MAX);
     if (lessee->busy == 0 && is_busy(cache))
         lessee->next_ns = shard->now_ns + LESSEE_STEP_NS;
     lessee->busy = lessee->busy + is_busy(cache) - was_busy;
@@ -301,6 +302,7 @@ static void ask(struct shard *shard, struct lease_cache *cache, struct effects *
         forward.flags = FORWARD_HOLD;
         forward.cost = cache->need;
     }
+    ASSERT(forward.cost > 0); /* LESSEE-9 */
     cache->asked_for = forward.cost;
     const struct retry_key key = {shard->lessee.session, ++shard->lessee.seq, 0, 0};
     cache->asking = decide_lease_of(shard, &key);

@@ -53,6 +53,7 @@ static uint32_t replicas_of(const struct vnode *vnode)
 
 static bool is_majority(const struct vnode *vnode, uint32_t count)
 {
+    ASSERT(count <= replicas_of(vnode)); /* LESSOR-1 */
     return count >= replicas_of(vnode) / 2 + 1;
 }
 
@@ -131,6 +132,7 @@ static bool is_known(const struct shard *shard, uint32_t number, uint64_t seq)
 
 static void drop(struct shard *shard, uint32_t at)
 {
+    ASSERT(at < shard->lessor.count); /* LESSOR-7 */
     shard->lessor.waiting[at] = shard->lessor.waiting[--shard->lessor.count];
 }
 
@@ -147,6 +149,7 @@ void lessor_wait(struct shard *shard, uint32_t index, const struct answer *answe
         route_pending_answer(shard, index, &busy, shard->options.node_id, effects);
         return;
     }
+    ASSERT(check->status != PENDING_LEASE_REPLICATION); /* LESSOR-7: once each */
     check->status = PENDING_LEASE_REPLICATION;
     check->answer = *answer;
     if (check->from_peer && check->deadline_ns < shard->now_ns + SHARD_FORWARD_NS)

@@ -110,6 +110,7 @@ void view_free(struct view **pointer)
 
 bool view_is_remote(const struct view *view, const struct view_member *member)
 {
+    ASSERT(view->self < view->member_count); /* VIEW-1 */
     return strcmp(member->region, view->members[view->self].region) != 0;
 }
 

@@ -42,6 +42,7 @@ static void list(struct shard *shard, uint32_t number)
     struct quorum *quorum = quorum_of(shard, number);
     if (quorum->listed)
         return;
+    ASSERT(shard->journaling.count < shard->options.vnodes); /* JOURNAL-6 */
     quorum->listed = true;
     shard->journaling.list[shard->journaling.count++] = number;
 }
@@ -92,6 +93,7 @@ static void add_to_batch(struct shard *shard, uint32_t number)
     struct quorum *quorum = quorum_of(shard, number);
     if (quorum->in_batch)
         return;
+    ASSERT(shard->journaling.batch_count < shard->options.vnodes); /* JOURNAL-6 */
     quorum->in_batch = true;
     shard->journaling.batch[shard->journaling.batch_count++] = number;
 }
@@ -118,6 +120,7 @@ static void take_promises(struct shard *shard, struct shard_journal *out)
 static void take_slot(struct shard *shard, uint32_t slot, struct shard_journal *out)
 {
     const uint32_t number = table_slot_vnode(shard->table, slot);
+    ASSERT(vnodes_quorum(shard, number)); /* the others go by write-back */
     const int64_t expires_ns = table_expires_ns(shard->table, slot);
     const int len = table_export(shard->table, slot, out->bytes + out->bytes_len,
                                  out->bytes_capacity - out->bytes_len);
@@ -196,6 +199,7 @@ static void shorten_list(struct shard *shard)
         shard->journaling.list[kept++] = number;
         shard->journaling.held += waits(shard, number);
     }
+    ASSERT(kept <= shard->journaling.count && shard->journaling.held <= kept);
     shard->journaling.count = kept;
 }
 
@@ -285,6 +289,7 @@ static void header_kept(struct shard *shard, uint32_t number, struct effects *ef
 static void release(struct shard *shard, uint32_t number, bool ok, struct effects *effects)
 {
     struct quorum *quorum = quorum_of(shard, number);
+    ASSERT(quorum->in_batch); /* JOURNAL-6 */
     const bool promises = quorum->batch_promises;
     const bool header = quorum->batch_header;
     quorum->in_batch = false;

@@ -122,6 +122,7 @@ static uint64_t held_by(const struct shard *shard, uint32_t number, uint64_t nod
 static uint64_t set_committed(const struct shard *shard, uint32_t number,
                               const struct quorum_set *set)
 {
+    ASSERT(set->count <= VIEW_REPLICATION_MAX);
     uint64_t seqs[VIEW_REPLICATION_MAX];
     for (uint32_t i = 0; i < set->count; i++) { /* descending */
         const uint64_t seq = held_by(shard, number, set->ids[i]);
@@ -202,6 +203,7 @@ void quorum_forget(struct shard *shard, uint32_t index)
         quorum->last_part = check->commit_last;
     else
         pending_at(shard, check->commit_next)->commit_last = check->commit_last;
+    ASSERT(shard->quorum.uncommitted > 0); /* QUORUM-12 */
     shard->quorum.uncommitted--;
 }
 
@@ -215,6 +217,7 @@ void quorum_advance(struct shard *shard, uint32_t number, struct effects *effect
     const uint64_t committed = from < to ? from : to;
     if (committed <= quorum->committed_seq)
         return;
+    ASSERT(committed <= table_vnode_seq(shard->table, number)); /* QUORUM-3 */
     quorum->committed_seq = committed;
     if (committed >= table_vnode_seq(shard->table, number))
         quorum->stalled = false;
@@ -230,6 +233,7 @@ void quorum_advance(struct shard *shard, uint32_t number, struct effects *effect
 void quorum_link_held(struct shard *shard, uint32_t number, uint32_t link,
                       const struct peer_vnode *entry, struct effects *effects)
 {
+    ASSERT(link < SHARD_REPLICAS_OTHER);
     struct vnode *vnode = &shard->vnodes[number];
     struct replica_link *state = &vnode->links[link];
     if (!vnodes_leads(vnode->role) || term_compare(&entry->term, &vnode->term) != 0 ||

@@ -89,6 +89,8 @@ void merge_frame_begin(struct shard *shard)
 void merge_set_lineage(struct shard *shard, uint32_t number, const struct lineage *lineage)
 {
     struct merge_vnode *merge = &shard->vnodes[number].merge;
+    ASSERT(lineage->count <= LINEAGE_FORKS_MAX &&
+           (shard->merge.guarded > 0 || merge->lineage.count == 0)); /* MERGE-9 */
     if (merge->lineage.count == 0 && lineage->count != 0)
         shard->merge.guarded++;
     if (merge->lineage.count != 0 && lineage->count == 0)
@@ -263,6 +265,7 @@ static void merge_slot(struct shard *shard, uint32_t number, struct hash128 id,
 static void await(struct shard *shard, uint32_t number, struct hash128 id, bool bare)
 {
     struct merge *merge = &shard->merge;
+    ASSERT(merge->wait_count < MERGE_WAITS_MAX); /* MERGE-9 */
     merge->waits[merge->wait_count++] =
         (struct merge_wait){.vnode = number, .id = id, .bare = bare};
 }
@@ -410,6 +413,7 @@ static void ask_disk(struct shard *shard, struct effects *effects)
         }
         merge->waits[kept++] = wait;
     }
+    ASSERT(kept <= merge->wait_count);
     merge->wait_count = kept;
 }
 

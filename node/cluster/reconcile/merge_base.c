@@ -155,6 +155,7 @@ static void pieces_free(struct merge_base *bases, uint32_t piece)
 static void blob_free(struct merge_base *bases, struct entry *entry, uint32_t index)
 {
     const struct blob *blob = blob_at(bases, index);
+    ASSERT(entry->blob_count > 0 && entry->bytes >= blob->len); /* MERGEBASE-4 */
     entry->bytes -= blob->len;
     entry->blob_count--;
     bases->waiting -= blob->kind == MERGE_BASE_WAITING;
@@ -185,6 +186,7 @@ void merge_base_remove(struct merge_base *bases, uint32_t index)
         entry->blobs = blob_at(bases, blob)->next;
         blob_free(bases, entry, blob);
     }
+    ASSERT(bases->entries > 0 && entry->blob_count == 0); /* MERGEBASE-4 */
     unlink_entry(bases, index);
     pool_put(&bases->cells, index);
     bases->entries--;
@@ -192,12 +194,14 @@ void merge_base_remove(struct merge_base *bases, uint32_t index)
 
 void merge_base_remove_vnode(struct merge_base *bases, uint32_t vnode)
 {
+    ASSERT(vnode < bases->vnode_count);
     while (bases->vnodes[vnode] != MERGE_BASE_NONE)
         merge_base_remove(bases, bases->vnodes[vnode]);
 }
 
 uint32_t merge_base_first(const struct merge_base *bases, uint32_t vnode)
 {
+    ASSERT(vnode < bases->vnode_count);
     return bases->vnodes[vnode];
 }
 
@@ -266,6 +270,7 @@ static uint32_t pieces_put(struct merge_base *bases, const uint8_t *bytes, size_
     for (uint32_t i = pieces_of(len); i-- > 0;) {
         const size_t at = (size_t)i * PIECE_LEN;
         const uint32_t index = pool_get(&bases->cells);
+        ASSERT(index != MERGE_BASE_NONE); /* MERGEBASE-3: they were counted */
         struct piece *piece = piece_at(bases, index);
         memcpy(piece->bytes, bytes + at, len - at < PIECE_LEN ? len - at : PIECE_LEN);
         piece->next = first;
@@ -278,6 +283,7 @@ int merge_base_put(struct merge_base *bases, uint32_t index, const struct merge_
                    const void *bytes)
 {
     struct entry *entry = entry_at(bases, index);
+    ASSERT(blob->kind < MERGE_BASE_KIND_END);
     const uint32_t old = merge_base_blob(bases, index, blob->kind, &blob->term);
     const uint32_t old_len = old == MERGE_BASE_NONE ? 0 : blob_at(bases, old)->len;
     const uint32_t need = pieces_of(blob->len) + 1;

@@ -116,6 +116,7 @@ static void add(struct remote_regions *remote, const struct remote_region *regio
     uint32_t at = remote->count;
     while (at > 0 && remote->regions[at - 1].id > region->id)
         at--;
+    ASSERT(remote->count <= REMOTE_REGIONS_MAX && at <= remote->count);
     if (at == REMOTE_REGIONS_MAX)
         return;
     if (remote->count == REMOTE_REGIONS_MAX)
@@ -154,6 +155,7 @@ static const struct view_member *member_at(const struct shard *shard, uint64_t r
 
 static void choose(struct shard *shard, struct remote_region *region)
 {
+    ASSERT(region->id != shard->remote.own); /* REMOTE-3 */
     const uint64_t mixed = hash_mix64(shard->options.node_id ^ region->id);
     const struct view_member *member =
         member_at(shard, region->id, (uint32_t)(mixed >> 32) % (1u << 20) + region->turn);
@@ -190,6 +192,7 @@ static void settle_homes(struct shard *shard)
     const char *names[REMOTE_REGIONS_MAX];
     uint64_t ids[REMOTE_REGIONS_MAX];
     const uint32_t count = list_homes(shard, names);
+    ASSERT(count <= REMOTE_REGIONS_MAX);
     for (uint32_t i = 0; i < count; i++)
         ids[i] = id_of(names[i]);
     const bool learns = shard->now_ns < remote->moved_until_ns;
@@ -225,6 +228,7 @@ void remote_follow_view(struct shard *shard)
     struct remote_region before[REMOTE_REGIONS_MAX];
     const uint32_t count = remote->count;
     memcpy(before, remote->regions, sizeof before);
+    ASSERT(view->self < view->member_count && count <= REMOTE_REGIONS_MAX); /* VIEW-1 */
     remote->count = 0;
     remote->own = remote_region_of_member(&view->members[view->self]);
     for (uint32_t m = 0; m < view->member_count; m++) {
@@ -309,6 +313,7 @@ uint32_t remote_others(const struct shard *shard, uint64_t out[REMOTE_REGIONS_MA
         out[count] = id_of(names[i]);
         count += out[count] != shard->remote.own;
     }
+    ASSERT(count <= all && all <= REMOTE_REGIONS_MAX);
     return count;
 }
 
@@ -390,6 +395,7 @@ struct bytes_writer *remote_outbox_of(struct shard *shard, uint64_t node, uint16
     }
     if (line->node != node || line->shard != to || line->outbox.len + len > REMOTE_LINE_LEN)
         flush(shard, line, effects);
+    ASSERT(len <= REMOTE_LINE_LEN - line->outbox.len); /* REMOTE-8 */
     line->node = node;
     line->shard = to;
     return &line->outbox;
@@ -434,6 +440,7 @@ void remote_answer(struct shard *shard, uint32_t index, const struct answer *ans
                    struct effects *effects)
 {
     const struct pending_check *check = pending_at(shard, index);
+    ASSERT(check->remote); /* PENDINGCHECK-5 */
     peer_put_remote_answer(remote_record(shard, check->origin_node, check->origin_peer, effects),
                            check->origin_ticket, answer);
 }
@@ -442,6 +449,7 @@ void remote_explain(struct shard *shard, uint32_t index, const struct peer_state
                     uint32_t count, struct effects *effects)
 {
     const struct pending_check *check = pending_at(shard, index);
+    ASSERT(check->remote && count <= PEER_LIMITS_MAX);
     peer_put_explain(remote_record(shard, check->origin_node, check->origin_peer, effects),
                      check->origin_ticket, states, count);
 }

@@ -112,6 +112,7 @@ static void init_vnodes(struct shard *shard)
 {
     const uint32_t vnodes = shard->options.vnodes;
     shard->vnode_end = vnodes;
+    ASSERT(shard->vnode_end <= 2 * vnodes && shard->options.shard < shard->options.shards);
     for (uint32_t number = 0; number < 2 * vnodes; number++) {
         shard->vnodes[number].hint = PEER_NONE;
         shard->vnodes[number].best = PEER_NONE;
@@ -133,6 +134,7 @@ static void init_vnodes(struct shard *shard)
 
 static void peer_is_silent(struct shard *shard, uint16_t peer, struct effects *effects)
 {
+    ASSERT(peer < shard->peer_count && shard->peers[peer]->silent);
     stream_restart(shard, peer, CHANNEL_LIVE);
     stream_restart(shard, peer, CHANNEL_BULK);
     vnodes_peer_silent(shard, peer, effects);
@@ -244,6 +246,7 @@ void shard_enter(struct shard *shard, int64_t now_ns)
 
 void shard_settle(struct shard *shard, struct effects *effects)
 {
+    ASSERT(shard->message.request == POOL_NONE); /* REQUESTS-11 */
     decide_run(shard, effects);
     if (shard->lessor.count > 0) {
         lessor_step(shard, effects);
@@ -413,6 +416,7 @@ static bool of_one(const struct peer_record *record)
 static void take_stream(struct shard *shard, uint16_t at, const struct peer_record *record,
                         struct effects *effects)
 {
+    ASSERT(record->type == PEER_TERM || record->type == PEER_SLOT || record->type == PEER_CHANGE);
     if (record->type == PEER_TERM)
         stream_in_term(shard, at, &record->term, effects);
     else if (record->type == PEER_SLOT)
@@ -586,6 +590,7 @@ static uint64_t digest_peers(const struct shard *shard)
 void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
                 struct effects *effects)
 {
+    ASSERT(view->self < view->member_count && view->vnodes == shard->options.vnodes); /* VIEW-1 */
     shard_enter(shard, now_ns);
     const bool reconfigured = shard->view == NULL || shard->view->epoch != view->epoch;
     shard->view = view;
@@ -605,6 +610,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
 
 void shard_policy(struct shard *shard, const struct policy *policy)
 {
+    ASSERT(policy != NULL && shard->policy < SHARD_POLICIES_MAX);
     for (uint32_t i = 0; i < SHARD_POLICIES_MAX; i++) {
         struct policy_slot *slot = &shard->policies[i];
         if (slot->policy == NULL) {

@@ -77,6 +77,7 @@ static void begin_order(struct sort_buffer *buffer)
 
 bool sort_buffer_order(struct sort_buffer *buffer, uint32_t most)
 {
+    ASSERT(buffer->dealt <= buffer->filled); /* SORTBUFFER-1 */
     ASSERT(buffer->left == buffer->filled);
     if (buffer->dealt == 0)
         begin_order(buffer);
@@ -95,6 +96,7 @@ struct table_write *sort_buffer_rest(const struct sort_buffer *buffer)
 
 void sort_buffer_take(struct sort_buffer *buffer, uint32_t count)
 {
+    ASSERT(buffer->dealt == buffer->filled); /* SORTBUFFER-1 */
     ASSERT(count <= buffer->left);
     buffer->left -= count;
 }
