@@ -45,6 +45,7 @@ void settings_table_fini(struct settings_table *table)
 size_t settings_table_at(const struct settings_table *table, uint32_t kind,
                          const struct settings_text *name)
 {
+    ASSERT(table->count == 0 || table->records != NULL);
     size_t low = 0;
     size_t high = table->count;
     while (low < high) {
