@@ -21,6 +21,8 @@
  *            majority of them can answer, begins a new lineage; its epochs are above all of the old
  *            one.
  *
+ * CONTROL-6  Who has joined founds nothing, and settles no configuration but one that it knows.
+ * CONTROL-7  What others have said, the figures they told and the regions known are within bounds.
  * CONTROL-5  Rings never mix: a region has a ring and a register of its own, and what another
  *            region says of its own changes nothing here. Members, identity and settings are of all
  *            regions (control_region.c).

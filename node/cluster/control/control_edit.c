@@ -173,6 +173,7 @@ static void decree(struct control *control, const struct settings_change *change
 
 static struct settings_text part(const struct settings_edit *edit, size_t offset, size_t len)
 {
+    ASSERT(offset + len <= edit->bytes_len);
     return (struct settings_text){.data = (const char *)edit->bytes + offset, .len = len};
 }
 
@@ -221,6 +222,7 @@ static struct settings_edit *find_place(struct control *control)
 
 static void append(struct settings_edit *edit, size_t *at, const struct settings_text *text)
 {
+    ASSERT(*at + text->len <= edit->bytes_len); /* all texts were counted */
     if (text->len > 0)
         memcpy(edit->bytes + *at, text->data, text->len);
     *at += text->len;

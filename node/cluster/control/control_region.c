@@ -237,6 +237,7 @@ static void list_regions(struct control *control)
             memcpy(regions->names[regions->count++], record->name.data, record->name.len);
     if (regions->count == 0)
         memcpy(regions->names[regions->count++], control->options.region, SWIM_PLACE_LEN);
+    ASSERT(regions->count > 0 && regions->count <= VIEW_REGIONS_MAX); /* CONTROL-7 */
     control->regions_since = since;
     control->view_due = true;
 }

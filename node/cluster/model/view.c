@@ -111,6 +111,7 @@ void view_free(struct view **pointer)
 
 bool view_is_remote(const struct view *view, const struct view_member *member)
 {
+    ASSERT(view->self < view->member_count); /* VIEW-1 */
     return strcmp(member->region, view->members[view->self].region) != 0;
 }
 
@@ -168,4 +169,25 @@ int view_shard_endpoint(const char *base, uint16_t shard, char out[VIEW_TEXT_LEN
     const int len =
         snprintf(out, VIEW_TEXT_LEN, "%.*s:%u", (int)(colon - base), base, (unsigned)port);
     return port <= UINT16_MAX && len > 0 && len < VIEW_TEXT_LEN ? 0 : TG_EINVALID;
+}
+
+static void check_set(const struct view *view, uint32_t vnode)
+{
+    uint64_t ids[VIEW_REPLICAS_MAX];
+    const uint32_t count = view_replica_set(view, vnode, ids);
+    INVARIANT("VIEW-3", count > 0 && count <= VIEW_REPLICAS_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            INVARIANT("VIEW-3", ids[k] != ids[i]);
+}
+
+void view_check_invariants(const struct view *view)
+{
+    INVARIANT("VIEW-1", view->self < view->member_count);
+    INVARIANT("VIEW-1", view->member_count <= VIEW_MEMBERS_MAX);
+    for (uint32_t i = 1; i < view->member_count; i++)
+        INVARIANT("VIEW-1", view->members[i - 1].id < view->members[i].id);
+    INVARIANT("VIEW-2", view->regions.count <= VIEW_REGIONS_MAX);
+    for (uint32_t vnode = 0; vnode < view->vnodes; vnode++)
+        check_set(view, vnode);
 }

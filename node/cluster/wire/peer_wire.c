@@ -184,6 +184,7 @@ void peer_put_remote_answer(struct bytes_writer *writer, uint64_t ticket,
 void peer_put_explain(struct bytes_writer *writer, uint64_t ticket, const struct peer_state *states,
                       uint32_t count)
 {
+    ASSERT(count <= PEER_LIMITS_MAX);
     bytes_put_u8(writer, PEER_EXPLAIN);
     bytes_put_u64(writer, ticket);
     bytes_put_u8(writer, (uint8_t)count);
@@ -200,6 +201,7 @@ void peer_put_explain(struct bytes_writer *writer, uint64_t ticket, const struct
 void peer_put_reserved(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
                        const struct term *line, const struct peer_reservation *what)
 {
+    ASSERT(what->attempts <= RETRY_ATTEMPTS_MAX && what->count <= PEER_LIMITS_MAX);
     bytes_put_u8(writer, PEER_RESERVED);
     bytes_put_u32(writer, vnode);
     term_put(writer, term);
@@ -314,6 +316,7 @@ void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash1
 
 static void put_cuts(struct bytes_writer *writer, const struct lineage *lineage)
 {
+    ASSERT(lineage->count <= LINEAGE_FORKS_MAX);
     bytes_put_u8(writer, (uint8_t)((lineage->overflowed ? LINEAGE_OVERFLOWED : 0) |
                                    (lineage->blind ? LINEAGE_BLIND : 0)));
     bytes_put_u8(writer, lineage->count);
@@ -421,6 +424,7 @@ void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
 
 int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity)
 {
+    ASSERT(envelope->node != 0 && envelope->len <= PEER_FRAME_MAX);
     struct mp_writer writer;
     mp_writer_init(&writer, out, capacity);
     mp_put_array(&writer, envelope->seen_ns != 0 ? 9 : 8);
