@@ -46,9 +46,9 @@
  * CONNECTIONS-4  To leave takes LEAVE_MAX_NS and LEAVE_NS at most, whatever clients and the shard
  *                do.
  * CONNECTIONS-5  A turn takes BURST_NS, and what one connection may take at once: a batch, or as
- * much as there is room to answer. Other shards' patience is worth more than a burst. CONNECTIONS-6
- * Who was left for another turn goes on first in every second one: those that have just become
- * ready do not take all the time there is, nor does it.
+ *                much as there is room to answer. Other shards' patience is worth more than that.
+ * CONNECTIONS-6  A connection that was left for another turn goes on first in every second one:
+ *                those that have just become ready do not take all the time, nor does it.
  */
 #include "node/runtime/shard/connections.h"
 
