@@ -17,15 +17,16 @@
 enum { TOKEN = 5 };
 
 static struct resp_gate *gate;
+static struct gateway_stats stats;
 static struct resp_peer peer;
 static struct batch *submitted;
-static char out[RESP_OUT_LEN];
+static char out[GATEWAY_OUT_LEN];
 
 static void say(const char *text)
 {
     size_t used;
     assert_int_equal(resp_gate_take(gate, &peer, TOKEN, text, strlen(text), &used),
-                     RESP_NEED_BYTES);
+                     GATEWAY_NEED_BYTES);
 }
 
 static void check(void *context)
@@ -41,22 +42,24 @@ static void whole(void)
 {
     static const struct resp_facts facts = {.name = "n", .version = "v", .connections_max = 1};
     const uint8_t *frame;
-    assert_int_equal(resp_gate_new(alloc_heap(), 7, &facts, &gate), 0);
+    assert_int_equal(resp_gate_new(alloc_heap(), 7, &facts, &stats, &gate), 0);
     for (int i = 0; i < 2; i++) {
-        resp_peer_init(&peer, 1, "here");
-        peer.out.data = out;
-        peer.out.capacity = sizeof out;
+        memset(&peer, 0, sizeof peer);
+        resp_peer_init(&peer);
+        peer.base.out.data = out;
+        peer.base.out.capacity = sizeof out;
         say("CL.THROTTLE a 15 30 60 1\r\nTG.CHECK api /x\r\n");
         if (i == 0)
             assert_true(resp_gate_submit(gate, &frame) > 0);
     }
     submitted = &gate->batches[0];
-    resp_peer_init(&peer, 1, "here");
-    peer.out.data = out;
-    peer.out.capacity = sizeof out;
+    memset(&peer, 0, sizeof peer);
+    resp_peer_init(&peer);
+    peer.base.out.data = out;
+    peer.base.out.capacity = sizeof out;
     peer.batch = submitted->seq;
-    peer.waiting = 2;
-    peer.reserved = RESP_THROTTLE_MAX + RESP_CHECK_MAX;
+    peer.base.waiting = 2;
+    peer.base.reserved = RESP_THROTTLE_MAX + RESP_CHECK_MAX;
     check(NULL);
 }
 
@@ -84,14 +87,14 @@ static void assert_broken(void (*corrupt)(void), const char *id)
     }
 
 CORRUPTION(a_client_that_waits_for_no_batch_is_seen, "RESPGATE-1", peer.batch++)
-CORRUPTION(a_client_that_waits_for_more_than_was_taken_is_seen, "RESPGATE-1", peer.waiting++)
-CORRUPTION(an_answer_without_room_is_seen, "RESPGATE-2", peer.reserved--)
+CORRUPTION(a_client_that_waits_for_more_than_was_taken_is_seen, "RESPGATE-1", peer.base.waiting++)
+CORRUPTION(an_answer_without_room_is_seen, "RESPGATE-2", peer.base.reserved--)
 CORRUPTION(replies_in_the_room_of_others_are_seen, "RESPGATE-2",
-           peer.out.len = peer.out.capacity - 1)
+           peer.base.out.len = peer.base.out.capacity - 1)
 CORRUPTION(a_batch_that_was_answered_and_is_kept_is_seen, "RESPGATE-3",
            submitted->items[0].token = 0;
-           submitted->items[0].answered = submitted->items[1].answered = true; peer.waiting = 0;
-           peer.reserved = 0)
+           submitted->items[0].answered = submitted->items[1].answered = true;
+           peer.base.waiting = 0; peer.base.reserved = 0)
 CORRUPTION(a_batch_in_another_place_is_seen, "RESPGATE-5", gate->batches[1].seq++)
 CORRUPTION(a_batch_that_is_free_and_open_is_seen, "RESPGATE-5", gate->open = 9)
 CORRUPTION(a_batch_that_is_waited_for_and_not_counted_is_seen, "RESPGATE-5", gate->waiting--)

@@ -108,14 +108,19 @@ bool intake_room(const struct intake *intake)
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
+static uint32_t bucket_number(uint64_t connection)
+{
+    return (uint32_t)hash_mix64(connection) & (BUCKETS - 1);
+}
+
 static uint16_t *bucket_of(struct intake *intake, uint64_t connection)
 {
-    return &intake->buckets[hash_mix64(connection) & (BUCKETS - 1)];
+    return &intake->buckets[bucket_number(connection)];
 }
 
 static uint16_t find(const struct intake *intake, uint64_t connection)
 {
-    uint16_t at = intake->buckets[connection & (BUCKETS - 1)];
+    uint16_t at = intake->buckets[bucket_number(connection)];
     while (at != INTAKE_NONE && intake->queues[at].connection != connection)
         at = intake->queues[at].chained;
     return at;
