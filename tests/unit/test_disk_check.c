@@ -46,18 +46,19 @@ static void whole_disk(void)
     disk_check_invariants(&disk);
 }
 
-/* Two letters that hand something over, behind the end of the ring. */
+/* Two messages that hand something over, behind the end of the ring. */
 static void whole_mailbox(void)
 {
-    static struct letter letters[MAILBOX_LETTERS_MAX];
-    static const struct letter question = {.kind = LETTER_ADMIN, .pointer = block, .len = 1};
-    static const struct letter rules = {.kind = LETTER_POLICY, .pointer = block};
+    static struct mailbox_message messages[MAILBOX_MESSAGES_MAX];
+    static const struct mailbox_message question = {
+        .kind = MESSAGE_ADMIN, .pointer = block, .len = 1};
+    static const struct mailbox_message rules = {.kind = MESSAGE_POLICY, .pointer = block};
 
-    memset(letters, 0, sizeof letters);
-    mailbox = (struct mailbox){.letters = letters, .first = MAILBOX_LETTERS_MAX - 1, .count = 2};
+    memset(messages, 0, sizeof messages);
+    mailbox = (struct mailbox){.messages = messages, .first = MAILBOX_MESSAGES_MAX - 1, .count = 2};
     assert_int_equal(pthread_mutex_init(&mailbox.lock, NULL), 0);
-    letters[MAILBOX_LETTERS_MAX - 1] = question;
-    letters[0] = rules;
+    messages[MAILBOX_MESSAGES_MAX - 1] = question;
+    messages[0] = rules;
     mailbox_check_invariants(&mailbox);
 }
 
@@ -102,12 +103,13 @@ CORRUPTION(a_lane_of_another_shard_is_seen, "DISK-8", lane->shard = 0)
 CORRUPTION(a_batch_that_is_out_and_forgotten_is_seen, "DISK-9", lane->writes = NULL)
 CORRUPTION(a_set_that_counts_its_vnodes_wrong_is_seen, "DISK-9", lane->drops_later.count++)
 CORRUPTION(more_letters_than_there_are_places_are_seen, "MAILBOX-1",
-           mailbox.count = MAILBOX_LETTERS_MAX + 1)
-CORRUPTION(a_letter_that_hands_over_nothing_is_seen, "MAILBOX-1", mailbox.letters[0].pointer = NULL)
+           mailbox.count = MAILBOX_MESSAGES_MAX + 1)
+CORRUPTION(a_letter_that_hands_over_nothing_is_seen, "MAILBOX-1",
+           mailbox.messages[0].pointer = NULL)
 CORRUPTION(questions_in_the_room_that_is_kept_are_seen, "MAILBOX-2",
-           for (uint32_t i = 0; i < MAILBOX_LETTERS_MAX; i++)
-               mailbox.letters[i] = mailbox.letters[MAILBOX_LETTERS_MAX - 1];
-           mailbox.count = MAILBOX_LETTERS_MAX)
+           for (uint32_t i = 0; i < MAILBOX_MESSAGES_MAX; i++)
+               mailbox.messages[i] = mailbox.messages[MAILBOX_MESSAGES_MAX - 1];
+           mailbox.count = MAILBOX_MESSAGES_MAX)
 
 int main(void)
 {

@@ -1,7 +1,7 @@
 /* control_loop.c - the main thread's loop: gossip, membership, signals, operators' questions.
  *
  *     gossip ROUTER --+                          +--> gossip DEALERs
- *     timer, letters --+--> control core --> effects --> durable meta values
+ *     timer, messages --+--> control core --> effects --> durable meta values
  *     signals --------+                          +--> views to the shards
  *
  * Nothing here is on the check path, so it may take a mutex, allocate, and wait for a disk sync:
@@ -171,7 +171,7 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
     };
 }
 
-static void answer_admin(struct daemon *daemon, const struct letter *letter,
+static void answer_admin(struct daemon *daemon, const struct mailbox_message *message,
                          const struct control_compiled *compiled)
 {
     struct shard_stats stats[CONFIG_SHARDS_MAX];
@@ -202,35 +202,35 @@ static void answer_admin(struct daemon *daemon, const struct letter *letter,
     report.log_lines_dropped = log_output_dropped(&daemon->output);
     report.files = files;
     report.files_count = sizeof files / sizeof *files;
-    const size_t len = control_admin(daemon->control, now_of(daemon), letter->pointer, letter->len,
-                                     &report, daemon->reply, sizeof daemon->reply);
-    (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[letter->shard]), LETTER_REPLY,
-                           letter->shard, letter->number, daemon->reply, len);
+    const size_t len = control_admin(daemon->control, now_of(daemon), message->pointer,
+                                     message->len, &report, daemon->reply, sizeof daemon->reply);
+    (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[message->shard]), MESSAGE_REPLY,
+                           message->shard, message->number, daemon->reply, len);
 }
 
-/* Answers what an operator asks, or has its rules compiled first. The letter's block is taken. */
-static void take_admin(struct daemon *daemon, const struct letter *letter)
+/* Answers what an operator asks, or has its rules compiled first. The message's block is taken. */
+static void take_admin(struct daemon *daemon, const struct mailbox_message *message)
 {
     static const struct control_compiled busy = {.error = TG_EBUSY};
     const char *text;
     size_t len;
     struct compiler_job *job;
-    if (!control_admin_compiles(letter->pointer, letter->len, &text, &len)) {
-        answer_admin(daemon, letter, NULL);
-        free(letter->pointer);
+    if (!control_admin_compiles(message->pointer, message->len, &text, &len)) {
+        answer_admin(daemon, message, NULL);
+        free(message->pointer);
         return;
     }
     if ((job = compiler_job_new(COMPILER_QUESTION, NULL, 0)) == NULL) {
-        answer_admin(daemon, letter, &busy);
-        free(letter->pointer);
+        answer_admin(daemon, message, &busy);
+        free(message->pointer);
         return;
     }
-    job->letter = *letter;
-    job->block = letter->pointer;
+    job->message = *message;
+    job->block = message->pointer;
     job->text = text;
     job->len = len;
     if (!compiler_ask(daemon->rules.compiler, job)) {
-        answer_admin(daemon, letter, &busy);
+        answer_admin(daemon, message, &busy);
         compiler_job_free(&job);
     }
 }
@@ -246,7 +246,7 @@ static void read_compiled(struct daemon *daemon)
                                                   .warnings = job->warnings,
                                                   .warning_count = job->warning_count};
         if (job->purpose == COMPILER_QUESTION)
-            answer_admin(daemon, &job->letter, &compiled);
+            answer_admin(daemon, &job->message, &compiled);
         else
             rules_compiled(daemon, job);
         compiler_job_free(&job);
@@ -255,41 +255,41 @@ static void read_compiled(struct daemon *daemon)
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-static void take_settled(struct daemon *daemon, const struct letter *letter)
+static void take_settled(struct daemon *daemon, const struct mailbox_message *message)
 {
     uint64_t lowest = UINT64_MAX;
-    daemon->settled[letter->shard] = letter->number;
+    daemon->settled[message->shard] = message->number;
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         if (daemon->settled[i] < lowest)
             lowest = daemon->settled[i];
     control_settled(daemon->control, lowest);
 }
 
-static void read_letters(struct daemon *daemon)
+static void read_messages(struct daemon *daemon)
 {
-    struct letter letter;
-    while (mailbox_take(&daemon->mailbox, &letter)) {
-        switch (letter.kind) {
-        case LETTER_ADMIN:
-            take_admin(daemon, &letter);
+    struct mailbox_message message;
+    while (mailbox_take(&daemon->mailbox, &message)) {
+        switch (message.kind) {
+        case MESSAGE_ADMIN:
+            take_admin(daemon, &message);
             break;
-        case LETTER_CLOSED:
-            control_suspect(daemon->control, letter.number);
+        case MESSAGE_CLOSED:
+            control_suspect(daemon->control, message.number);
             break;
-        case LETTER_SETTLED:
-            take_settled(daemon, &letter);
+        case MESSAGE_SETTLED:
+            take_settled(daemon, &message);
             break;
-        case LETTER_IDLE:
-            daemon->idle[letter.shard] = true;
+        case MESSAGE_IDLE:
+            daemon->idle[message.shard] = true;
             break;
-        case LETTER_USAGE:
-            usage_take(daemon, &letter);
+        case MESSAGE_USAGE:
+            usage_take(daemon, &message);
             break;
-        case LETTER_VIEW:
-        case LETTER_POLICY:
-        case LETTER_REPLY:
-        case LETTER_RESIGN:
-        case LETTER_STOP:
+        case MESSAGE_VIEW:
+        case MESSAGE_POLICY:
+        case MESSAGE_REPLY:
+        case MESSAGE_RESIGN:
+        case MESSAGE_STOP:
             ASSERT(false); /* a shard's */
         }
     }
@@ -355,10 +355,10 @@ static void spread_view(struct daemon *daemon)
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         if ((daemon->views_owed & 1u << i) == 0)
             continue;
-        const struct letter letter = {.kind = LETTER_VIEW,
-                                      .pointer = control_view(daemon->control)};
-        struct view *view = letter.pointer;
-        if (view != NULL && mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter))
+        const struct mailbox_message message = {.kind = MESSAGE_VIEW,
+                                                .pointer = control_view(daemon->control)};
+        struct view *view = message.pointer;
+        if (view != NULL && mailbox_put(shard_loop_mailbox(daemon->shards[i]), &message))
             daemon->views_owed &= ~(1u << i);
         else
             view_free(&view);
@@ -504,9 +504,9 @@ static void begin_stop(struct daemon *daemon)
         (void)sd_notify(0, "STOPPING=1");
     if (!daemon->end.leaving)
         (void)control_stop(daemon->control); /* others hear of it while shards pass deciding on */
-    const struct letter letter = {.kind = LETTER_RESIGN};
+    const struct mailbox_message message = {.kind = MESSAGE_RESIGN};
     for (uint32_t i = 0; i < daemon->shard_count; i++)
-        (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);
+        (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &message);
 }
 
 /* A node that an operator asked to leave stops when it has no part in the ring any more. */
@@ -697,7 +697,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 static void turn(struct daemon *daemon)
 {
     read_signals(daemon);
-    read_letters(daemon);
+    read_messages(daemon);
     read_compiled(daemon);
     const uint32_t frames = read_gossip(daemon);
     control_tick(daemon->control, now_of(daemon), &daemon->effects);

@@ -267,8 +267,8 @@ bool records_look(struct daemon *daemon);
 MUST_USE int usage_open(struct daemon *daemon);
 /* Collects and writes, once a second. After every event. */
 void usage_look(struct daemon *daemon);
-/* Takes a LETTER_USAGE, and its tally. */
-void usage_take(struct daemon *daemon, const struct letter *letter);
+/* Takes a MESSAGE_USAGE, and its tally. */
+void usage_take(struct daemon *daemon, const struct mailbox_message *message);
 /* Takes what the shards have counted last, after their threads have ended, and writes all. */
 void usage_close(struct daemon *daemon);
 
@@ -277,7 +277,7 @@ void usage_close(struct daemon *daemon);
  * TG_EINVALID with "FILE:LINE:COLUMN: what" in `error`; what was before then stays. Without a rules
  * file there is nothing to do. */
 MUST_USE int rules_load(struct daemon *daemon, char *error, size_t capacity);
-/* Gives every running shard the rules in force; one that has no room for the letter gets them by
+/* Gives every running shard the rules in force; one that has no room for the message gets them by
  * rules_look. */
 void rules_spread(struct daemon *daemon);
 /* Whether nobody may be served yet, for what the settings say could not be put in force. */

@@ -173,8 +173,8 @@ static void spread_owed(struct daemon *daemon)
                                           ? policy_share(daemon->rules.joined)
                                           : policy_empty(); /* RULESFILE-2 */
         struct policy *policy = (struct policy *)(uintptr_t)shared;
-        const struct letter letter = {.kind = LETTER_POLICY, .pointer = policy};
-        if (mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter)) {
+        const struct mailbox_message message = {.kind = MESSAGE_POLICY, .pointer = policy};
+        if (mailbox_put(shard_loop_mailbox(daemon->shards[i]), &message)) {
             daemon->rules.owed &= ~(1u << i);
             daemon->rules.sent[i]++;
         } else {

@@ -81,7 +81,7 @@ struct shard_loop {
     struct resp_gate *resp;     /* of these */
     struct policy *policy_next; /* rules that the shard has no room for yet, or NULL */
     uint32_t policies_held;     /* by the shard */
-    uint64_t policies_got;      /* letters so far */
+    uint64_t policies_got;      /* messages so far */
     _Atomic uint64_t policies;  /* of these, up to which one the shard has what they brought */
     const struct view *view;
     uv_loop_t loop;
@@ -180,7 +180,7 @@ static void tell_stats(struct shard_loop *loop)
 static void ask_control(struct shard_loop *loop, const struct effect *effect)
 {
     tell_stats(loop);
-    (void)mailbox_put_copy(loop->options.control, LETTER_ADMIN, loop->options.number,
+    (void)mailbox_put_copy(loop->options.control, MESSAGE_ADMIN, loop->options.number,
                            effect->target, effect->bytes, effect->len);
 }
 
@@ -319,9 +319,9 @@ static void lost(void *context, uint64_t node, uint16_t shard, bool refused)
     struct shard_loop *loop = context;
     shard_peer_closed(loop->options.shard, now_of(loop), node, shard, refused, &loop->effects);
     carry_out(loop);
-    const struct letter letter = {
-        .kind = LETTER_CLOSED, .shard = loop->options.number, .number = node};
-    (void)mailbox_put(loop->options.control, &letter);
+    const struct mailbox_message message = {
+        .kind = MESSAGE_CLOSED, .shard = loop->options.number, .number = node};
+    (void)mailbox_put(loop->options.control, &message);
 }
 
 static void read_disk(struct shard_loop *loop)
@@ -379,35 +379,35 @@ static void exchange_policies(struct shard_loop *loop)
     loop->policies_held++;
 }
 
-static void read_letters(struct shard_loop *loop)
+static void read_messages(struct shard_loop *loop)
 {
-    struct letter letter;
-    while (mailbox_take(&loop->mailbox, &letter)) {
-        switch (letter.kind) {
-        case LETTER_VIEW:
-            take_view(loop, letter.pointer);
+    struct mailbox_message message;
+    while (mailbox_take(&loop->mailbox, &message)) {
+        switch (message.kind) {
+        case MESSAGE_VIEW:
+            take_view(loop, message.pointer);
             break;
-        case LETTER_POLICY:
-            take_policy(loop, letter.pointer);
+        case MESSAGE_POLICY:
+            take_policy(loop, message.pointer);
             break;
-        case LETTER_REPLY:
-            reply(loop, letter.number, letter.pointer, letter.len);
-            free(letter.pointer);
+        case MESSAGE_REPLY:
+            reply(loop, message.number, message.pointer, message.len);
+            free(message.pointer);
             break;
-        case LETTER_RESIGN:
+        case MESSAGE_RESIGN:
             loop->resigning = true;
             break;
-        case LETTER_USAGE:
-            loop->usage_seen = shard_usage(loop->options.shard, letter.pointer);
+        case MESSAGE_USAGE:
+            loop->usage_seen = shard_usage(loop->options.shard, message.pointer);
             loop->usage_due = true;
             break;
-        case LETTER_STOP:
+        case MESSAGE_STOP:
             loop->stopping = true;
             break;
-        case LETTER_ADMIN:
-        case LETTER_CLOSED:
-        case LETTER_SETTLED:
-        case LETTER_IDLE:
+        case MESSAGE_ADMIN:
+        case MESSAGE_CLOSED:
+        case MESSAGE_SETTLED:
+        case MESSAGE_IDLE:
             ASSERT(false); /* the control loop's */
         }
     }
@@ -493,15 +493,15 @@ uint32_t shard_loop_clocks(struct shard_loop *loop,
 static void tell_control(struct shard_loop *loop)
 {
     const uint64_t settled = shard_settled_epoch(loop->options.shard);
-    struct letter letter = {.kind = LETTER_SETTLED, .shard = loop->options.number};
+    struct mailbox_message message = {.kind = MESSAGE_SETTLED, .shard = loop->options.number};
     if (settled > loop->settled_told) {
-        letter.number = settled;
-        if (mailbox_put(loop->options.control, &letter))
+        message.number = settled;
+        if (mailbox_put(loop->options.control, &message))
             loop->settled_told = settled;
     }
-    letter = (struct letter){
-        .kind = LETTER_USAGE, .shard = loop->options.number, .pointer = loop->usage_seen};
-    if (loop->usage_due && mailbox_put(loop->options.control, &letter)) {
+    message = (struct mailbox_message){
+        .kind = MESSAGE_USAGE, .shard = loop->options.number, .pointer = loop->usage_seen};
+    if (loop->usage_due && mailbox_put(loop->options.control, &message)) {
         loop->usage_due = false;
         loop->usage_seen = NULL;
     }
@@ -541,8 +541,8 @@ static void resign(struct shard_loop *loop)
     if (!passed || !loop->closed || !has_left(&loop->native) || !has_left(&loop->redis) ||
         loop->idle_told || !shard_flushed(loop->options.shard))
         return;
-    const struct letter letter = {.kind = LETTER_IDLE, .shard = loop->options.number};
-    loop->idle_told = mailbox_put(loop->options.control, &letter);
+    const struct mailbox_message message = {.kind = MESSAGE_IDLE, .shard = loop->options.number};
+    loop->idle_told = mailbox_put(loop->options.control, &message);
 }
 
 static void on_idle(uv_idle_t *idle)
@@ -629,7 +629,7 @@ static void note_other_work(struct shard_loop *loop)
 
 static void turn(struct shard_loop *loop)
 {
-    read_letters(loop);
+    read_messages(loop);
     exchange_policies(loop);
     read_disk(loop);
     poll_links(loop);
@@ -872,19 +872,19 @@ static void close_handle(uv_handle_t *handle, void *context)
         uv_close(handle, NULL);
 }
 
-/* Letters that were never taken. */
-static void drop_letters(struct shard_loop *loop)
+/* Messages that were never taken. */
+static void drop_messages(struct shard_loop *loop)
 {
-    struct letter letter;
-    while (loop->mailbox.letters != NULL && mailbox_take(&loop->mailbox, &letter)) {
-        if (letter.kind == LETTER_VIEW)
-            view_free((struct view **)&letter.pointer);
-        else if (letter.kind == LETTER_POLICY)
-            policy_free((struct policy **)&letter.pointer);
-        else if (letter.kind == LETTER_USAGE)
-            usage_tally_free((struct usage_tally **)&letter.pointer);
+    struct mailbox_message message;
+    while (loop->mailbox.messages != NULL && mailbox_take(&loop->mailbox, &message)) {
+        if (message.kind == MESSAGE_VIEW)
+            view_free((struct view **)&message.pointer);
+        else if (message.kind == MESSAGE_POLICY)
+            policy_free((struct policy **)&message.pointer);
+        else if (message.kind == MESSAGE_USAGE)
+            usage_tally_free((struct usage_tally **)&message.pointer);
         else
-            free(letter.pointer);
+            free(message.pointer);
     }
 }
 
@@ -913,7 +913,7 @@ void shard_loop_free(struct shard_loop **pointer)
     connections_free(&loop->native.connections);
     connections_free(&loop->redis.connections);
     resp_gate_free(&loop->resp);
-    drop_letters(loop);
+    drop_messages(loop);
     mailbox_fini(&loop->mailbox);
     links_free(&loop->links);
     clients_free(&loop->clients);

@@ -3,7 +3,7 @@
  *      native clients --+                       +--> their answers
  *       Redis clients --+                       +--> their replies
  *        peers ROUTER --+--> shard core --> effects --> links to peers
- *   timer, disk, letters+                       +--> disk loads, drops, writes
+ *   timer, disk, messages+                       +--> disk loads, drops, writes
  *
  * Each turn of the loop takes a bounded burst of input, ticks the core once, and carries out its
  * effects. Batches form by themselves: what arrived during a turn leaves together at its end.
@@ -48,7 +48,7 @@ struct shard_loop_options {
     const struct clock *clock;
     const struct log *log;
     const struct failpoints *failpoints; /* borrowed; NULL outside fault tests */
-    struct mailbox *control;             /* where letters to the control loop go */
+    struct mailbox *control;             /* where messages to the control loop go */
 };
 
 /* 0 or an error; on failure sockets and shard stay the caller's. The thread starts with
@@ -66,14 +66,14 @@ void shard_loop_clients(struct shard_loop *loop, struct gateway_stats *native,
                         struct gateway_stats *redis);
 /* Frames since its start that no connection to a peer took. Any thread. */
 uint64_t shard_loop_links_dropped(const struct shard_loop *loop);
-/* How many of the LETTER_POLICY that it was sent are in force: by the last of these, or a later
+/* How many of the MESSAGE_POLICY that it was sent are in force: by the last of these, or a later
  * one. Any thread. */
 uint64_t shard_loop_policies(const struct shard_loop *loop);
 /* What the shard saw of its peers' clocks since the last call; returns how many. Any thread. */
 enum { SHARD_LOOP_CLOCKS_MAX = 256 };
 uint32_t shard_loop_clocks(struct shard_loop *loop,
                            struct cluster_time_sample out[SHARD_LOOP_CLOCKS_MAX]);
-/* Waits for the thread to end (after LETTER_STOP). */
+/* Waits for the thread to end (after MESSAGE_STOP). */
 void shard_loop_join(struct shard_loop *loop);
 /* After the join: a tally of people and API keys that control has not got yet, the caller's; NULL
  * after the last one. */

@@ -477,9 +477,9 @@ static int start(struct daemon *daemon)
 static void stop(struct daemon *daemon)
 {
     files_fini(&daemon->sockets.files);
-    const struct letter letter = {.kind = LETTER_STOP};
+    const struct mailbox_message message = {.kind = MESSAGE_STOP};
     for (uint32_t i = 0; i < daemon->shard_count; i++)
-        (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);
+        (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &message);
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         shard_loop_join(daemon->shards[i]);
     disk_free(&daemon->disk);
@@ -489,7 +489,7 @@ static void stop(struct daemon *daemon)
         socket_close(&daemon->sockets.peers[i]);
     }
     compiler_free(&daemon->rules.compiler);
-    if (daemon->mailbox.letters != NULL)
+    if (daemon->mailbox.messages != NULL)
         control_loop_close(daemon);
     lobby_free(&daemon->sockets.lobby);
     close_listeners(&daemon->sockets.native, &daemon->config->client_more);
