@@ -138,7 +138,7 @@ links := $(if $(filter release,$(VARIANT)),$(patsubst $(out)/%,$(BUILD)/%,$(prod
 run := BUILD=$(BUILD) VARIANT=$(VARIANT) $(PYTHON) tests/run
 
 .PHONY: all docs deps demo demo-regions test unit lint sim bench fuzz asan ubsan tsan coverage install clean help
-.PHONY: conformance documents cluster soak mutants measure judge load programs unit-programs core fuzz-programs bench-programs toolchain FORCE
+.PHONY: conformance documents cluster interop soak mutants measure daemons judge load programs unit-programs core fuzz-programs bench-programs toolchain FORCE
 
 all: $(products) $(docs) $(links) $(examples) ## Builds the daemon, the command line and the client library (the default).
 
@@ -178,6 +178,10 @@ documents: ## Runs the blocks of every document, and looks for what documents na
 
 cluster: ## Runs the tests that start real clusters of processes.
 	@$(run) cluster
+
+interop: ## Runs peers that others made beside nodes, installing what that needs; ONLY=part,... for some, ONLY=rotating for those whose turn it is.
+	@deploy/deps interop
+	@ONLY=$(ONLY) $(run) interop
 
 soak: ## Runs SOAK_SEEDS=n simulations from FIRST=f on (100000, 1), then KILLS=n random kills (1000) and every failpoint; SOAK=gossip, SOAK=sim or SOAK=cluster for one.
 	@deploy/deps test
@@ -223,6 +227,7 @@ help: ## Lists these targets.
 	@echo "Settings: VARIANT= one of $(variants); CC=clang, BUILD=DIR, JOBS=n, V=1."
 
 # What tests/run asks for; not meant to be typed.
+daemons: $(daemon) $(cli)
 judge: $(judge)
 unit-programs: $(unit_programs)
 programs: unit-programs $(sim_program)

@@ -36,14 +36,6 @@ void bytes_put_str16(struct bytes_writer *writer, const void *data, size_t len)
         memcpy(place + 2, data, len);
 }
 
-void bytes_patch_u32(struct bytes_writer *writer, size_t at, uint32_t value)
-{
-    if (writer->failed)
-        return; /* the field to patch may itself not have fitted */
-    ASSERT(writer->len >= 4 && at <= writer->len - 4);
-    bytes_set_u32(writer->data + at, value);
-}
-
 void bytes_reader_init(struct bytes_reader *reader, const void *data, size_t len)
 {
     static const uint8_t nothing[1];

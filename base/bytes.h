@@ -142,8 +142,6 @@ static inline void bytes_put_hash128(struct bytes_writer *writer, struct hash128
 
 /* A 16-bit length and then the bytes; fails if len > 65535. */
 void bytes_put_str16(struct bytes_writer *writer, const void *data, size_t len);
-/* Overwrites an already written u32 at offset `at` (for counts known only at the end). */
-void bytes_patch_u32(struct bytes_writer *writer, size_t at, uint32_t value);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

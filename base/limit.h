@@ -7,6 +7,7 @@
 #ifndef BASE_LIMIT_H
 #define BASE_LIMIT_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,16 +36,16 @@ struct limit {
     uint8_t class;            /* below LIMIT_CLASSES: 0 borrows first, the last one last */
 };
 
-/* Where the windows of a fixed_window begin. */
+/* Where the windows of a fixed_window begin: on the wire and on disk, so append. */
 enum limit_align {
-    LIMIT_ALIGN_EPOCH,  /* at multiples of their length, UTC */
-    LIMIT_ALIGN_FIRST,  /* with the first request after the last one is over */
-    LIMIT_ALIGN_MINUTE, /* with the calendar of a time zone, from here on */
-    LIMIT_ALIGN_HOUR,
-    LIMIT_ALIGN_DAY,
-    LIMIT_ALIGN_WEEK, /* from Monday */
-    LIMIT_ALIGN_MONTH,
-    LIMIT_ALIGN_YEAR,
+    LIMIT_ALIGN_EPOCH = 0,  /* at multiples of their length, UTC */
+    LIMIT_ALIGN_FIRST = 1,  /* with the first request after the last one is over */
+    LIMIT_ALIGN_MINUTE = 2, /* with the calendar of a time zone, from here on */
+    LIMIT_ALIGN_HOUR = 3,
+    LIMIT_ALIGN_DAY = 4,
+    LIMIT_ALIGN_WEEK = 5, /* from Monday */
+    LIMIT_ALIGN_MONTH = 6,
+    LIMIT_ALIGN_YEAR = 7,
     LIMIT_ALIGN_COUNT
 };
 
@@ -57,7 +58,8 @@ static inline bool limit_is_calendar(unsigned align)
  * 2^e ms long, unless the clock is moved in an hour or minute: e of a unit. */
 static inline unsigned limit_calendar_exponent(unsigned align)
 {
-    static const uint8_t exponents[LIMIT_ALIGN_COUNT] = {0, 0, 16, 22, 27, 30, 32, 35};
+    static const uint8_t exponents[] = {0, 0, 16, 22, 27, 30, 32, 35}; /* they are kept as well */
+    static_assert(sizeof exponents == LIMIT_ALIGN_COUNT, "each unit has one");
     return exponents[align];
 }
 

@@ -62,8 +62,3 @@ int64_t random_between(struct random *random, int64_t low, int64_t high)
         span == UINT64_MAX ? random_next(random) : random_below(random, span + 1);
     return (int64_t)((uint64_t)low + offset);
 }
-
-double random_unit(struct random *random)
-{
-    return (double)(random_next(random) >> 11) * 0x1p-53; /* a double holds 53 bits exactly */
-}

@@ -19,7 +19,5 @@ uint64_t random_next(struct random *random);
 uint64_t random_below(struct random *random, uint64_t bound);
 /* Uniform in [low, high]; low <= high. */
 int64_t random_between(struct random *random, int64_t low, int64_t high);
-/* Uniform in [0, 1). */
-double random_unit(struct random *random);
 
 #endif

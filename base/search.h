@@ -7,9 +7,11 @@
 
 #define SEARCH_NONE UINT32_MAX
 
-/* The place of `id` among `count` records of `stride` bytes with distinct ascending ids, or
- * SEARCH_NONE. `first` is the id of the first one: of plain ids the stride is 8. */
-static inline uint32_t search_ids(const uint64_t *first, size_t stride, uint32_t count, uint64_t id)
+/* Where `id` is among `count` records of `stride` bytes in ascending order of ids, or belongs: the
+ * first place whose id is not below it. `first` is the id of the first record: of plain ids the
+ * stride is 8. */
+static inline uint32_t search_place(const uint64_t *first, size_t stride, uint32_t count,
+                                    uint64_t id)
 {
     uint32_t low = 0;
     uint32_t high = count;
@@ -19,14 +21,24 @@ static inline uint32_t search_ids(const uint64_t *first, size_t stride, uint32_t
         const uint64_t found =
             *(const uint64_t *)(const void *)((const char *)first + middle * stride);
 
-        if (found == id)
-            return middle;
         if (found < id)
             low = middle + 1;
         else
             high = middle;
     }
-    return SEARCH_NONE;
+    return low;
+}
+
+/* The place of `id` among records with distinct ids, or SEARCH_NONE. */
+static inline uint32_t search_ids(const uint64_t *first, size_t stride, uint32_t count, uint64_t id)
+{
+    const uint32_t place = search_place(first, stride, count, id);
+
+    if (place == count)
+        return SEARCH_NONE;
+    return *(const uint64_t *)(const void *)((const char *)first + place * stride) == id
+               ? place
+               : SEARCH_NONE;
 }
 
 #endif

@@ -71,8 +71,3 @@ int algorithm_parse(const char *text, size_t len)
 {
     return word_find(algorithms, ALGORITHM_COUNT, text, len);
 }
-
-int operation_parse(const char *text, size_t len)
-{
-    return word_find(operations, OPERATION_COUNT, text, len);
-}

@@ -59,6 +59,5 @@ const char *outcome_sentence(unsigned number);
 
 /* The number of a text of `len` bytes (not NUL-terminated), or -1. */
 int algorithm_parse(const char *text, size_t len);
-int operation_parse(const char *text, size_t len);
 
 #endif

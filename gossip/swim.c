@@ -567,18 +567,6 @@ void swim_stats(const struct swim *swim, struct swim_stats *out)
     out->left = counted(swim, SWIM_LEFT);
 }
 
-int64_t swim_skew_max_ns(const struct swim *swim)
-{
-    int64_t max_ns = 0;
-    for (uint32_t i = 0; i < swim->order_len; i++) {
-        const struct swim_member *member = &swim->slots[swim->order[i]].member;
-        const int64_t skew_ns = member->skew_ns < 0 ? -member->skew_ns : member->skew_ns;
-        if (member->state == SWIM_ALIVE && skew_ns > max_ns)
-            max_ns = skew_ns;
-    }
-    return max_ns;
-}
-
 const char *swim_state_name(enum swim_state state)
 {
     switch (state) {

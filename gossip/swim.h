@@ -110,8 +110,6 @@ const struct swim_region *swim_region_next(const struct swim *swim, size_t *curs
 const char *swim_region_name(const struct swim_record *record);
 /* Counters since swim_new and gauges of now. */
 void swim_stats(const struct swim *swim, struct swim_stats *out);
-/* The largest |skew_ns| of a living member, 0 if none was measured. */
-int64_t swim_skew_max_ns(const struct swim *swim);
 /* "alive", "suspect", "dead" or "left". Static storage. */
 const char *swim_state_name(enum swim_state state);
 

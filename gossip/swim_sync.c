@@ -28,6 +28,7 @@
  */
 #include "gossip/swim_sync.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -52,6 +53,7 @@ enum {
 };
 
 static_assert(SWIM_BUCKETS == 1 << (64 - BUCKET_SHIFT), "the top bits of a hash are the bucket");
+static_assert(SWIM_BUCKETS == 64, "a summary has so many, at every node");
 
 /* ---- stamps ---- */
 

@@ -6,6 +6,7 @@
 #ifndef GOSSIP_SWIM_VALUES_H
 #define GOSSIP_SWIM_VALUES_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,8 +40,9 @@ enum {
 #define SWIM_REGION_DEFAULT "default"
 
 /* The order is the order of precedence within one incarnation. */
-enum swim_state { SWIM_ALIVE, SWIM_SUSPECT, SWIM_DEAD, SWIM_LEFT };
-enum { SWIM_STATES = SWIM_LEFT + 1 };
+enum swim_state { SWIM_ALIVE = 0, SWIM_SUSPECT = 1, SWIM_DEAD = 2, SWIM_LEFT = 3 };
+enum { SWIM_STATES = 4 }; /* on the wire: append */
+static_assert((int)SWIM_STATES == (int)SWIM_LEFT + 1, "all have a number");
 
 /* What a node says about itself; only its owner changes it. (incarnation, version) orders two
  * records of one node. Addresses are "HOST:PORT". */

@@ -99,7 +99,8 @@ const struct ring_member *ring_config_find(const struct ring_config *config, uin
  *   TG_EINVALID   add: a bad member; remove: the last member or the only voter; a bad weight
  *                 or set of voters.
  * add gives the member the lowest free seats, whatever it brings; reweigh gives or takes some.
- * remove also takes the node out of the voters; choosing another is the caller's decision. */
+ * remove also takes the node out of the voters; choosing another is the caller's decision.
+ * A node brings its weight when it joins: no command calls reweigh yet, but tests do. */
 MUST_USE int ring_config_add(struct ring_config *out, const struct ring_config *in,
                              const struct ring_member *member);
 MUST_USE int ring_config_remove(struct ring_config *out, const struct ring_config *in, uint64_t id);

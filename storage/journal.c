@@ -27,6 +27,7 @@
  *
  * Must not interpret a state. An older release leaves keys that begin with 2 alone.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -43,6 +44,9 @@ enum {
     JOURNAL_HEADER_LEN = 4 * 8,
     JOURNAL_EXPIRES_LEN = 8,
 };
+static_assert((int)STORE_JOURNAL_PROMISE == 0 && (int)STORE_JOURNAL_HEADER == 1 &&
+                  (int)STORE_JOURNAL_SLOT == 2,
+              "kinds are in keys on disk, whose order is theirs");
 #define JOURNAL_SEED UINT64_C(0x6a6f7572)
 
 static const struct hash128 no_id;

@@ -97,9 +97,9 @@ struct store_purge_result {
 };
 
 enum store_journal_kind {
-    STORE_JOURNAL_PROMISE, /* the highest term this node promised for the vnode */
-    STORE_JOURNAL_HEADER,  /* whose stream its slots are, and how far */
-    STORE_JOURNAL_SLOT,
+    STORE_JOURNAL_PROMISE = 0, /* the highest term this node promised for the vnode */
+    STORE_JOURNAL_HEADER = 1,  /* whose stream its slots are, and how far */
+    STORE_JOURNAL_SLOT = 2,
 };
 
 struct store_journal_record {

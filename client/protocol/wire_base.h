@@ -86,6 +86,7 @@ enum wire_decision_flags {
 };
 
 static_assert(WIRE_VALUE_MAX <= UINT16_MAX, "value lengths travel as u16");
+static_assert((int)OPERATION_COUNT <= (int)WIRE_OPERATION_MASK + 1, "an operation fits its bits");
 static_assert((int)WIRE_VALUE_MAX == (int)IDENTITY_VALUE_MAX, "what travels can be counted");
 static_assert((int)WIRE_VALUE_MAX == (int)IDENTITY_KEY_MAX, "what travels can be counted");
 static_assert((int)WIRE_RULE_MAX == (int)IDENTITY_NAME_MAX, "what is counted can be named");

@@ -186,7 +186,7 @@ int resp_check_read(const struct resp_request *request, enum operation operation
 }
 
 /* What is said of what is not allowed. */
-static void put_message(const struct wire_decision *decision, struct resp_writer *out)
+static void put_message(const struct wire_decision *decision, struct gateway_out *out)
 {
     const struct wire_source *source = decision->source;
     if (source != NULL && source->message.len > 0)
@@ -196,7 +196,7 @@ static void put_message(const struct wire_decision *decision, struct resp_writer
 }
 
 void resp_check_answer(const struct wire_decision *decision, bool says, bool tells,
-                       struct resp_writer *out)
+                       struct gateway_out *out)
 {
     const struct throttle_figures figures = {
         .limited = !decision->allowed,

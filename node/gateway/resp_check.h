@@ -40,7 +40,7 @@ MUST_USE int resp_check_read(const struct resp_request *request, enum operation 
                              struct resp_check *out, char error[RESP_CHECK_ERROR_LEN]);
 /* `says`: with the message; `tells`: with the status. */
 void resp_check_answer(const struct wire_decision *decision, bool says, bool tells,
-                       struct resp_writer *out);
+                       struct gateway_out *out);
 
 /* Whether the two are the same but for the case of letters; `word` in capitals. */
 bool resp_is_word(struct wire_text text, const char *word);

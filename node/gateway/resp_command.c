@@ -13,28 +13,47 @@
 
 /* What is behind the colon of a summary is what the command expects. */
 static const struct resp_command commands[RESP_COMMANDS] = {
-    {"CL.THROTTLE", RESP_CL_THROTTLE, -1, true,
+    {"CL.THROTTLE", RESP_CL_THROTTLE, -1, 1,
      "Takes tokens from a bucket: key max_burst count period_s [quantity]"},
-    {"TG.CHECK", RESP_TG_CHECK, -3, false,
+    {"TG.CHECK", RESP_TG_CHECK, -3, 2,
      "Decides by the rules: attribute value ... [COST n] [PEEK] [MESSAGE]"},
-    {"TG.PEEK", RESP_TG_PEEK, -3, false,
+    {"TG.PEEK", RESP_TG_PEEK, -3, 2,
      "Decides likewise, and takes nothing: attribute value ... [COST n] [MESSAGE]"},
-    {"TG.HIT", RESP_TG_HIT, -3, false,
-     "Takes without asking: attribute value ... [COST n] [MESSAGE]"},
-    {"TG.REFUND", RESP_TG_REFUND, -3, false, "Gives back: attribute value ... [COST n] [MESSAGE]"},
-    {"TG.RESET", RESP_TG_RESET, -3, false, "Makes new: attribute value ... [MESSAGE]"},
-    {"TG.LOAD", RESP_TG_LOAD, 3, false, "Reports how loaded a pool is: pool 0..1"},
-    {"AUTH", RESP_AUTH, -2, false, "Authenticates the connection"},
-    {"CLIENT", RESP_CLIENT, -2, false, "Names the connection, and tells of it"},
-    {"COMMAND", RESP_COMMAND, -1, false, "Tells of the commands"},
-    {"CONFIG", RESP_CONFIG, -2, false, "Tells the few settings that clients ask for"},
-    {"ECHO", RESP_ECHO, 2, false, "Gives its argument back"},
-    {"HELLO", RESP_HELLO, -1, false, "Chooses the protocol's version"},
-    {"INFO", RESP_INFO, -1, false, "Tells of the node"},
-    {"PING", RESP_PING, -1, false, "Answers PONG, or its argument"},
-    {"QUIT", RESP_QUIT, -1, false, "Closes the connection"},
-    {"RESET", RESP_RESET, 1, false, "Makes the connection as new"},
-    {"SELECT", RESP_SELECT, 2, false, "Database 0 is the only one"},
+    {"TG.HIT", RESP_TG_HIT, -3, 2, "Takes without asking: attribute value ... [COST n] [MESSAGE]"},
+    {"TG.REFUND", RESP_TG_REFUND, -3, 2, "Gives back: attribute value ... [COST n] [MESSAGE]"},
+    {"TG.RESET", RESP_TG_RESET, -3, 2, "Makes new: attribute value ... [MESSAGE]"},
+    {"TG.LOAD", RESP_TG_LOAD, 3, 0, "Reports how loaded a pool is: pool 0..1"},
+    {"DEL", RESP_DEL, -2, -1, "Makes keys of CL.THROTTLE new, tells how many were in use: key ..."},
+    {"EXISTS", RESP_EXISTS, -2, -1, "Tells how many of the keys are in use: key ..."},
+    {"TYPE", RESP_TYPE, 2, 1, "Tells string of a key that is in use, else none: key"},
+    {"UNLINK", RESP_UNLINK, -2, -1, "The same as DEL: key ..."},
+    {"DISCARD", RESP_DISCARD, 1, 0, "Drops what came since MULTI"},
+    {"EXEC", RESP_EXEC, 1, 0, "Decides what came since MULTI, each command by itself"},
+    {"MULTI", RESP_MULTI, 1, 0, "Keeps the commands that follow until EXEC"},
+    {"ASKING", RESP_ASKING, 1, 0, "Answers OK: every node answers for every key"},
+    {"AUTH", RESP_AUTH, -2, 0, "Authenticates the connection"},
+    {"CLIENT", RESP_CLIENT, -2, 0, "Names the connection, and tells of it"},
+    {"CLUSTER", RESP_CLUSTER, -2, 0, "Tells of this node as of one that has every slot"},
+    {"COMMAND", RESP_COMMAND, -1, 0, "Tells of the commands"},
+    {"CONFIG", RESP_CONFIG, -2, 0, "Tells the few settings that clients ask for"},
+    {"DBSIZE", RESP_DBSIZE, 1, 0, "Tells how many keys the node has"},
+    {"ECHO", RESP_ECHO, 2, 0, "Gives its argument back"},
+    {"HELLO", RESP_HELLO, -1, 0, "Chooses the protocol's version"},
+    {"INFO", RESP_INFO, -1, 0, "Tells of the node"},
+    {"PING", RESP_PING, -1, 0, "Answers PONG, or its argument"},
+    {"PSUBSCRIBE", RESP_PSUBSCRIBE, -2, 0, "Listens; nothing is ever published: pattern ..."},
+    {"PUNSUBSCRIBE", RESP_PUNSUBSCRIBE, -1, 0, "Ends that: [pattern ...]"},
+    {"QUIT", RESP_QUIT, -1, 0, "Closes the connection"},
+    {"READONLY", RESP_READONLY, 1, 0, "Answers OK"},
+    {"READWRITE", RESP_READWRITE, 1, 0, "Answers OK"},
+    {"RESET", RESP_RESET, 1, 0, "Makes the connection as new"},
+    {"ROLE", RESP_ROLE, 1, 0, "Tells that this is a master"},
+    {"SCAN", RESP_SCAN, -2, 0, "Tells no keys: a node keeps their hashes alone"},
+    {"SELECT", RESP_SELECT, 2, 0, "Chooses the database, 0 to 15: each has keys of its own"},
+    {"SENTINEL", RESP_SENTINEL, -2, 0, "Tells of this node as of the master of any name"},
+    {"SUBSCRIBE", RESP_SUBSCRIBE, -2, 0, "Listens; nothing is ever published: channel ..."},
+    {"UNSUBSCRIBE", RESP_UNSUBSCRIBE, -1, 0, "Ends that: [channel ...]"},
+    {"WAIT", RESP_WAIT, 3, 0, "Answers 0: replicas are no concern of clients"},
 };
 
 const struct resp_command *resp_command_find(struct wire_text name)
@@ -64,24 +83,11 @@ static const char *lower_of(const struct resp_command *command, char out[32])
     return out;
 }
 
-/* What some clients put around a pipeline unless they are told not to. */
-static bool is_transaction(struct wire_text name)
-{
-    return resp_is_word(name, "MULTI") || resp_is_word(name, "EXEC") ||
-           resp_is_word(name, "DISCARD") || resp_is_word(name, "WATCH");
-}
-
-void resp_command_unknown(const struct resp_request *request, struct resp_writer *out)
+void resp_command_unknown(const struct resp_request *request, struct gateway_out *out)
 {
     enum { SHOWN = 64, TEXT_LEN = 256 };
     char text[TEXT_LEN];
     const struct wire_text name = request->arguments[0];
-    if (is_transaction(name)) {
-        resp_put_error(out, "ERR there are no transactions: each command is decided by itself; "
-                            "expected a pipeline without MULTI and EXEC (redis-py: "
-                            "transaction=False)");
-        return;
-    }
     size_t used = (size_t)snprintf(text, sizeof text,
                                    "ERR unknown command '%.*s', with args beginning with: ",
                                    name.len < SHOWN ? (int)name.len : SHOWN, name.data);
@@ -93,7 +99,7 @@ void resp_command_unknown(const struct resp_request *request, struct resp_writer
     resp_put_error(out, text);
 }
 
-void resp_command_unfit(const struct resp_command *command, struct resp_writer *out)
+void resp_command_unfit(const struct resp_command *command, struct gateway_out *out)
 {
     char text[160];
     char name[32];
@@ -107,25 +113,26 @@ void resp_command_unfit(const struct resp_command *command, struct resp_writer *
 /* ---- COMMAND --------------------------------------------------------------------------------- */
 
 /* Name, arity, flags, first key, last key, step, and four lists that are empty here. */
-static void put_entry(const struct resp_command *command, struct resp_writer *out)
+static void put_entry(const struct resp_command *command, struct gateway_out *out)
 {
     char name[32];
-    const int key = command->keyed ? 1 : 0;
+    const int first = command->key < 0 ? -command->key : command->key;
+    const int last = command->key < 0 ? -1 : command->key;
     resp_put_array(out, 10);
     resp_put_text(out, lower_of(command, name));
     resp_put_integer(out, command->arity);
     resp_put_set(out, 1);
     resp_put_simple(out, "fast");
-    resp_put_integer(out, key);
-    resp_put_integer(out, key);
-    resp_put_integer(out, key);
+    resp_put_integer(out, first);
+    resp_put_integer(out, last);
+    resp_put_integer(out, first > 0);
     resp_put_set(out, 0); /* categories */
     resp_put_array(out, 0);
     resp_put_array(out, 0);
     resp_put_array(out, 0);
 }
 
-static void put_docs(const struct resp_command *command, struct resp_writer *out)
+static void put_docs(const struct resp_command *command, struct gateway_out *out)
 {
     char name[32];
     resp_put_text(out, lower_of(command, name));
@@ -138,7 +145,7 @@ static void put_docs(const struct resp_command *command, struct resp_writer *out
     resp_put_text(out, command->id <= RESP_TG_LOAD ? "module" : "connection");
 }
 
-static void describe_docs(const struct resp_request *request, struct resp_writer *out)
+static void describe_docs(const struct resp_request *request, struct gateway_out *out)
 {
     const struct resp_command *found[RESP_ARGUMENTS_MAX];
     size_t count = 0;
@@ -153,7 +160,7 @@ static void describe_docs(const struct resp_request *request, struct resp_writer
         put_docs(found[i], out);
 }
 
-static void describe_some(const struct resp_request *request, struct resp_writer *out)
+static void describe_some(const struct resp_request *request, struct gateway_out *out)
 {
     resp_put_array(out, request->count - 2);
     for (uint32_t i = 2; i < request->count; i++) {
@@ -165,14 +172,14 @@ static void describe_some(const struct resp_request *request, struct resp_writer
     }
 }
 
-static void describe_all(struct resp_writer *out)
+static void describe_all(struct gateway_out *out)
 {
     resp_put_array(out, RESP_COMMANDS);
     for (size_t i = 0; i < RESP_COMMANDS; i++)
         put_entry(&commands[i], out);
 }
 
-static void list_names(struct resp_writer *out)
+static void list_names(struct gateway_out *out)
 {
     char name[32];
     resp_put_array(out, RESP_COMMANDS);
@@ -180,7 +187,7 @@ static void list_names(struct resp_writer *out)
         resp_put_text(out, lower_of(&commands[i], name));
 }
 
-void resp_command_describe(const struct resp_request *request, struct resp_writer *out)
+void resp_command_describe(const struct resp_request *request, struct gateway_out *out)
 {
     const struct wire_text *words = request->arguments;
     if (request->count == 1 || (request->count == 2 && resp_is_word(words[1], "INFO")))

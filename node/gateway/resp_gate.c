@@ -31,6 +31,8 @@
  *             batch for it, or when its batch is given up.
  * RESPGATE-4  What the batch's builder accepts the shard accepts: nobody's mistake is in another's
  *             batch.
+ * RESPGATE-5  A batch is in the list of free ones, or open, or submitted; `waiting` counts the last
+ *             ones, and each of them has a check that is not answered.
  */
 #include "node/gateway/resp_gate.h"
 
@@ -46,8 +48,19 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
+#define BUSY_SENTENCE        "BUSY the node has more requests than it can decide; try again later"
+#define UNAVAILABLE_SENTENCE "UNAVAILABLE no node that holds this key can be reached"
+#define FAILED_SENTENCE      "UNAVAILABLE the node did not decide; what became of the keys is not known"
+#define KEY_TOO_LONG         "ERR the key, with its database, has more than 1024 bytes"
+#define QUEUE_FULL           "ERR the transaction is too long: expected at most 65536 bytes and 4096 commands"
+#define QUEUES_FULL          "BUSY the node has too many transactions open; try again later"
+#define DATABASE_PREFIX      "ERR keys of database 0 do not begin with \"db\", two digits and a NUL"
+#define HTTP_SENTENCE                                                                              \
+    "Protocol error: found HTTP; expected a client of Redis: this is the port of --resp"
+
 enum {
     PLACE_BITS = 11,
+    DATABASE_LEN = 5,     /* "db07" and a NUL, before a key */
     VALUES_LEN = 1 << 19, /* of a batch: no single check needs as much */
     NONE = UINT16_MAX,
     EXPIRE_MS = 2 * RESP_TIMEOUT_MS,
@@ -70,11 +83,13 @@ static_assert((int)RESP_CHECK_MAX > 9 * (int)RESP_INTEGER_LEN + 48 + (int)WIRE_R
                       (int)RESP_CHECK_MAX + (int)RESP_INTEGER_LEN + (int)WIRE_TEXT_MAX &&
                   (int)RESP_THROTTLE_MAX > 6 * (int)RESP_INTEGER_LEN,
               "RESPGATE-2");
-static_assert((int)RESP_OUT_LEN >= (int)RESP_BATCH_MAX * (int)RESP_THROTTLE_MAX,
+static_assert((int)GATEWAY_OUT_LEN >= (int)RESP_BATCH_MAX * (int)RESP_THROTTLE_MAX,
               "one connection can fill a batch");
-static_assert((int)RESP_OUT_LEN >= (int)RESP_LOCAL_MAX + (int)RESP_ANSWER_MAX, "one always fits");
+static_assert((int)GATEWAY_OUT_LEN >= (int)RESP_LOCAL_MAX + (int)RESP_ANSWER_MAX,
+              "one always fits");
 
-enum ask { ASK_THROTTLE, ASK_CHECK, ASK_LOAD };
+/* A command on keys asks as often as it has keys, or twice; the last of these has the reply. */
+enum ask { ASK_THROTTLE, ASK_CHECK, ASK_LOAD, ASK_KEY, ASK_KEY_TYPE, ASK_KEY_NEW };
 
 struct item {
     uint64_t token;
@@ -82,6 +97,7 @@ struct item {
     bool answered;
     bool says;  /* ASK_CHECK: with the message, */
     bool tells; /* with the status */
+    bool more;  /* of a command on keys: others of it follow */
     struct throttle_asked throttle;
 };
 
@@ -99,7 +115,8 @@ struct resp_gate {
     uint64_t serial;
     uint64_t answers; /* that came */
     struct resp_facts facts;
-    struct resp_stats stats;
+    struct gateway_stats *stats; /* the caller's */
+    struct resp_queues queues;   /* of transactions */
     uint16_t first_free;
     uint16_t open; /* the batch that is being filled, or NONE */
     uint32_t waiting;
@@ -113,12 +130,14 @@ struct resp_gate {
     struct resp_request request;
     struct resp_check check;
     uint8_t values[VALUES_LEN];
+    char key[WIRE_VALUE_MAX]; /* with its database */
     uint8_t frame[WIRE_MESSAGE_MAX];
     size_t load_len; /* of a frame of a load */
 };
 
 int resp_gate_new(const struct allocator *allocator, uint64_t session,
-                  const struct resp_facts *facts, struct resp_gate **out)
+                  const struct resp_facts *facts, struct gateway_stats *stats,
+                  struct resp_gate **out)
 {
     struct resp_gate *gate = alloc_get(allocator, sizeof *gate);
     *out = gate;
@@ -128,7 +147,9 @@ int resp_gate_new(const struct allocator *allocator, uint64_t session,
     gate->allocator = allocator;
     gate->session = session;
     gate->facts = *facts;
-    gate->facts.stats = &gate->stats;
+    gate->queues.allocator = allocator;
+    gate->stats = stats;
+    gate->facts.stats = stats;
     gate->open = NONE;
     for (uint16_t i = 0; i < RESP_BATCHES_MAX; i++) {
         gate->batches[i].next_free = (uint16_t)(i + 1 < RESP_BATCHES_MAX ? i + 1 : NONE);
@@ -143,11 +164,6 @@ void resp_gate_free(struct resp_gate **gate)
     if (*gate != NULL)
         alloc_put((*gate)->allocator, *gate, sizeof **gate);
     *gate = NULL;
-}
-
-struct resp_stats *resp_gate_stats(struct resp_gate *gate)
-{
-    return &gate->stats;
 }
 
 void resp_gate_now(struct resp_gate *gate, int64_t now_ns)
@@ -171,6 +187,7 @@ static struct batch *open_batch(struct resp_gate *gate)
     if (place == NONE)
         return NULL;
     struct batch *batch = &gate->batches[place];
+    ASSERT(batch->seq == 0 && place < RESP_BATCHES_MAX); /* RESPGATE-5 */
     gate->first_free = batch->next_free;
     gate->open = place;
     gate->loads = false;
@@ -184,26 +201,27 @@ static struct batch *open_batch(struct resp_gate *gate)
 /* What a reply may take of `out`. */
 static uint32_t room_of(const struct item *item)
 {
-    if (item->ask == ASK_THROTTLE)
-        return RESP_THROTTLE_MAX;
+    if (item->ask == ASK_THROTTLE || item->ask >= ASK_KEY)
+        return item->more ? 0 : RESP_THROTTLE_MAX;
     return item->says ? RESP_ANSWER_MAX : RESP_CHECK_MAX;
 }
 
 static void add_item(struct resp_gate *gate, struct resp_peer *peer, const struct item *item)
 {
     struct batch *batch = &gate->batches[gate->open];
-    ASSERT(batch->count < RESP_BATCH_MAX && (peer->waiting == 0 || peer->batch == batch->seq));
+    ASSERT(batch->count < RESP_BATCH_MAX && (peer->base.waiting == 0 || peer->batch == batch->seq));
     batch->items[batch->count++] = *item;
     peer->batch = batch->seq; /* RESPGATE-1 */
-    peer->waiting++;
-    peer->reserved += room_of(item);
-    gate->stats.checks++;
+    peer->base.waiting++;
+    peer->base.reserved += room_of(item);
+    ASSERT(peer->base.out.len + peer->base.reserved <= peer->base.out.capacity); /* RESPGATE-2 */
+    gate->stats->checks++;
 }
 
-static void put_busy(struct resp_gate *gate, struct resp_writer *out)
+static void put_busy(struct resp_gate *gate, struct gateway_out *out)
 {
-    gate->stats.busy++;
-    resp_put_error(out, "BUSY the node has more requests than it can decide; try again later");
+    gate->stats->busy++;
+    resp_put_error(out, BUSY_SENTENCE);
 }
 
 /* The template of an inline limit. Clients use few limits, so mostly it is the one before. */
@@ -221,21 +239,56 @@ static int inline_template(struct resp_gate *gate, const struct limit *limit)
 /* What became of a request. */
 enum took { TOOK, TOOK_NOT };
 
+/* Whether a key looks as one of another database does inside. */
+static bool is_prefixed(struct wire_text key)
+{
+    const char *data = key.data;
+    return key.len >= DATABASE_LEN && memcmp(data, "db", 2) == 0 && data[2] >= '0' &&
+           data[2] <= '9' && data[3] >= '0' && data[3] <= '9' && data[4] == '\0';
+}
+
+/* The key in its database: those of number 0 are the keys of native clients, too. NULL, or what is
+ * wrong with it. */
+static const char *key_of(struct resp_gate *gate, const struct resp_peer *peer,
+                          struct wire_text key, struct wire_text *out)
+{
+    char prefix[DATABASE_LEN + 1];
+    *out = key;
+    if (key.len > (size_t)WIRE_VALUE_MAX - (peer->database == 0 ? 0 : DATABASE_LEN))
+        return KEY_TOO_LONG;
+    if (peer->database == 0)
+        return is_prefixed(key) ? DATABASE_PREFIX : NULL;
+    (void)snprintf(prefix, sizeof prefix, "db%02u", peer->database);
+    memcpy(gate->key, prefix, DATABASE_LEN - 1);
+    gate->key[DATABASE_LEN - 1] = '\0';
+    if (key.len > 0)
+        memcpy(gate->key + DATABASE_LEN, key.data, key.len);
+    *out = (struct wire_text){.data = gate->key, .len = key.len + DATABASE_LEN};
+    return NULL;
+}
+
 static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, uint64_t token)
 {
     struct throttle throttle;
     char error[THROTTLE_ERROR_LEN];
     if (throttle_read(&gate->request, &throttle, error) != 0) {
-        if (peer->waiting > 0)
+        if (peer->base.waiting > 0)
             return TOOK_NOT;
-        resp_put_error(&peer->out, error);
+        resp_put_error(&peer->base.out, error);
+        return TOOK;
+    }
+    struct wire_text key;
+    const char *fault = key_of(gate, peer, gate->request.arguments[1], &key);
+    if (fault != NULL) {
+        if (peer->base.waiting > 0)
+            return TOOK_NOT;
+        resp_put_error(&peer->base.out, fault);
         return TOOK;
     }
     const int template = inline_template(gate, &throttle.limit);
     ASSERT(template >= 0 || template == TG_EFULL); /* RESPGATE-4 */
     if (template <0 || wire_checks_builder_append(&gate->builder, (uint32_t) template,
-                                                  throttle.operation, throttle.cost,
-                                                  &gate->request.arguments[1], 1) < 0)
+                                                  throttle.operation, throttle.cost, &key, 1) < 0)
         return TOOK_NOT;
     const struct item item = {
         .token = token, .ask = ASK_THROTTLE, .throttle = throttle_asked(&throttle)};
@@ -265,9 +318,9 @@ static enum took take_check(struct resp_gate *gate, struct resp_peer *peer, uint
     struct resp_check *check = &gate->check;
     char error[RESP_CHECK_ERROR_LEN];
     if (resp_check_read(&gate->request, operation_of(id), check, error) != 0) {
-        if (peer->waiting > 0)
+        if (peer->base.waiting > 0)
             return TOOK_NOT;
-        resp_put_error(&peer->out, error);
+        resp_put_error(&peer->base.out, error);
         return TOOK;
     }
     const int template = wire_checks_builder_attributes(&gate->builder, check->names, check->count);
@@ -299,10 +352,10 @@ static enum took take_load(struct resp_gate *gate, struct resp_peer *peer, uint6
 {
     const struct wire_text pool = gate->request.arguments[1];
     const double value = read_load(gate->request.arguments[2]);
-    if (peer->waiting > 0 || gate->batches[gate->open].count > 0)
+    if (peer->base.waiting > 0 || gate->batches[gate->open].count > 0)
         return TOOK_NOT;
     if (!(value >= 0 && value <= 1) || pool.len > WIRE_RULE_MAX) {
-        resp_put_error(&peer->out, "ERR expected TG.LOAD pool load, with a load from 0 to 1");
+        resp_put_error(&peer->base.out, "ERR expected TG.LOAD pool load, with a load from 0 to 1");
         return TOOK;
     }
     struct mp_writer writer;
@@ -321,6 +374,94 @@ static enum took take_load(struct resp_gate *gate, struct resp_peer *peer, uint6
     return TOOK;
 }
 
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Any limit tells whether a key is in use, and makes it new. */
+static const struct limit any_limit = {
+    .algorithm = ALGORITHM_TOKEN_BUCKET, .count = 1, .window_ns = 1000000000, .burst = 1};
+
+static int ask_key(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                   struct wire_text name, enum ask ask, bool more)
+{
+    struct wire_text key;
+    const char *fault = key_of(gate, peer, name, &key);
+    ASSERT(fault == NULL); /* take_keys looked */
+    const int template = inline_template(gate, &any_limit);
+    const enum operation operation = ask == ASK_KEY_NEW ? OPERATION_RESET : OPERATION_PEEK;
+    if (template <0 || wire_checks_builder_append(&gate->builder, (uint32_t) template,
+                                                  (uint8_t)operation, 1, &key, 1) < 0)
+        return TG_EFULL;
+    const struct item item = {.token = token, .ask = (uint8_t)ask, .more = more};
+    add_item(gate, peer, &item);
+    return 0;
+}
+
+/* Why a command on keys cannot be taken; NULL: it can. */
+static const char *fault_of_keys(struct resp_gate *gate, const struct resp_peer *peer,
+                                 uint32_t asks)
+{
+    struct wire_text ignored;
+    const char *fault = NULL;
+    if (asks * (gate->request.count - 1) > RESP_BATCH_MAX)
+        return "ERR too many keys: expected at most 32 of DEL and UNLINK, and 64 of EXISTS";
+    for (uint32_t i = 1; fault == NULL && i < gate->request.count; i++)
+        fault = key_of(gate, peer, gate->request.arguments[i], &ignored);
+    return fault;
+}
+
+/* DEL, UNLINK, EXISTS, TYPE. What asks more than once begins a batch, in which it has room for
+ * sure. */
+static enum took take_keys(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                           enum resp_command_id id)
+{
+    const bool makes_new = id == RESP_DEL || id == RESP_UNLINK;
+    const uint32_t count = gate->request.count - 1;
+    const uint32_t asks = makes_new ? 2 : 1;
+    const char *fault = fault_of_keys(gate, peer, asks);
+    if (fault != NULL) {
+        if (peer->base.waiting > 0)
+            return TOOK_NOT;
+        resp_put_error(&peer->base.out, fault);
+        return TOOK;
+    }
+    if (asks * count > 1 && gate->batches[gate->open].count > 0)
+        return TOOK_NOT;
+    for (uint32_t i = 1; i <= count; i++) {
+        const struct wire_text name = gate->request.arguments[i];
+        const bool last = i == count;
+        const enum ask ask = id == RESP_TYPE ? ASK_KEY_TYPE : ASK_KEY;
+        int error = ask_key(gate, peer, token, name, ask, makes_new || !last);
+        if (error == 0 && makes_new)
+            error = ask_key(gate, peer, token, name, ASK_KEY_NEW, !last);
+        ASSERT(error == 0 || asks * count == 1);
+        if (error != 0)
+            return TOOK_NOT;
+    }
+    return TOOK;
+}
+
+/* One of the asks of a command on keys is answered; `failed` is NULL if it was decided. */
+static void answer_key(struct resp_peer *peer, const struct item *item, uint64_t used,
+                       const char *failed)
+{
+    struct gateway_out *out = &peer->base.out;
+    if (failed != NULL)
+        peer->failed = failed;
+    peer->sum += item->ask != ASK_KEY_NEW && used > 0;
+    if (item->more)
+        return;
+    if (peer->failed != NULL)
+        resp_put_error(out, peer->failed);
+    else if (item->ask == ASK_KEY_TYPE)
+        resp_put_simple(out, peer->sum > 0 ? "string" : "none");
+    else
+        resp_put_integer(out, peer->sum);
+    peer->sum = 0;
+    peer->failed = NULL;
+}
+
+/* ---- the batch, closed ----------------------------------------------------------------------- */
+
 /* Takes the request at hand into the open batch, of which there is one. */
 static enum took take_into_batch(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
                                  enum resp_command_id id)
@@ -329,7 +470,9 @@ static enum took take_into_batch(struct resp_gate *gate, struct resp_peer *peer,
         return TOOK_NOT;
     if (id == RESP_CL_THROTTLE)
         return take_throttle(gate, peer, token);
-    return id == RESP_TG_LOAD ? take_load(gate, peer, token) : take_check(gate, peer, token, id);
+    if (id == RESP_TG_LOAD)
+        return take_load(gate, peer, token);
+    return id > RESP_TG_LOAD ? take_keys(gate, peer, token, id) : take_check(gate, peer, token, id);
 }
 
 size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
@@ -339,7 +482,8 @@ size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
     struct batch *batch = &gate->batches[gate->open];
     gate->open = NONE;
     gate->waiting++;
-    gate->stats.batches++;
+    ASSERT(gate->waiting <= RESP_BATCHES_MAX); /* RESPGATE-5 */
+    gate->stats->batches++;
     batch->submitted_ns = gate->facts.now_ns;
     *frame = gate->frame;
     if (gate->loads)
@@ -354,18 +498,18 @@ size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
 
 /* A request for the shard. TOOK_NOT: *stop tells what it waits for. */
 static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                            enum resp_command_id id, enum resp_stop *stop)
+                            enum resp_command_id id, enum gateway_stop *stop)
 {
-    const bool elsewhere =
-        peer->waiting > 0 && (gate->open == NONE || gate->batches[gate->open].seq != peer->batch);
-    *stop = RESP_NEED_ANSWER;
+    const bool elsewhere = peer->base.waiting > 0 &&
+                           (gate->open == NONE || gate->batches[gate->open].seq != peer->batch);
+    *stop = GATEWAY_NEED_ANSWER;
     if (elsewhere) /* RESPGATE-1 */
         return TOOK_NOT;
     if (open_batch(gate) == NULL) {
-        put_busy(gate, &peer->out);
+        put_busy(gate, &peer->base.out);
         return TOOK;
     }
-    *stop = RESP_NEED_SUBMIT;
+    *stop = GATEWAY_NEED_SUBMIT;
     if (gate->batches[gate->open].count == RESP_BATCH_MAX)
         return TOOK_NOT;
     const enum took took = take_into_batch(gate, peer, token, id);
@@ -373,90 +517,230 @@ static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint
     return took;
 }
 
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+static void end_transaction(struct resp_gate *gate, struct resp_peer *peer)
+{
+    resp_queue_drop(&gate->queues, &peer->queue);
+    peer->queues = peer->spoiled = peer->base.open = false;
+}
+
+/* MULTI, EXEC or DISCARD. What EXEC lets go is taken by resp_gate_take before anything else. */
+static void take_transaction(struct resp_gate *gate, struct resp_peer *peer,
+                             enum resp_command_id id)
+{
+    struct gateway_out *out = &peer->base.out;
+    if (id == RESP_MULTI && peer->queues) {
+        resp_put_error(out, "ERR MULTI calls can not be nested");
+    } else if (id == RESP_MULTI) {
+        peer->queues = peer->base.open = true;
+        resp_put_simple(out, "OK");
+    } else if (!peer->queues) {
+        resp_put_error(out,
+                       id == RESP_EXEC ? "ERR EXEC without MULTI" : "ERR DISCARD without MULTI");
+    } else if (id == RESP_DISCARD) {
+        end_transaction(gate, peer);
+        resp_put_simple(out, "OK");
+    } else if (peer->spoiled) {
+        end_transaction(gate, peer);
+        resp_put_error(out, "EXECABORT Transaction discarded because of previous errors.");
+    } else {
+        peer->queues = peer->base.open = false;
+        resp_put_array(out, peer->queue.count);
+    }
+}
+
+/* Whether the command is kept for EXEC: not one that ends a transaction, or the connection. */
+static bool is_queued(const struct resp_peer *peer, const struct resp_command *command)
+{
+    return peer->queues &&
+           (command == NULL || ((command->id < RESP_DISCARD || command->id > RESP_MULTI) &&
+                                command->id != RESP_QUIT && command->id != RESP_RESET));
+}
+
+static bool is_subscription(const struct resp_command *command)
+{
+    return command->id == RESP_SUBSCRIBE || command->id == RESP_PSUBSCRIBE ||
+           command->id == RESP_UNSUBSCRIBE || command->id == RESP_PUNSUBSCRIBE;
+}
+
+/* Keeps the request at hand, which came as `data`, for EXEC. */
+static enum took queue(struct resp_gate *gate, struct resp_peer *peer,
+                       const struct resp_command *command, const char *data, size_t len)
+{
+    struct gateway_out *out = &peer->base.out;
+    int error;
+    if (peer->base.waiting > 0)
+        return TOOK_NOT;
+    peer->spoiled = true; /* unless it is kept */
+    if (command == NULL)
+        resp_command_unknown(&gate->request, out);
+    else if (!resp_command_fits(command, &gate->request))
+        resp_command_unfit(command, out);
+    else if (is_subscription(command))
+        resp_put_error(out, "ERR there is no subscribing in a transaction");
+    else if ((error = resp_queue_put(&gate->queues, &peer->queue, data, len)) != 0)
+        resp_put_error(out, error == TG_EFULL ? QUEUE_FULL : QUEUES_FULL);
+    else {
+        peer->spoiled = false;
+        resp_put_simple(out, "QUEUED");
+    }
+    return TOOK;
+}
+
+void resp_gate_close(struct resp_gate *gate, struct resp_peer *peer)
+{
+    end_transaction(gate, peer);
+}
+
+/* ---- requests, one by one -------------------------------------------------------------------- */
+
+static void answer_here(struct resp_gate *gate, struct resp_peer *peer,
+                        const struct resp_command *command)
+{
+    if (command->id == RESP_RESET)
+        end_transaction(gate, peer);
+    resp_local(&gate->facts, peer, command, &gate->request);
+}
+
 /* A request that is answered here: when all before it are. */
 static enum took take_here(struct resp_gate *gate, struct resp_peer *peer,
                            const struct resp_command *command)
 {
-    if (peer->waiting > 0)
+    if (peer->base.waiting > 0)
         return TOOK_NOT;
     if (command == NULL)
-        resp_command_unknown(&gate->request, &peer->out);
+        resp_command_unknown(&gate->request, &peer->base.out);
     else if (!resp_command_fits(command, &gate->request))
-        resp_command_unfit(command, &peer->out);
+        resp_command_unfit(command, &peer->base.out);
+    else if (command->id <= RESP_MULTI)
+        take_transaction(gate, peer, command->id);
     else
-        resp_local(&gate->facts, peer, command, &gate->request);
+        answer_here(gate, peer, command);
     return TOOK;
 }
 
-/* Takes the request at hand. TOOK_NOT: *stop tells why not. */
+/* Takes the request at hand, which came as `data`. TOOK_NOT: *stop tells why not. */
 static enum took take_request(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                              enum resp_stop *stop)
+                              const char *data, size_t len, enum gateway_stop *stop)
 {
     const struct resp_command *command = resp_command_find(gate->request.arguments[0]);
-    const bool asks = command != NULL && command->id <= RESP_TG_LOAD &&
-                      resp_command_fits(command, &gate->request);
+    const bool asks =
+        command != NULL && command->id <= RESP_UNLINK && resp_command_fits(command, &gate->request);
     const size_t room = asks ? RESP_ANSWER_MAX : RESP_LOCAL_MAX;
-    *stop = RESP_NEED_ROOM;
-    if (peer->out.capacity - peer->out.len < peer->reserved + room)
+    *stop = GATEWAY_NEED_ROOM;
+    if (peer->base.out.capacity - peer->base.out.len < peer->base.reserved + room)
         return TOOK_NOT; /* RESPGATE-2 */
+    if (is_queued(peer, command)) {
+        *stop = GATEWAY_NEED_ANSWER;
+        return queue(gate, peer, command, data, len);
+    }
     if (asks)
         return take_asked(gate, peer, token, command->id, stop);
-    *stop = RESP_NEED_ANSWER;
+    *stop = GATEWAY_NEED_ANSWER;
     return take_here(gate, peer, command);
 }
 
 /* The connection ends with what is wrong, when all before it is answered. */
-static enum resp_stop end_with(struct resp_gate *gate, struct resp_peer *peer, const char *error)
+static enum gateway_stop end_with(struct resp_gate *gate, struct resp_peer *peer, const char *error)
 {
     char text[ERROR_LEN];
-    if (peer->waiting > 0)
-        return RESP_NEED_ANSWER;
-    if (peer->out.capacity - peer->out.len < RESP_ANSWER_MAX)
-        return RESP_NEED_ROOM;
+    if (peer->base.waiting > 0)
+        return GATEWAY_NEED_ANSWER;
+    if (peer->base.out.capacity - peer->base.out.len < RESP_ANSWER_MAX)
+        return GATEWAY_NEED_ROOM;
     (void)snprintf(text, sizeof text, "ERR %s", error);
-    resp_put_error(&peer->out, text);
-    gate->stats.protocol_errors++;
-    peer->closing = true;
-    return RESP_AT_END;
+    resp_put_error(&peer->base.out, text);
+    gate->stats->protocol_errors++;
+    peer->base.closing = true;
+    return GATEWAY_AT_END;
 }
 
-enum resp_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                              const char *data, size_t len, size_t *used)
+/* Where the next request is: among those that EXEC has let go, or in what the peer sends. */
+struct source {
+    const char *data;
+    size_t len;
+    bool queued;
+};
+
+static struct source source_of(const struct resp_peer *peer, const char *data, size_t len)
 {
-    enum resp_stop stop;
+    const struct resp_queue *queue = &peer->queue;
+    const bool queued = !peer->queues && queue->at < queue->len;
+    return (struct source){.data = queued ? queue->bytes + queue->at : data,
+                           .len = queued ? queue->len - queue->at : len,
+                           .queued = queued};
+}
+
+static void advance(struct resp_gate *gate, struct resp_peer *peer, bool queued, size_t bytes,
+                    size_t *used)
+{
+    if (!queued) {
+        *used += bytes;
+        return;
+    }
+    peer->queue.at += (uint32_t)bytes;
+    if (peer->queue.at == peer->queue.len)
+        resp_queue_drop(&gate->queues, &peer->queue);
+}
+
+/* Whether the request is a line of HTTP: its words may be anything, its end tells. */
+static bool is_http(const struct resp_request *request, char first)
+{
+    static const char version[] = "HTTP/";
+    const struct wire_text *last = &request->arguments[request->count - 1];
+    return first != '*' && last->len > sizeof version - 1 &&
+           memcmp(last->data, version, sizeof version - 1) == 0;
+}
+
+enum gateway_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                                 const char *data, size_t len, size_t *used)
+{
+    enum gateway_stop stop;
     *used = 0;
-    while (!peer->closing) {
+    while (!peer->base.closing) {
+        const struct source source = source_of(peer, data + *used, len - *used);
         const char *error;
-        const int bytes = resp_parse(data + *used, len - *used, &gate->request, &error);
+        const int bytes = resp_parse(source.data, source.len, &gate->request, &error);
         if (bytes == 0)
-            return RESP_NEED_BYTES;
+            return GATEWAY_NEED_BYTES;
         if (bytes < 0)
             return end_with(gate, peer, error);
         if (gate->request.count > 0) {
-            if (take_request(gate, peer, token, &stop) == TOOK_NOT)
+            if (is_http(&gate->request, source.data[0]))
+                return end_with(gate, peer, HTTP_SENTENCE);
+            if (take_request(gate, peer, token, source.data, (size_t)bytes, &stop) == TOOK_NOT)
                 return stop;
-            gate->stats.commands++;
+            gate->stats->commands++;
         }
-        *used += (size_t)bytes;
+        advance(gate, peer, source.queued, (size_t)bytes, used);
+        ASSERT(*used <= len); /* RESPPARSER-1 */
     }
-    return RESP_AT_END;
+    return GATEWAY_AT_END;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+static struct resp_peer *find_peer(const struct gateway_finder *finder, uint64_t token)
+{
+    return (struct resp_peer *)finder->find(finder->context, token); /* begins with its base */
+}
+
 /* The item is answered now; `peer` is whose it is, NULL: it is gone. */
 static void settle(struct resp_peer *peer, struct item *item)
 {
+    ASSERT(!item->answered); /* RESPGATE-3 */
     item->answered = true;
     if (peer == NULL)
         return;
-    ASSERT(peer->waiting > 0 && peer->reserved >= room_of(item));
-    peer->waiting--;
-    peer->reserved -= room_of(item);
+    ASSERT(peer->base.waiting > 0 && peer->base.reserved >= room_of(item));
+    peer->base.waiting--;
+    peer->base.reserved -= room_of(item);
 }
 
 static void release(struct resp_gate *gate, struct batch *batch)
 {
+    ASSERT(batch->seq != 0 && gate->waiting > 0); /* RESPGATE-5 */
     batch->seq = 0;
     batch->next_free = gate->first_free;
     gate->first_free = (uint16_t)(batch - gate->batches);
@@ -465,37 +749,50 @@ static void release(struct resp_gate *gate, struct batch *batch)
 
 /* All of the batch that are not answered yet get the same error. */
 static void answer_all(struct resp_gate *gate, struct batch *batch,
-                       const struct resp_finder *finder, const char *error)
+                       const struct gateway_finder *finder, const char *error)
 {
     for (uint32_t i = 0; i < batch->count; i++) {
         struct item *item = &batch->items[i];
         if (item->answered)
             continue;
-        struct resp_peer *peer = finder->find(finder->context, item->token);
+        struct resp_peer *peer = find_peer(finder, item->token);
         settle(peer, item);
-        if (peer != NULL && error != NULL)
-            resp_put_error(&peer->out, error);
+        if (peer != NULL && item->ask >= ASK_KEY)
+            answer_key(peer, item, 0, error != NULL ? FAILED_SENTENCE : BUSY_SENTENCE);
+        else if (peer != NULL && error != NULL)
+            resp_put_error(&peer->base.out, error);
         else if (peer != NULL)
-            put_busy(gate, &peer->out);
+            put_busy(gate, &peer->base.out);
     }
     release(gate, batch);
 }
 
-static void answer_one(struct resp_gate *gate, const struct item *item,
-                       const struct wire_decision *decision, struct resp_writer *out)
+/* What went wrong with a decision on a key, or NULL. */
+static const char *fault_of_decision(const struct wire_decision *decision)
 {
-    if (!decision->allowed && decision->outcome == OUTCOME_BUSY)
+    if (decision->outcome == OUTCOME_BUSY)
+        return BUSY_SENTENCE;
+    return decision->outcome == OUTCOME_ERROR ? UNAVAILABLE_SENTENCE : NULL;
+}
+
+static void answer_one(struct resp_gate *gate, const struct item *item,
+                       const struct wire_decision *decision, struct resp_peer *peer)
+{
+    struct gateway_out *out = &peer->base.out;
+    if (item->ask >= ASK_KEY)
+        answer_key(peer, item, decision->used, fault_of_decision(decision));
+    else if (!decision->allowed && decision->outcome == OUTCOME_BUSY)
         put_busy(gate, out);
     else if (item->ask == ASK_CHECK)
         resp_check_answer(decision, item->says, item->tells, out);
     else if (!decision->allowed && decision->outcome == OUTCOME_ERROR)
-        resp_put_error(out, "UNAVAILABLE no node that holds this key can be reached");
+        resp_put_error(out, UNAVAILABLE_SENTENCE);
     else
         throttle_answer(&item->throttle, decision, out);
 }
 
 static void answer_decisions(struct resp_gate *gate, struct batch *batch, const void *frame,
-                             size_t len, const struct resp_finder *finder)
+                             size_t len, const struct gateway_finder *finder)
 {
     struct wire_decisions decisions;
     char error[WIRE_ERROR_LEN];
@@ -508,7 +805,7 @@ static void answer_decisions(struct resp_gate *gate, struct batch *batch, const 
         struct item *item = &batch->items[i];
         if (item->answered)
             continue;
-        struct resp_peer *peer = finder->find(finder->context, item->token);
+        struct resp_peer *peer = find_peer(finder, item->token);
         wire_decision_at(&decisions, i, &decision);
         const bool held = peer != NULL && peer->held == gate->answers;
         last = last && !decision.pending;
@@ -518,14 +815,14 @@ static void answer_decisions(struct resp_gate *gate, struct batch *batch, const 
             continue; /* a later answer tells again */
         settle(peer, item);
         if (peer != NULL)
-            answer_one(gate, item, &decision, &peer->out);
+            answer_one(gate, item, &decision, peer);
     }
     if (last)
         release(gate, batch);
 }
 
 static void answer_error(struct resp_gate *gate, struct batch *batch, const void *frame, size_t len,
-                         const struct resp_finder *finder)
+                         const struct gateway_finder *finder)
 {
     struct wire_error message;
     char error[WIRE_ERROR_LEN];
@@ -539,13 +836,14 @@ static void answer_error(struct resp_gate *gate, struct batch *batch, const void
 }
 
 static void answer_load(struct resp_gate *gate, struct batch *batch,
-                        const struct resp_finder *finder)
+                        const struct gateway_finder *finder)
 {
+    ASSERT(batch->count == 1 && batch->items[0].ask == ASK_LOAD);
     struct item *item = &batch->items[0];
-    struct resp_peer *peer = finder->find(finder->context, item->token);
+    struct resp_peer *peer = find_peer(finder, item->token);
     settle(peer, item);
     if (peer != NULL)
-        resp_put_simple(&peer->out, "OK");
+        resp_put_simple(&peer->base.out, "OK");
     release(gate, batch);
 }
 
@@ -558,7 +856,7 @@ static struct batch *find_batch(struct resp_gate *gate, uint64_t seq)
 }
 
 void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
-                      const struct resp_finder *finder)
+                      const struct gateway_finder *finder)
 {
     struct wire_envelope envelope;
     char error[WIRE_ERROR_LEN];
@@ -575,15 +873,74 @@ void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
         answer_load(gate, batch, finder);
 }
 
-void resp_gate_expire(struct resp_gate *gate, const struct resp_finder *finder)
+void resp_gate_expire(struct resp_gate *gate, const struct gateway_finder *finder)
 {
     const int64_t before_ns = gate->facts.now_ns - EXPIRE_MS * NS_PER_MS;
     for (uint16_t i = 0; gate->waiting > 0 && i < RESP_BATCHES_MAX; i++) {
         struct batch *batch = &gate->batches[i];
         if (batch->seq == 0 || i == gate->open || batch->submitted_ns > before_ns)
             continue;
-        gate->stats.late++;
+        gate->stats->late++;
         answer_all(gate, batch, finder,
                    "TIMEOUT the node did not decide in time; whether it counted is not known");
     }
+}
+
+/* ---- the invariants -------------------------------------------------------------------------- */
+
+static uint32_t unanswered(const struct batch *batch)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < batch->count; i++)
+        count += !batch->items[i].answered;
+    return count;
+}
+
+static uint32_t count_free(const struct resp_gate *gate)
+{
+    uint32_t count = 0;
+    for (uint16_t at = gate->first_free; at != NONE; at = gate->batches[at].next_free) {
+        INVARIANT("RESPGATE-5", at < RESP_BATCHES_MAX && count < RESP_BATCHES_MAX);
+        INVARIANT("RESPGATE-5", gate->batches[at].seq == 0 && at != gate->open);
+        count++;
+    }
+    return count;
+}
+
+void resp_gate_check_invariants(const struct resp_gate *gate)
+{
+    uint32_t used = 0;
+    INVARIANT("RESPGATE-5", gate->open == NONE || gate->batches[gate->open].seq != 0);
+    for (uint16_t i = 0; i < RESP_BATCHES_MAX; i++) {
+        const struct batch *batch = &gate->batches[i];
+        if (batch->seq == 0)
+            continue;
+        INVARIANT("RESPGATE-5", (batch->seq & (RESP_BATCHES_MAX - 1)) == i);
+        INVARIANT("RESPGATE-5", batch->seq >> PLACE_BITS <= gate->serial);
+        INVARIANT("RESPGATE-5", batch->count <= RESP_BATCH_MAX);
+        INVARIANT("RESPGATE-3", i == gate->open || unanswered(batch) > 0);
+        used++;
+    }
+    INVARIANT("RESPGATE-5", used == gate->waiting + (gate->open != NONE));
+    INVARIANT("RESPGATE-5", used + count_free(gate) == RESP_BATCHES_MAX);
+}
+
+void resp_gate_check_peer(const struct resp_gate *gate, const struct resp_peer *peer,
+                          uint64_t token)
+{
+    const struct batch *batch = &gate->batches[peer->batch & (RESP_BATCHES_MAX - 1)];
+    uint32_t waiting = 0;
+    uint32_t reserved = 0;
+    INVARIANT("RESPGATE-1", peer->base.waiting == 0 || batch->seq == peer->batch);
+    for (uint32_t i = 0; peer->base.waiting > 0 && i < batch->count; i++) {
+        const struct item *item = &batch->items[i];
+        if (item->answered || item->token != token)
+            continue;
+        waiting++;
+        reserved += room_of(item);
+    }
+    INVARIANT("RESPGATE-1", waiting == peer->base.waiting);
+    INVARIANT("RESPGATE-2", reserved == peer->base.reserved);
+    INVARIANT("RESPGATE-2", !peer->base.out.failed);
+    INVARIANT("RESPGATE-2", peer->base.out.len + reserved <= peer->base.out.capacity);
 }

@@ -25,6 +25,9 @@
 
 struct resp_gate;
 
+/* The protocol for a loop; its `gate` is a struct resp_gate. */
+extern const struct gateway_codec resp_codec;
+
 enum {
     /* Checks of one batch: as many as the engine asks memory for at a time. */
     RESP_BATCH_MAX = 64,
@@ -35,46 +38,38 @@ enum {
      * any of these. */
     RESP_THROTTLE_MAX = 192,
     RESP_CHECK_MAX = 384,
-    RESP_ANSWER_MAX = 704,
-    /* A peer's `out` has so much room when it is given to resp_gate_take. */
-    RESP_OUT_LEN = 16 << 10
+    RESP_ANSWER_MAX = 704
 };
 
-/* `session`: random, like no other of the cluster; `stats` is the caller's to read. */
+/* `session`: random, like no other of the cluster; `stats`, all zero, is the caller's and counted
+ * up. */
 MUST_USE int resp_gate_new(const struct allocator *allocator, uint64_t session,
-                           const struct resp_facts *facts, struct resp_gate **out);
+                           const struct resp_facts *facts, struct gateway_stats *stats,
+                           struct resp_gate **out);
 void resp_gate_free(struct resp_gate **gate);
-struct resp_stats *resp_gate_stats(struct resp_gate *gate);
 void resp_gate_now(struct resp_gate *gate, int64_t now_ns);
 
-/* Why no more was taken. */
-enum resp_stop {
-    RESP_NEED_BYTES,  /* the last request is not complete */
-    RESP_NEED_SUBMIT, /* the open batch is full: submit it, then go on */
-    RESP_NEED_ANSWER, /* what follows waits for answers to checks of this peer: go on then */
-    RESP_NEED_ROOM,   /* `out` is full: send it, then go on */
-    RESP_AT_END,      /* the peer is closing */
-};
-
 /* Takes requests from the peer's bytes; *used tells how many. `token` names the peer later. */
-enum resp_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                              const char *data, size_t len, size_t *used);
+enum gateway_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                                 const char *data, size_t len, size_t *used);
+
+/* The connection has ended: what its transaction holds is given back. */
+void resp_gate_close(struct resp_gate *gate, struct resp_peer *peer);
 
 /* The frame of the open batch, which is closed by that; 0 if there is nothing in it. It lives until
  * the next call. */
 size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame);
 
-/* Finds the peer of a token; NULL if it is gone. */
-struct resp_finder {
-    struct resp_peer *(*find)(void *context, uint64_t token);
-    void *context;
-};
 /* Takes a frame that the shard sent, and writes the replies. */
 void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
-                      const struct resp_finder *finder);
+                      const struct gateway_finder *finder);
 /* Gives up batches that have had no answer for too long: BUSY to all in them. Now and then. */
-void resp_gate_expire(struct resp_gate *gate, const struct resp_finder *finder);
+void resp_gate_expire(struct resp_gate *gate, const struct gateway_finder *finder);
 /* Batches that wait for an answer. */
 uint32_t resp_gate_waiting(const struct resp_gate *gate);
+/* Asserts RESPGATE-5; and RESPGATE-1 and RESPGATE-2 of the peer that the token names. For tests. */
+void resp_gate_check_invariants(const struct resp_gate *gate);
+void resp_gate_check_peer(const struct resp_gate *gate, const struct resp_peer *peer,
+                          uint64_t token);
 
 #endif

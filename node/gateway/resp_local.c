@@ -11,11 +11,13 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "node/gateway/resp_check.h"
+#include "node/gateway/resp_topology.h"
 #include "node/gateway/throttle.h"
 
 /* Clients compare this with versions of Redis to learn which commands they may use. */
@@ -23,12 +25,10 @@
 
 static_assert(RESP_ECHO_MAX + 32 <= RESP_LOCAL_MAX, "RESPLOCAL-1");
 
-void resp_peer_init(struct resp_peer *peer, uint64_t id, const char *address)
+void resp_peer_init(struct resp_peer *peer)
 {
-    memset(peer, 0, sizeof *peer);
-    peer->id = id;
-    peer->out.protocol = 2;
-    (void)snprintf(peer->address, sizeof peer->address, "%s", address);
+    peer->base.out.protocol = 2;
+    peer->base.begun = true;
 }
 
 /* ---- HELLO, AUTH ----------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ static bool take_name(struct resp_peer *peer, struct wire_text name)
     "63 bytes."
 
 /* The one user needs no password, so any is right; others do not exist. */
-static bool authenticate(struct wire_text user, struct resp_writer *out)
+static bool authenticate(struct wire_text user, struct gateway_out *out)
 {
     if (text_is(user, "default"))
         return true;
@@ -66,7 +66,7 @@ static bool authenticate(struct wire_text user, struct resp_writer *out)
 
 static void put_hello(const struct resp_facts *facts, struct resp_peer *peer)
 {
-    struct resp_writer *out = &peer->out;
+    struct gateway_out *out = &peer->base.out;
     resp_put_map(out, 7);
     resp_put_text(out, "server");
     resp_put_text(out, "tidegate");
@@ -75,7 +75,7 @@ static void put_hello(const struct resp_facts *facts, struct resp_peer *peer)
     resp_put_text(out, "proto");
     resp_put_integer(out, out->protocol);
     resp_put_text(out, "id");
-    resp_put_integer(out, (int64_t)peer->id);
+    resp_put_integer(out, (int64_t)peer->base.id);
     resp_put_text(out, "mode");
     resp_put_text(out, "standalone");
     resp_put_text(out, "role");
@@ -88,7 +88,7 @@ static void put_hello(const struct resp_facts *facts, struct resp_peer *peer)
 static void hello(const struct resp_facts *facts, struct resp_peer *peer,
                   const struct resp_request *request)
 {
-    struct resp_writer *out = &peer->out;
+    struct gateway_out *out = &peer->base.out;
     const struct wire_text *words = request->arguments;
     int64_t version = out->protocol;
     if (request->count > 1 && !throttle_read_integer(words[1], &version)) {
@@ -121,7 +121,7 @@ static void hello(const struct resp_facts *facts, struct resp_peer *peer,
     put_hello(facts, peer);
 }
 
-static void auth(const struct resp_request *request, struct resp_writer *out)
+static void auth(const struct resp_request *request, struct gateway_out *out)
 {
     if (request->count > 3)
         resp_put_error(out, "ERR syntax error");
@@ -134,25 +134,26 @@ static void auth(const struct resp_request *request, struct resp_writer *out)
 
 /* ---- CLIENT ---------------------------------------------------------------------------------- */
 
-static void put_client(const struct resp_peer *peer, struct resp_writer *out)
+static void put_client(const struct resp_peer *peer, struct gateway_out *out)
 {
-    char text[RESP_NAME_LEN + RESP_ADDRESS_LEN + 96];
-    const int len = snprintf(text, sizeof text, "id=%" PRIu64 " addr=%s name=%s db=0 resp=%u\n",
-                             peer->id, peer->address, peer->name, peer->out.protocol);
+    char text[RESP_NAME_LEN + GATEWAY_ADDRESS_LEN + 96];
+    const int len =
+        snprintf(text, sizeof text, "id=%" PRIu64 " addr=%s name=%s db=%u resp=%u\n", peer->base.id,
+                 peer->base.address, peer->name, peer->database, peer->base.out.protocol);
     resp_put_verbatim(out, text, (size_t)len);
 }
 
 static void set_name(struct resp_peer *peer, const struct resp_request *request)
 {
     if (request->count != 3 || !take_name(peer, request->arguments[2]))
-        resp_put_error(&peer->out, BAD_NAME);
+        resp_put_error(&peer->base.out, BAD_NAME);
     else
-        resp_put_simple(&peer->out, "OK");
+        resp_put_simple(&peer->base.out, "OK");
 }
 
 static void client(struct resp_peer *peer, const struct resp_request *request)
 {
-    struct resp_writer *out = &peer->out;
+    struct gateway_out *out = &peer->base.out;
     const struct wire_text word = request->arguments[1];
     if (resp_is_word(word, "SETNAME")) {
         set_name(peer, request);
@@ -162,7 +163,7 @@ static void client(struct resp_peer *peer, const struct resp_request *request)
         else
             resp_put_null(out);
     } else if (resp_is_word(word, "ID")) {
-        resp_put_integer(out, (int64_t)peer->id);
+        resp_put_integer(out, (int64_t)peer->base.id);
     } else if (resp_is_word(word, "INFO") || resp_is_word(word, "LIST")) {
         put_client(peer, out);
     } else if (resp_is_word(word, "SETINFO") || resp_is_word(word, "NO-EVICT") ||
@@ -203,15 +204,15 @@ static bool matches(struct wire_text pattern, const char *text)
 }
 
 static void config_get(const struct resp_facts *facts, const struct resp_request *request,
-                       struct resp_writer *out)
+                       struct gateway_out *out)
 {
     char clients[16];
     char port[16];
     (void)snprintf(clients, sizeof clients, "%" PRIu32, facts->connections_max);
     (void)snprintf(port, sizeof port, "%u", facts->port);
     const char *const settings[][2] = {
-        {"appendonly", "no"}, {"databases", "1"}, {"maxclients", clients}, {"maxmemory", "0"},
-        {"port", port},       {"save", ""},       {"timeout", "0"},
+        {"appendonly", "no"}, {"databases", "16"}, {"maxclients", clients}, {"maxmemory", "0"},
+        {"port", port},       {"save", ""},        {"timeout", "0"},
     };
     enum { SETTINGS = sizeof settings / sizeof *settings };
     bool wanted[SETTINGS] = {false};
@@ -231,7 +232,7 @@ static void config_get(const struct resp_facts *facts, const struct resp_request
 }
 
 static void config(const struct resp_facts *facts, const struct resp_request *request,
-                   struct resp_writer *out)
+                   struct gateway_out *out)
 {
     if (request->count >= 3 && resp_is_word(request->arguments[1], "GET"))
         config_get(facts, request, out);
@@ -269,7 +270,7 @@ static bool section_wanted(const struct resp_request *request, const char *name)
     return request->count == 1;
 }
 
-static void add_stats(const struct resp_stats *stats, struct info *info)
+static void add_stats(const struct gateway_stats *stats, struct info *info)
 {
     add(info,
         "# Stats\r\ntotal_connections_received:%" PRIu64 "\r\nrejected_connections:%" PRIu64
@@ -281,7 +282,7 @@ static void add_stats(const struct resp_stats *stats, struct info *info)
 }
 
 static void info(const struct resp_facts *facts, const struct resp_request *request,
-                 struct resp_writer *out)
+                 struct gateway_out *out)
 {
     struct info info = {.len = 0};
     if (section_wanted(request, "SERVER"))
@@ -301,13 +302,13 @@ static void info(const struct resp_facts *facts, const struct resp_request *requ
     if (section_wanted(request, "REPLICATION"))
         add(&info, "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n");
     if (section_wanted(request, "CLUSTER"))
-        add(&info, "# Cluster\r\ncluster_enabled:0\r\n\r\n");
+        add(&info, "# Cluster\r\ncluster_enabled:1\r\n\r\n");
     resp_put_verbatim(out, info.text, info.len);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static void give_back(struct wire_text text, struct resp_writer *out)
+static void give_back(struct wire_text text, struct gateway_out *out)
 {
     if (text.len > RESP_ECHO_MAX)
         resp_put_error(out, "ERR the text is longer than 8192 bytes"); /* RESPLOCAL-1 */
@@ -315,9 +316,19 @@ static void give_back(struct wire_text text, struct resp_writer *out)
         resp_put_bulk(out, text.data, text.len);
 }
 
-static void ping(const struct resp_request *request, struct resp_writer *out)
+/* A subscriber of version 2 is answered by an array, for all that it is sent is one. */
+static void ping(struct resp_peer *peer, const struct resp_request *request)
 {
-    if (request->count > 2)
+    struct gateway_out *out = &peer->base.out;
+    const bool subscribed = peer->channels > 0 && out->protocol < 3 && request->count <= 2;
+    if (subscribed) {
+        resp_put_array(out, 2);
+        resp_put_text(out, "pong");
+        if (request->count == 1)
+            resp_put_text(out, "");
+        else
+            give_back(request->arguments[1], out);
+    } else if (request->count > 2)
         resp_put_error(out, "ERR wrong number of arguments for 'ping' command");
     else if (request->count == 2)
         give_back(request->arguments[1], out);
@@ -325,37 +336,83 @@ static void ping(const struct resp_request *request, struct resp_writer *out)
         resp_put_simple(out, "PONG");
 }
 
-static void select_database(const struct resp_request *request, struct resp_writer *out)
+static void select_database(struct resp_peer *peer, const struct resp_request *request)
 {
+    struct gateway_out *out = &peer->base.out;
     int64_t number;
     if (!throttle_read_integer(request->arguments[1], &number))
         resp_put_error(out, "ERR value is not an integer or out of range");
-    else if (number != 0)
+    else if (number < 0 || number >= RESP_DATABASES)
         resp_put_error(out, "ERR DB index is out of range");
-    else
+    else {
+        peer->database = (uint8_t)number;
         resp_put_simple(out, "OK");
+    }
 }
 
 static void reset(struct resp_peer *peer)
 {
-    peer->out.protocol = 2;
+    peer->base.out.protocol = 2;
     peer->name[0] = '\0';
-    resp_put_simple(&peer->out, "RESET");
+    peer->database = 0;
+    peer->channels = 0;
+    resp_put_simple(&peer->base.out, "RESET");
 }
 
 static void quit(struct resp_peer *peer)
 {
-    peer->closing = true;
-    resp_put_simple(&peer->out, "OK");
+    peer->base.closing = true;
+    resp_put_simple(&peer->base.out, "OK");
+}
+
+/* What is asked about where the node is among others. */
+static void answer_where(const struct resp_facts *facts, struct resp_peer *peer,
+                         const struct resp_command *command, const struct resp_request *request)
+{
+    switch ((int)command->id) {
+    case RESP_CLUSTER:
+        resp_topology_cluster(facts, peer, request);
+        break;
+    case RESP_ROLE:
+        resp_topology_role(&peer->base.out);
+        break;
+    case RESP_SENTINEL:
+        resp_topology_sentinel(facts, peer, request);
+        break;
+    case RESP_SUBSCRIBE:
+    case RESP_PSUBSCRIBE:
+    case RESP_UNSUBSCRIBE:
+    case RESP_PUNSUBSCRIBE:
+        resp_topology_subscribe(peer, command, request);
+        break;
+    default:
+        ASSERT(false); /* the shard's */
+    }
 }
 
 static void answer(const struct resp_facts *facts, struct resp_peer *peer,
                    const struct resp_command *command, const struct resp_request *request)
 {
-    struct resp_writer *out = &peer->out;
+    struct gateway_out *out = &peer->base.out;
     switch ((int)command->id) {
+    case RESP_ASKING:
+    case RESP_READONLY:
+    case RESP_READWRITE:
+        resp_put_simple(out, "OK");
+        break;
     case RESP_AUTH:
         auth(request, out);
+        break;
+    case RESP_DBSIZE:
+        resp_put_integer(out, facts->keys != NULL ? (int64_t)atomic_load(facts->keys) : 0);
+        break;
+    case RESP_SCAN:
+        resp_put_array(out, 2);
+        resp_put_text(out, "0");
+        resp_put_array(out, 0);
+        break;
+    case RESP_WAIT:
+        resp_put_integer(out, 0);
         break;
     case RESP_CLIENT:
         client(peer, request);
@@ -376,7 +433,7 @@ static void answer(const struct resp_facts *facts, struct resp_peer *peer,
         info(facts, request, out);
         break;
     case RESP_PING:
-        ping(request, out);
+        ping(peer, request);
         break;
     case RESP_QUIT:
         quit(peer);
@@ -385,17 +442,17 @@ static void answer(const struct resp_facts *facts, struct resp_peer *peer,
         reset(peer);
         break;
     case RESP_SELECT:
-        select_database(request, out);
+        select_database(peer, request);
         break;
     default:
-        ASSERT(false); /* the shard's */
+        answer_where(facts, peer, command, request);
     }
 }
 
 void resp_local(const struct resp_facts *facts, struct resp_peer *peer,
                 const struct resp_command *command, const struct resp_request *request)
 {
-    struct resp_writer *out = &peer->out;
+    struct gateway_out *out = &peer->base.out;
     const size_t capacity = out->capacity;
     const size_t before = out->len;
     ASSERT(capacity - before >= RESP_LOCAL_MAX);

@@ -10,58 +10,46 @@
 
 #include "node/gateway/resp_command.h"
 #include "node/gateway/resp_parser.h"
+#include "node/gateway/resp_queue.h"
 #include "node/gateway/resp_writer.h"
 
 enum {
-    RESP_NAME_LEN = 64,        /* of a connection, with its NUL */
-    RESP_ADDRESS_LEN = 64,     /* likewise */
+    RESP_NAME_LEN = 64, /* of a connection, with its NUL */
+    RESP_DATABASES = 16,
     RESP_LOCAL_MAX = 12 << 10, /* bytes of an answer given here, at most */
     RESP_ECHO_MAX = 8 << 10    /* bytes of a text that is given back */
 };
 
-/* What has been counted since the start, but for `connections`. */
-struct resp_stats {
-    uint64_t connections; /* open now */
-    uint64_t accepted;
-    uint64_t refused;         /* closed at once: there were too many */
-    uint64_t accept_failures; /* the machine gave no descriptor */
-    uint64_t commands;        /* of any kind */
-    uint64_t checks;          /* of these: for the shard */
-    uint64_t batches;         /* in which they came to it */
-    uint64_t busy;            /* of these: answered BUSY */
-    uint64_t protocol_errors; /* connections closed for what they sent */
-    uint64_t slow_readers;    /* connections closed for not reading */
-    uint64_t crowded;         /* connections closed for want of room for what they had sent */
-    uint64_t late;            /* batches given up: no answer came */
-    uint64_t polls; /* looks for clients that were about to ask (node/runtime/system/busy_poll.h) */
-};
-
 /* What is told of the node; `name`, `version` and `stats` are borrowed. */
 struct resp_facts {
+    uint64_t node_id;
+    const _Atomic uint64_t *keys; /* that the node has; NULL: unknown */
     const char *name;
     const char *version;
-    const struct resp_stats *stats;
+    const struct gateway_stats *stats;
     uint32_t connections_max;
     uint16_t port;
     int64_t started_ns;
     int64_t now_ns;
 };
 
-/* A connection, as far as the protocol is concerned. */
+/* A connection. */
 struct resp_peer {
-    uint64_t id;            /* of its process's connections, from 1 on */
-    struct resp_writer out; /* where replies to it go; `protocol` is the one it speaks */
-    uint64_t batch;         /* the batch its checks are in, while `waiting` */
-    uint64_t held;          /* the answer that left a check of it pending: others of it wait */
-    uint32_t waiting;       /* checks taken and not answered */
-    uint32_t reserved;      /* bytes of `out` that their answers may take */
-    bool closing;           /* nothing is taken any more: it goes when all is answered and sent */
+    struct gateway_peer base;
+    uint64_t batch; /* the batch its checks are in, while it waits */
+    uint64_t held;  /* the answer that left a check of it pending: others of it wait */
     char name[RESP_NAME_LEN];
-    char address[RESP_ADDRESS_LEN];
+    uint8_t database;        /* that it has selected */
+    bool queues;             /* between MULTI and EXEC */
+    bool spoiled;            /* one of the commands since MULTI was refused */
+    struct resp_queue queue; /* of these, or what EXEC has left of them */
+    uint32_t channels;       /* that it has subscribed to */
+    uint32_t sum;            /* of the keys of the command that is being answered */
+    const char *failed;      /* what went wrong with one of these, or NULL */
 };
 
-/* A peer as it is when it has connected; `address` may be cut. */
-void resp_peer_init(struct resp_peer *peer, uint64_t id, const char *address);
+/* A peer that has connected: all zero but for what `base` has by then. */
+void resp_peer_init(struct resp_peer *peer);
 
 /* Answers `request`, which fits `command`, one with an id above RESP_TG_LOAD, into peer->out, which
  * has room for RESP_LOCAL_MAX bytes. */

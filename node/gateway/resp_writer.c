@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* `need` bytes to write to, or NULL. */
-static char *reserve(struct resp_writer *writer, size_t need)
+static char *reserve(struct gateway_out *writer, size_t need)
 {
     if (writer->failed || writer->capacity - writer->len < need) {
         writer->failed = true;
@@ -19,7 +19,7 @@ static char *reserve(struct resp_writer *writer, size_t need)
 }
 
 /* `type`, a number, CRLF. */
-static void put_head(struct resp_writer *writer, char type, uint64_t number, bool negative)
+static void put_head(struct gateway_out *writer, char type, uint64_t number, bool negative)
 {
     char digits[20];
     size_t count = 0;
@@ -40,7 +40,7 @@ static void put_head(struct resp_writer *writer, char type, uint64_t number, boo
     writer->len = (size_t)(out - writer->data);
 }
 
-static void put_bytes(struct resp_writer *writer, const void *data, size_t len)
+static void put_bytes(struct gateway_out *writer, const void *data, size_t len)
 {
     char *out = reserve(writer, len);
     if (out == NULL || len == 0)
@@ -49,25 +49,25 @@ static void put_bytes(struct resp_writer *writer, const void *data, size_t len)
     writer->len += len;
 }
 
-void resp_put_integer(struct resp_writer *writer, int64_t value)
+void resp_put_integer(struct gateway_out *writer, int64_t value)
 {
     put_head(writer, ':', value < 0 ? -(uint64_t)value : (uint64_t)value, value < 0);
 }
 
-void resp_put_bulk(struct resp_writer *writer, const void *data, size_t len)
+void resp_put_bulk(struct gateway_out *writer, const void *data, size_t len)
 {
     put_head(writer, '$', len, false);
     put_bytes(writer, data, len);
     put_bytes(writer, "\r\n", 2);
 }
 
-void resp_put_text(struct resp_writer *writer, const char *text)
+void resp_put_text(struct gateway_out *writer, const char *text)
 {
     resp_put_bulk(writer, text, strlen(text));
 }
 
 /* One line: `type`, the text with line ends as blanks (RESPWRITER-2), CRLF. */
-static void put_line(struct resp_writer *writer, char type, const char *text)
+static void put_line(struct gateway_out *writer, char type, const char *text)
 {
     const size_t whole = strlen(text);
     const size_t len = whole < RESP_ERROR_LEN_MAX ? whole : RESP_ERROR_LEN_MAX;
@@ -82,17 +82,17 @@ static void put_line(struct resp_writer *writer, char type, const char *text)
     writer->len += len + 3;
 }
 
-void resp_put_simple(struct resp_writer *writer, const char *text)
+void resp_put_simple(struct gateway_out *writer, const char *text)
 {
     put_line(writer, '+', text);
 }
 
-void resp_put_error(struct resp_writer *writer, const char *text)
+void resp_put_error(struct gateway_out *writer, const char *text)
 {
     put_line(writer, '-', text);
 }
 
-void resp_put_null(struct resp_writer *writer)
+void resp_put_null(struct gateway_out *writer)
 {
     if (writer->protocol >= 3)
         put_bytes(writer, "_\r\n", 3);
@@ -100,17 +100,22 @@ void resp_put_null(struct resp_writer *writer)
         put_bytes(writer, "$-1\r\n", 5);
 }
 
-void resp_put_array(struct resp_writer *writer, size_t count)
+void resp_put_array(struct gateway_out *writer, size_t count)
 {
     put_head(writer, '*', count, false);
 }
 
-void resp_put_set(struct resp_writer *writer, size_t count)
+void resp_put_push(struct gateway_out *writer, size_t count)
+{
+    put_head(writer, writer->protocol >= 3 ? '>' : '*', count, false);
+}
+
+void resp_put_set(struct gateway_out *writer, size_t count)
 {
     put_head(writer, writer->protocol >= 3 ? '~' : '*', count, false);
 }
 
-void resp_put_map(struct resp_writer *writer, size_t pairs)
+void resp_put_map(struct gateway_out *writer, size_t pairs)
 {
     if (writer->protocol >= 3)
         put_head(writer, '%', pairs, false);
@@ -118,7 +123,7 @@ void resp_put_map(struct resp_writer *writer, size_t pairs)
         put_head(writer, '*', 2 * pairs, false);
 }
 
-void resp_put_verbatim(struct resp_writer *writer, const char *text, size_t len)
+void resp_put_verbatim(struct gateway_out *writer, const char *text, size_t len)
 {
     if (writer->protocol < 3) {
         resp_put_bulk(writer, text, len);

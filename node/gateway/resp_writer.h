@@ -13,33 +13,28 @@
 #include <stdint.h>
 
 #include "client/protocol/wire.h"
-
-struct resp_writer {
-    char *data;
-    size_t capacity;
-    size_t len;
-    uint8_t protocol; /* 2 or 3 */
-    bool failed;
-};
+#include "node/gateway/gateway.h"
 
 enum {
     RESP_INTEGER_LEN = 1 + 20 + 2,
     RESP_ERROR_LEN_MAX = 256 /* of the text of an error; more is cut */
 };
 
-void resp_put_integer(struct resp_writer *writer, int64_t value);
-void resp_put_bulk(struct resp_writer *writer, const void *data, size_t len);
-void resp_put_text(struct resp_writer *writer, const char *text);
+void resp_put_integer(struct gateway_out *writer, int64_t value);
+void resp_put_bulk(struct gateway_out *writer, const void *data, size_t len);
+void resp_put_text(struct gateway_out *writer, const char *text);
 /* "+OK": without line ends in it. */
-void resp_put_simple(struct resp_writer *writer, const char *text);
+void resp_put_simple(struct gateway_out *writer, const char *text);
 /* "-ERR ...": the code is the first word of `text`. Line ends in it become blanks. */
-void resp_put_error(struct resp_writer *writer, const char *text);
-void resp_put_null(struct resp_writer *writer);
+void resp_put_error(struct gateway_out *writer, const char *text);
+void resp_put_null(struct gateway_out *writer);
 /* Heads: as many elements follow (pairs, of a map). */
-void resp_put_array(struct resp_writer *writer, size_t count);
-void resp_put_set(struct resp_writer *writer, size_t count);
-void resp_put_map(struct resp_writer *writer, size_t pairs);
+void resp_put_array(struct gateway_out *writer, size_t count);
+/* An array that is no reply to a request: of version 3, a push. */
+void resp_put_push(struct gateway_out *writer, size_t count);
+void resp_put_set(struct gateway_out *writer, size_t count);
+void resp_put_map(struct gateway_out *writer, size_t pairs);
 /* A text to be shown as it is. */
-void resp_put_verbatim(struct resp_writer *writer, const char *text, size_t len);
+void resp_put_verbatim(struct gateway_out *writer, const char *text, size_t len);
 
 #endif

@@ -176,7 +176,7 @@ static int64_t whole_ms(const struct throttle_asked *asked, int64_t ms, uint64_t
     return ms + (sat_muldiv(tokens, asked->window_ns, asked->count) == exact_ns);
 }
 
-void throttle_put_figures(const struct throttle_figures *figures, struct resp_writer *out)
+void throttle_put_figures(const struct throttle_figures *figures, struct gateway_out *out)
 {
     resp_put_integer(out, figures->limited);
     resp_put_integer(out, (int64_t)figures->limit);
@@ -186,7 +186,7 @@ void throttle_put_figures(const struct throttle_figures *figures, struct resp_wr
 }
 
 void throttle_answer(const struct throttle_asked *asked, const struct wire_decision *decision,
-                     struct resp_writer *out)
+                     struct gateway_out *out)
 {
     const uint64_t used = decision->used;
     const uint64_t lacking = sat_subu(sat_addu(used, asked->cost), asked->limit);

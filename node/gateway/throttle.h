@@ -41,7 +41,7 @@ MUST_USE int throttle_read(const struct resp_request *request, struct throttle *
                            char error[THROTTLE_ERROR_LEN]);
 struct throttle_asked throttle_asked(const struct throttle *throttle);
 void throttle_answer(const struct throttle_asked *asked, const struct wire_decision *decision,
-                     struct resp_writer *out);
+                     struct gateway_out *out);
 
 /* Writes [limited, limit, remaining, retry, reset], without the array's head. */
 struct throttle_figures {
@@ -51,7 +51,7 @@ struct throttle_figures {
     int64_t retry_ms; /* WIRE_NEVER_MS: never, or there is no need to */
     int64_t reset_ms;
 };
-void throttle_put_figures(const struct throttle_figures *figures, struct resp_writer *out);
+void throttle_put_figures(const struct throttle_figures *figures, struct gateway_out *out);
 
 /* A whole number as redis-cell reads it: sign allowed, blanks and other bytes not, 64 bits. */
 bool throttle_read_integer(struct wire_text text, int64_t *value);

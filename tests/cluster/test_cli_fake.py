@@ -64,6 +64,7 @@ class Node(threading.Thread):
         self.checks = []     # (operation, cost, values) of every item that came
         self.replies = {"status": (0, STATUS), "members": (0, [MEMBER]), "ring": (0, RING), "owner": (0, [OWNER]),
                         "rules.list": (0, [RULE]), "rules.validate": (0, {"ok": True, "rules": 1})}
+        self.other = (-9, "not found")  # the answer to any other command
         self.asked = []      # (command, arguments)
         self.refusal = None  # (code, text): what every CHECKS gets
         self.silent = False  # let every question wait
@@ -104,7 +105,7 @@ class Node(threading.Thread):
             return self.decide(*message[2:])
         if kind == 8:
             self.asked.append((message[4], message[5]))
-            code, value = self.replies[message[4]]
+            code, value = self.replies.get(message[4], self.other)
             return [1, 9, session, message[3], code, value() if callable(value) else value]
         return None
 
@@ -610,6 +611,24 @@ def test_totals_are_added_up_over_the_members(node):
     done = tidegate("quota", "set", "ada", "--tier", "gold", "--burst", "5", "--dry-run", "-o", "json", endpoint=node.endpoint)
     assert lines(done) == [row("ada", 0, 0, "")]
     assert node.asked[-1] == ("quota.set", {"dry_run": 1, "user": "ada", "tier": "gold", "burst": 5})
+
+
+# Whatever shape a node's answers have, of whatever release or maker it is, the program ends by itself, in words.
+@pytest.mark.parametrize("words", ["status", "status --all", "members", "ring", "owner api=/x", "rules list", "rules show", "rules show x",
+                                   "rules history", "rules explain api=/x", "rules delete x --yes", "rules rollback 1 --yes", "pools list",
+                                   "quota show ada", "quota list", "quota set ada --burst 5", "apikey show k", "apikey list",
+                                   "apikey create --name ci", "blocks", "block user=ada --yes", "regions", "drain n1",
+                                   "check api=/x --explain", "status --wait healthy", "pools report p --load 0.5"])
+def test_no_shape_of_an_answer_ends_the_program_otherwise_than_in_words(node, words):
+    shapes = [None, [], {}, 7, -1, "text", b"bytes", [None], [[]], [{}], [7], {"state": 7}, {"text": None}, {"packed": b"no"},
+              {"rules": [[]], "members": [[{}]], "conditions": [7], "nodes": [[]], "regions": 5, "shards": {}},
+              {"members": {"alive": "x"}, "handoff": [1], "reasons": [{}], "changes": [5, "x"], "busiest": "no", "warnings": [[[]]]},
+              [{"client": 5, "name": None, "state": {}}], {"state": "done", "value": [1, {}]}, {f"f{n}": n for n in range(70000)}]
+    for shape in shapes:
+        node.replies, node.other = {}, (0, shape)
+        done = tidegate("--timeout", "50ms", *words.split(), endpoint=node.endpoint)
+        assert done.returncode in (ALLOWED, DENIED, UNREACHABLE, INVALID, USAGE), (shape, done.returncode, done.stderr)
+        assert "assertion" not in done.stderr and "runtime error" not in done.stderr
 
 
 # Members of all regions are asked, but not of one that is out of reach; what is shown of one user has the sums of each region.

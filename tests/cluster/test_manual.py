@@ -96,6 +96,15 @@ def test_the_pages_of_the_daemon_tell_every_option():
     assert keys == [option.replace("-", "_") for option in options if option not in of_flags_only]
 
 
+@pytest.mark.parametrize("option", ["client", "peer", "gossip", "resp", "http", "grpc"])
+def test_what_may_be_off_is_said_to_be(option):
+    entries = " ".join((DOCS / "reference" / "tidegated.md").read_text().split()).split("- `--")
+    entry = next(e for e in entries if e.startswith(option + " "))
+    expected = re.search(r"Expected: (.*?)\.( Default|$)", entry).group(1)
+    taken = run(BUILD / "tidegated", "--check-config", f"--{option}", "off").returncode == 0
+    assert taken == bool(re.search(r"\boff$", expected)), entry
+
+
 def test_the_example_is_a_configuration_with_every_key(tmp_path):
     text = (DOCS / "tidegated.yaml.example").read_text()
     keys = re.findall(r"^- `([a-z_]+)`", (DOCS / "reference" / "tidegated.yaml.md").read_text(), re.MULTILINE)

@@ -6,9 +6,13 @@ import signal
 import socket
 import time
 
+import pytest
+
 from harness import Command, scaled, wait_for
 from harness.client import Refused, long_limit
 from harness.resp import Resp
+
+pytestmark = pytest.mark.patient
 
 
 def tidegate(node, *arguments, **options):

@@ -106,7 +106,7 @@ def test_hello_3_is_a_map(ruled):
         assert hello["proto"] == 3 and hello["server"] == "tidegate" and hello["modules"] == []
         assert client.ask("CLIENT", "SETINFO", "LIB-NAME", "node-redis") == "OK"
         assert client.ask("CLIENT", "GETNAME") == "node-redis"
-        assert client.ask("CONFIG", "GET", "databases") == {"databases": "1"}
+        assert client.ask("CONFIG", "GET", "databases") == {"databases": "16"}
         assert "loading:0" in client.ask("INFO")
         assert client.ask("CL.THROTTLE", fresh("map"), 1, 1, 60) == [0, 2, 1, -1, 60]
 

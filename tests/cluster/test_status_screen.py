@@ -20,7 +20,7 @@ HOUR_S = 3600
 FIELDS = {"node", "node_id", "cluster_id", "version", "healthy", "reasons", "warnings", "epoch",
           "stable", "vnodes_total", "replicas", "uptime_ms", "figures_age_ms", "members", "gossip",
           "register", "over_admission", "acknowledgement", "handoff", "storage", "rules",
-          "settings", "pools", "usage_lost", "resp", "files", "shards"}
+          "settings", "pools", "usage_lost", "clients", "resp", "files", "shards"}
 
 
 def status(node, *arguments, **more):
@@ -143,7 +143,8 @@ def test_the_first_lines_of_a_bad_day_say_what_is_wrong_at_every_node(
     clock.write_text("+0\n")
     ahead.environment = {"LD_PRELOAD": glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")[0],
                          "FAKETIME_TIMESTAMP_FILE": str(clock),
-                         "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+                         "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                         "FAKETIME_FORCE_MONOTONIC_FIX": "0"}
     cluster.start()
     use(cluster, "before")
     cluster.wait_written()

@@ -53,9 +53,14 @@ def matches(expected, printed):
 
 
 def steps_of(text, exempt):
-    """The blocks of a page that its session is made of."""
-    return [block for block in markdown.blocks(text)
-            if block.kind != "sh" or markdown.word_value(block, "name") not in exempt]
+    """The blocks of a page that its session is made of: what an exempt one would print is none of them."""
+    steps, left_out = [], False
+    for block in markdown.blocks(text):
+        if block.kind == "sh":
+            left_out = markdown.word_value(block, "name") in exempt
+        if not (left_out and block.kind in ("sh", "output")):
+            steps.append(block)
+    return steps
 
 
 def script_of(steps, outputs):
@@ -74,14 +79,16 @@ def script_of(steps, outputs):
     return "\n".join(script)
 
 
-def folder_of(scratch):
-    """An empty folder that looks like the root of the tree."""
+def folder_of(scratch, modules=None):
+    """An empty folder that looks like the root of the tree; `modules` are packages of Node.js that it finds."""
     folder = os.path.join(scratch, "tidegate")
     os.mkdir(folder)
     for name in os.listdir(ROOT):
         if not name.startswith(".") and name not in ("build", "tidegate-data"):
             os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
     os.symlink(build_folder(), os.path.join(folder, "build"))
+    if modules:
+        os.symlink(modules, os.path.join(folder, "node_modules"))
     return folder
 
 
@@ -93,11 +100,12 @@ def read(path):
         return ""
 
 
-def run_script(script, folder):
+def run_script(script, folder, programs=""):
     """Runs a page's script in spaces of its own; returns its status, or None when it had no end."""
     own = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
     command = ["unshare", *own, "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script]
-    environment = {"PATH": f"{folder}/build:{PATH}", "HOME": folder, "LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
+    path = ":".join([f"{folder}/build", *filter(None, [programs]), PATH])
+    environment = {"PATH": path, "HOME": folder, "LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
     with subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, text=True) as process:
         try:
@@ -108,13 +116,15 @@ def run_script(script, folder):
     return process.returncode, said
 
 
-def run(path, text, scratch, exempt=()):
-    """Runs the sh blocks of a page and compares what they print."""
+def run(path, text, scratch, exempt=(), programs="", modules=None):
+    """Runs the sh blocks of a page and compares what they print.
+
+    `programs` is a folder that comes first on the path after the product's, `modules` one with packages of Node.js."""
     steps = steps_of(text, exempt)
     outputs = os.path.join(scratch, "outputs")
     os.mkdir(outputs)
     start = time.monotonic()
-    status, said = run_script(script_of(steps, outputs), folder_of(scratch))
+    status, said = run_script(script_of(steps, outputs), folder_of(scratch, modules), programs)
     ran = [n for n, step in enumerate(steps) if step.kind == "sh"]
     failure, compared = None, 0
     if status != 0:

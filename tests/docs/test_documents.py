@@ -22,6 +22,8 @@ EXEMPT_MAX = 10
 EXEMPT = {
     "two-commands": "they run the tests that this one is part of; test_demo.py runs the demo",
     "kubernetes": "it needs Kubernetes; test_deploy.py reads what is applied",
+    "npm": "it installs from npm; the block behind it needs that, and tests/interop runs it",
+    "clients-of-node": "tests/interop runs it with the packages of npm",
     "install": "it installs on this machine; the block behind it installs below a folder",
 }
 

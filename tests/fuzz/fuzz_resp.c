@@ -8,45 +8,50 @@
  *
  * Properties: what is taken never depends on how the bytes are cut; the shard can read whatever the
  * gate sends it (RESPGATE-4); no reply is lost for want of room (RESPGATE-2); and a peer that is
- * waited for by nobody has been answered all that it asked (RESPGATE-3).
+ * waited for by nobody has been answered all that it asked (RESPGATE-3). The gate is whole
+ * meanwhile.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "node/gateway/resp_gate.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { PEERS = 4, FRAMES = 16, INPUT = RESP_PENDING_MAX + 256, SESSION = 7 };
+enum { PEERS = 4, FRAMES = 16, INPUT = RESP_PENDING_MAX + 256, SESSION = 7, CHECK_EVERY = 16 };
 
 struct peer {
     struct resp_peer peer;
     uint32_t generation;
     size_t len;
     char input[INPUT];
-    char out[RESP_OUT_LEN];
+    char out[GATEWAY_OUT_LEN];
 };
 
 static struct peer peers[PEERS];
 static uint8_t frames[FRAMES][WIRE_MESSAGE_MAX / 8];
 static size_t frame_lens[FRAMES];
 static struct resp_gate *gate;
+static struct gateway_stats stats;
 static int64_t now_ns;
 
-static struct resp_peer *find(void *context, uint64_t token)
+static struct gateway_peer *find(void *context, uint64_t token)
 {
     (void)context;
     struct peer *peer = &peers[token & 0xff];
-    return peer->generation == token >> 8 ? &peer->peer : NULL;
+    return peer->generation == token >> 8 ? &peer->peer.base : NULL;
 }
 
-static const struct resp_finder finder = {find, NULL};
+static const struct gateway_finder finder = {find, NULL};
 
 static void come(struct peer *peer)
 {
     peer->generation++;
     peer->len = 0;
-    resp_peer_init(&peer->peer, peer->generation, "here");
-    peer->peer.out.data = peer->out;
-    peer->peer.out.capacity = sizeof peer->out;
+    memset(&peer->peer, 0, sizeof peer->peer);
+    peer->peer.base.id = peer->generation;
+    resp_peer_init(&peer->peer);
+    peer->peer.base.out.data = peer->out;
+    peer->peer.base.out.capacity = sizeof peer->out;
 }
 
 /* The gate must have made a message that the shard takes (RESPGATE-4). */
@@ -106,30 +111,35 @@ static void submit(void)
     frame_lens[at] = len;
 }
 
+static uint64_t token_of(const struct peer *peer)
+{
+    return (uint64_t)peer->generation << 8 | (uint64_t)(peer - peers);
+}
+
 /* Goes on with a peer as long as it can. */
 static void feed(struct peer *peer)
 {
-    enum resp_stop stop;
+    enum gateway_stop stop;
     do {
         size_t used;
         char *const copy = (char *)fuzz_copy((const uint8_t *)peer->input, peer->len);
-        const uint64_t token = (uint64_t)peer->generation << 8 | (uint64_t)(peer - peers);
-        stop = resp_gate_take(gate, &peer->peer, token, copy, peer->len, &used);
+        stop = resp_gate_take(gate, &peer->peer, token_of(peer), copy, peer->len, &used);
         free(copy);
-        ASSERT(!peer->peer.out.failed && used <= peer->len); /* RESPGATE-2 */
+        ASSERT(!peer->peer.base.out.failed && used <= peer->len); /* RESPGATE-2 */
         peer->len -= used;
         memmove(peer->input, peer->input + used, peer->len);
-        if (stop == RESP_NEED_SUBMIT)
+        if (stop == GATEWAY_NEED_SUBMIT)
             submit();
-        if (stop == RESP_NEED_ROOM && peer->peer.out.len == 0)
+        if (stop == GATEWAY_NEED_ROOM && peer->peer.base.out.len == 0)
             submit();
-        if (stop == RESP_NEED_ROOM && peer->peer.out.len == 0 && peer->peer.waiting > 0)
+        if (stop == GATEWAY_NEED_ROOM && peer->peer.base.out.len == 0 &&
+            peer->peer.base.waiting > 0)
             return;
-        if (stop == RESP_NEED_ROOM)
-            peer->peer.out.len = 0; /* sent */
-    } while (stop == RESP_NEED_SUBMIT || stop == RESP_NEED_ROOM);
-    ASSERT(stop != RESP_NEED_ANSWER || peer->peer.waiting > 0);
-    ASSERT(stop != RESP_NEED_BYTES || peer->len < RESP_PENDING_MAX); /* RESPPARSER-3 */
+        if (stop == GATEWAY_NEED_ROOM)
+            peer->peer.base.out.len = 0; /* sent */
+    } while (stop == GATEWAY_NEED_SUBMIT || stop == GATEWAY_NEED_ROOM);
+    ASSERT(stop != GATEWAY_NEED_ANSWER || peer->peer.base.waiting > 0);
+    ASSERT(stop != GATEWAY_NEED_BYTES || peer->len < RESP_PENDING_MAX); /* RESPPARSER-3 */
 }
 
 static void take_piece(struct fuzz_input *input, struct peer *peer)
@@ -168,6 +178,15 @@ static void take_operation(struct fuzz_input *input)
     }
 }
 
+/* Looks at all peers, and now and then at the gate, which has room for many more batches. */
+static void check_all(uint32_t step)
+{
+    for (uint32_t i = 0; i < PEERS; i++)
+        resp_gate_check_peer(gate, &peers[i].peer, token_of(&peers[i]));
+    if (step % CHECK_EVERY == 0)
+        resp_gate_check_invariants(gate);
+}
+
 /* The same requests, whole and in pieces of one byte. */
 static void try_cuts(const uint8_t *data, size_t len)
 {
@@ -191,13 +210,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     const struct resp_facts facts = {.name = "n", .version = "v", .connections_max = PEERS};
     struct fuzz_input input = fuzz_open(data, len);
     try_cuts(data, len);
-    if (gate == NULL && resp_gate_new(alloc_heap(), SESSION, &facts, &gate) != 0)
+    if (gate == NULL && resp_gate_new(alloc_heap(), SESSION, &facts, &stats, &gate) != 0)
         return 0;
     memset(frame_lens, 0, sizeof frame_lens);
     for (uint32_t i = 0; i < PEERS; i++)
         come(&peers[i]);
-    while (fuzz_more(&input))
+    for (uint32_t step = 0; fuzz_more(&input); step++) {
         take_operation(&input);
+        check_all(step);
+    }
     submit();
     for (uint32_t i = 0; i < FRAMES; i++)
         answer(i, 0);
@@ -205,7 +226,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     resp_gate_now(gate, now_ns);
     resp_gate_expire(gate, &finder);
     for (uint32_t i = 0; i < PEERS; i++)
-        ASSERT(peers[i].peer.waiting == 0 && peers[i].peer.reserved == 0); /* RESPGATE-3 */
-    ASSERT(resp_gate_waiting(gate) == 0); /* so the next input begins with a gate as new */
+        ASSERT(peers[i].peer.base.waiting == 0 &&
+               peers[i].peer.base.reserved == 0); /* RESPGATE-3 */
+    ASSERT(resp_gate_waiting(gate) == 0);         /* so the next input begins with a gate as new */
     return 0;
 }

@@ -2,8 +2,10 @@
  *
  * The first byte chooses. Properties: a refusal has a place and a sentence; a rule that was
  * accepted, written as JSON, compiles to a policy of the same meaning, whatever form the file had;
- * the index finds what it should for requests made of the file's own words.
+ * a policy is whole (policy_check.c), and its index finds what it should for requests made of the
+ * file's own words.
  */
+#include "node/policy/compile/policy_check.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/model/attribute_kind.h"
@@ -22,6 +24,8 @@ static struct policy *compile(const char *text, size_t len)
     if (result != 0) {
         ASSERT(result == TG_EINVALID || result == TG_ENOMEM);
         ASSERT(error.message[0] != '\0');
+    } else {
+        policy_check_invariants(policy);
     }
     return policy;
 }

@@ -103,6 +103,7 @@ static void try_shown(const uint8_t *data, size_t len)
     struct cli_text text;
     cli_text_init(&text);
     cli_text_shown(&text, (const char *)data, len);
+    cli_text_check_invariants(&text);
     for (size_t at = 0; at < text.len;) {
         const size_t step = cli_utf8_len(text.data + at, text.len - at);
         ASSERT(step > 0 && (unsigned char)text.data[at] >= ' ' && text.data[at] != 0x7f);

@@ -180,6 +180,7 @@ class Tree:
         self.folders = []
         self.files = []
         self.texts = {}
+        self.symbols = None  # see symbols_of
         for folder, names, files in os.walk(root):
             here = os.path.relpath(folder, root)
             here = "" if here == "." else here
@@ -194,6 +195,10 @@ class Tree:
             with open(os.path.join(self.root, path), encoding="utf-8", errors="replace") as file:
                 self.texts[path] = file.read()
         return self.texts[path]
+
+    def object_of(self, path):
+        """Where the object of a .c file is, once it is built."""
+        return os.path.join(self.build, "obj", path[:-2] + ".o")
 
     def includes(self, path):
         """(line, quote, name) of each include directive of a C file."""
@@ -306,9 +311,21 @@ def libraries(tree):
                     yield Finding(path, line, f"only {', '.join(owners)} know {library} ({name})")
 
 
-def undefined_symbols(path):
-    listing = subprocess.run(["nm", "-u", path], capture_output=True, text=True, check=True).stdout
-    return [line.split()[-1].split("@")[0] for line in listing.splitlines() if line.strip()]
+def symbols_of(tree, source):
+    """(defined, undefined) global symbols of the object of a source, or None where there is no object.
+
+    One `nm` reads all objects: there are hundreds, and some rules want them all.
+    """
+    if tree.symbols is None:
+        objects = {tree.object_of(p): p for p in tree.sources if p.endswith(".c") and os.path.exists(tree.object_of(p))}
+        tree.symbols = {path: ([], []) for path in objects.values()}
+        listing = subprocess.run(["nm", "-A", "-g", *objects], capture_output=True, text=True, check=True).stdout \
+            if objects else ""
+        for line in listing.splitlines():
+            built, _, said = line.partition(":")
+            *_, kind, symbol = said.split()
+            tree.symbols[objects[built]][kind in "Uwv"].append(symbol.split("@")[0])
+    return tree.symbols.get(source)
 
 
 def purity(tree):
@@ -321,34 +338,24 @@ def purity(tree):
         if not any(folder == pure or folder.startswith(pure + "/") for pure in PURE_FOLDERS) \
                 or not path.endswith(".c"):
             continue
-        built = os.path.join(tree.build, "obj", path[:-2] + ".o")
-        if not os.path.exists(built):
+        symbols = symbols_of(tree, path)
+        if symbols is None:
             yield Finding(path, 1, f"has no object in {os.path.relpath(tree.build, tree.root)}; build it first")
             continue
-        for symbol in undefined_symbols(built):
+        for symbol in symbols[1]:
             if IMPURE_SYMBOL.match(symbol):
                 yield Finding(path, 1, f"{folder} is pure but refers to {symbol}")
 
 
-def defined_symbols(path):
-    listing = subprocess.run(["nm", "--defined-only", "-g", path], capture_output=True, text=True,
-                             check=True).stdout
-    return [line.split()[-1] for line in listing.splitlines() if line.strip()]
-
-
 def upward_calls(tree):
     """{(folder, folder, symbol): path} of what a room calls in one above it, or beside it."""
-    objects = {}
-    for path in tree.sources:
-        built = os.path.join(tree.build, "obj", path[:-2] + ".o")
-        if path.endswith(".c") and room_of(path) and os.path.exists(built):
-            objects[path] = built
-    home = {symbol: path for path, built in objects.items() for symbol in defined_symbols(built)}
+    objects = {path: symbols_of(tree, path) for path in tree.sources if room_of(path) and symbols_of(tree, path)}
+    home = {symbol: path for path, (defined, _) in objects.items() for symbol in defined}
     found = {}
-    for path, built in objects.items():
+    for path, (_, undefined) in objects.items():
         house, number = room_of(path)
         first, last = BESIDE.get(os.path.dirname(path), (None, None))
-        for symbol in undefined_symbols(built):
+        for symbol in undefined:
             theirs = home.get(symbol, path)
             if room_of(theirs)[0] != house:
                 continue
@@ -558,7 +565,7 @@ RULES = {
     **prose.rules(Finding),
     **invariants.rules(Finding),
     **structure.rules(Finding, lambda folder: room_of(folder + "/")[0] if room_of(folder + "/") else folder, blank,
-                      functions_of, lambda path: (defined_symbols(path), undefined_symbols(path)), DEBTS),
+                      functions_of, symbols_of, DEBTS),
 }
 
 

@@ -3,6 +3,8 @@
 A file is a sequence of pieces: headings, paragraphs, list items, tables, fenced blocks and
 indented blocks. That is the part of CommonMark that this tree uses; a comment is left out.
 
+A block that nothing closes is of the type `unclosed`, and of one line: what follows is read as ever.
+
 1. Every line of a file belongs to one piece, or is blank; numbers of lines begin at 1.
 2. A block's info string is its `kind` (the first word) and its `words` (the others).
 """
@@ -67,6 +69,8 @@ def _fenced(lines, at, fence):
     end = at + 1
     while end < len(lines) and lines[end].strip() != ticks:
         end += 1
+    if end == len(lines):
+        return Piece("unclosed", at + 1, lines[at], info[0] if info else "", info[1:]), at + 1
     inside = [line[len(margin):] if line.startswith(margin) else line for line in lines[at + 1:end]]
     text = "".join(line + "\n" for line in inside)
     return Piece("block", at + 1, text, info[0] if info else "", info[1:]), end + 1

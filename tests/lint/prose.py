@@ -97,6 +97,8 @@ def prose_of(path, text):
 def blocks_of(text):
     """Yields (line, message) of what the rule `blocks` finds in one file."""
     for piece in markdown.pieces(text):
+        if piece.type == "unclosed":
+            yield piece.line, "opens a block that nothing closes"
         if piece.type == "indented":
             yield piece.line, "is an indented block: put it in a fence that says what it is"
         if piece.type != "block":

@@ -106,7 +106,7 @@ def components(graph):
 
 
 def rules(finding, house_of, blank, functions_of, symbols, debts_path):
-    """The rules by name. `house_of`: a folder's house or itself; `symbols`: (defined, undefined) of an object."""
+    """The rules by name. `house_of`: a folder's house or itself; `symbols`: (defined, undefined) of a source of a tree."""
 
     def ratchet(tree, rule, found):
         """Findings of `found` {words: (path, line, sentence)} that are no debts, and of debts that are paid."""
@@ -166,9 +166,8 @@ def rules(finding, house_of, blank, functions_of, symbols, debts_path):
         home, calls = {}, collections.defaultdict(set)
         built = {}
         for path in tree.sources:
-            item = os.path.join(tree.build, "obj", path[:-2] + ".o")
-            if path.endswith(".c") and product(path) and os.path.exists(item):
-                built[path] = symbols(item)
+            if path.endswith(".c") and product(path) and symbols(tree, path):
+                built[path] = symbols(tree, path)
                 for symbol in built[path][0]:
                     home[symbol] = path
         for path, (_, wanted) in built.items():

@@ -134,6 +134,10 @@ CASES = [
     ("invariant-ids", {"ring/x.h": "/* x.h - a file.\n *\n * A1  This.\n */\n"}, "ring/x.h:3", "give it the prefix"),
     ("invariant-ids", {"ring/x.h": "/* x.h - a file.\n *\n * A10 This.\n */\n"}, "ring/x.h:3", "give it the prefix"),
     ("invariant-ids", {"ring/x.h": "/* x.h - as A1 of\n * y.h says. */\n"}, "ring/x.h:1", "older form"),
+    *[("invariant-ids", {"ring/x.h": "/* x.h - a file.\n *\n * RING-1  This.\n */\n", path: text}, f"{path}:2", said)
+      for path, text, said in [("ring/y.c", "/* y.c - a file. */\nint a; /* RIGN-1 */\n", "RIGN-1 is defined nowhere"),
+                               ("ring/y.c", "/* y.c - a file. */\nint a; /* D13 */\n", "D13 is the older form"),
+                               ("ring/y.md", "See RING-1.\nAnd D13.\n", "D13 is the older form")]],
     ("header-alone", {"ring/x.h": c_file("x.h", "uint32_t f(void);")}, "ring/x.h:1", "does not compile alone"),
     ("format", {"ring/x.h": c_file("x.h", "int  f(void);")}, "ring/x.h:2", "clang-format would change it"),
     *[("finished", {"deploy/notes.txt": f"a\n{word}: later\n", "deploy/README.md": "#\n"}, "deploy/notes.txt:2", word)
@@ -178,6 +182,7 @@ CASES = [
      "deploy/docs/x.md:3", "more than 45"),
     ("prose", {"base/README.md": "# base\n" + "\nword.\n" * 30}, "base/README.md:61", "has 61 lines, more than 60"),
     ("blocks", {"base/README.md": "# base\n\n```\ncode\n```\n"}, "base/README.md:3", "says it is ``"),
+    ("blocks", {"base/README.md": "# base\n\n```sh\nmake\n````\n\nmore\n"}, "base/README.md:3", "nothing closes"),
     ("blocks", {"base/README.md": "# base\n\n    make\n"}, "base/README.md:3", "is an indented block"),
     ("blocks", {"base/README.md": "# base\n\n```sh plain\nmake\n```\n"}, "base/README.md:3", "means nothing"),
     ("blocks", {"base/README.md": "# base\n\n```yaml\na: 1\n```\n"}, "base/README.md:3", "of which kind"),

@@ -6,6 +6,7 @@ Each case stands a small shell script in for a unit program.
 import importlib.machinery
 import importlib.util
 import os
+import subprocess
 
 import pytest
 
@@ -98,3 +99,49 @@ def test_a_sanitizer_report_is_a_failure(tmp_path, monkeypatch):
     (reports / "report.12").write_text("heap-use-after-free")
     RUN.take_reports(tally, "asan")
     assert tally.failed == 1
+
+
+PARTS = {"a": 300, "b": 200, "c": 150, "d": 700}
+
+
+@pytest.mark.parametrize("number, chosen", [(0, ["a", "b"]), (1, ["b", "c"]), (2, ["c"]), (3, ["d"]), (4, ["a", "b"])])
+def test_parts_take_turns_and_as_many_as_fit(number, chosen):
+    assert RUN.rotating(PARTS, number) == chosen
+
+
+def test_every_part_has_its_turn_once_at_the_most():
+    assert RUN.rotating({"a": 1, "b": 1, "c": 1}, 1) == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("only, chosen, failed", [("", ["a", "b"], 0), ("b", ["b"], 0), ("b,x", ["b"], 1),
+                                                  ("b,b", ["b"], 0)])
+def test_a_part_that_is_not_there_has_failed(only, chosen, failed):
+    tally = RUN.Tally()
+    assert RUN.interop_chosen(tally, {"a": 1, "b": 1}, only) == chosen
+    assert tally.failed == failed
+
+
+def test_a_part_that_tells_no_time_has_failed():
+    tally = RUN.Tally()
+    assert RUN.interop_chosen(tally, {"a": 1, "b": None}, "rotating") == []
+    assert tally.failed == 1
+
+
+CI = os.path.join(os.path.dirname(PATH), "../.ci/run")
+
+
+@pytest.mark.parametrize("test, interop, status, told", [
+    ("echo '5 passed, 0 failed'", "echo '2 passed, 0 failed'", 0, "7 passed, 0 failed"),
+    ("echo '4 passed, 1 failed'; exit 1", "echo '2 passed, 0 failed'", 1, "6 passed, 1 failed"),
+    ("echo '5 passed, 0 failed'", "echo '1 passed, 1 failed'; exit 2", 1, "6 passed, 1 failed"),
+    ("echo '5 passed, 0 failed'; exit 1", "echo '2 passed, 0 failed'", 1, "7 passed, 1 failed"),
+    ("echo '5 passed, 0 failed'", "true", 1, "5 passed, 1 failed"),
+    ("kill -9 $$", "echo '2 passed, 0 failed'", 1, "2 passed, 1 failed"),
+])
+def test_continuous_integration_hides_no_failure_of_either_goal(tmp_path, test, interop, status, told):
+    make = tmp_path / "make"
+    make.write_text(f"#!/bin/sh\nif [ $1 = test ]; then {test}; else {interop}; fi\n")
+    make.chmod(0o755)
+    done = subprocess.run(["bash", CI], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (status, told)

@@ -11,7 +11,14 @@
 
 #include "base/alloc.h"
 
-enum { TABLE_BYTES = 4 << 20, VNODES = 64, KEY = 1, CHECKS = 5000, ADMITTED_MAX = 1 << 17 };
+enum {
+    TABLE_BYTES = 4 << 20,
+    VNODES = 64,
+    KEY = 1,
+    CHECKS = 5000,
+    ADMITTED_MAX = 1 << 17,
+    CHECK_EVERY = 4096, /* operations: a look at the whole table costs as much as hundreds */
+};
 
 #define AHEAD_NS    INT64_C(2000000000) /* by which clocks may differ */
 #define TIME_MAX_NS INT64_C(3500000000000000000)
@@ -297,6 +304,10 @@ void limit_history(struct random *random, const struct limit *limit,
             now_ns = LIMIT_TEST_EPOCH_NS;
         }
         one_operation(random, table, copy, limit, model, now_ns);
+        if (i % CHECK_EVERY == 0) {
+            table_check_invariants(table);
+            table_check_invariants(copy);
+        }
     }
     table_check_invariants(table);
     table_free(&table);

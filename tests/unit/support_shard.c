@@ -1,5 +1,6 @@
 /* support_shard.c - the laboratory of shards; support_shard.h tells how it works. */
 #include "tests/unit/support_shard.h"
+#include "node/cluster/shard_state.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/zones/zones.h"
 #include "tests/unit/support_effort.h"
@@ -965,4 +966,11 @@ struct limit lab_limit(uint64_t count)
 bool lab_text_is(struct wire_text text, const char *expected)
 {
     return text.len == strlen(expected) && memcmp(text.data, expected, text.len) == 0;
+}
+
+void lab_report_load(struct lab *lab, uint32_t at, uint32_t pool, uint32_t load_ppm)
+{
+    struct shard *shard = lab->shards[at].shard;
+    shard_enter(shard, lab->now_ns);
+    pools_load(shard, pool, load_ppm);
 }

@@ -209,6 +209,9 @@ void lab_pause(struct lab *lab, int64_t ns);
 /* Carries out the effects that a direct call of shard `at` left in lab->effects. */
 void lab_perform(struct lab *lab, uint32_t at);
 
+/* A client tells one of them how loaded what the pool protects is. */
+void lab_report_load(struct lab *lab, uint32_t at, uint32_t pool, uint32_t load_ppm);
+
 /* What the shards said: how many records of `type` went from one to the other since the log was
  * last emptied, and the last of them. LAB_NONE stands for anyone. */
 uint32_t lab_said(const struct lab *lab, uint32_t from, uint32_t to, enum peer_record_type type,

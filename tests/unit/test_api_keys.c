@@ -47,6 +47,7 @@ static struct api_keys *set_of(const struct made *made, size_t count)
     for (size_t i = 0; i < count; i++)
         entries[i] = made[i].entry;
     assert_int_equal(api_keys_new(alloc_heap(), entries, count, &keys), 0);
+    api_keys_check_invariants(keys);
     return keys;
 }
 

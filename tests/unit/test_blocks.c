@@ -41,6 +41,7 @@ static struct blocks *make(const struct block *blocks, size_t count)
 {
     struct blocks *made;
     assert_int_equal(blocks_new(alloc_heap(), attribute_kinds_default(), blocks, count, &made), 0);
+    blocks_check_invariants(made);
     return made;
 }
 
@@ -165,6 +166,7 @@ static void blocks_follow_the_kinds_of_the_rules_in_force(void **state)
     assert_true(denied(blocks, "client", "::ffff:10.0.0.2", 1));
     blocks_free(&blocks);
     assert_int_equal(blocks_new(alloc_heap(), policy_kinds(verbatim), list, 5, &blocks), 0);
+    blocks_check_invariants(blocks);
     assert_true(denied(blocks, "api", "/x/", 1) && !denied(blocks, "api", "/x/", 5));
     assert_true(denied(blocks, "api", "/q?y", 1));
     assert_true(denied(blocks, "client", "10.0.0.2", 1));

@@ -190,41 +190,6 @@ static void empty_fields_and_empty_inputs_are_fine(void **state)
     assert_false(reader.failed);
 }
 
-/* A count known only at the end goes to the place that was kept for it. */
-static void a_patched_count_replaces_the_placeholder(void **state)
-{
-    struct bytes_writer writer;
-    uint8_t data[6];
-
-    (void)state;
-    bytes_writer_init(&writer, data, sizeof(data));
-    bytes_put_u8(&writer, 7);
-    bytes_put_u32(&writer, 0);
-    bytes_put_u8(&writer, 8);
-    bytes_patch_u32(&writer, 1, 0x01020304);
-    assert_memory_equal(data, "\x07\x04\x03\x02\x01\x08", 6);
-    bytes_put_u8(&writer, 9); /* fails; a patch is then without effect, wherever it points */
-    bytes_patch_u32(&writer, 1000, 1);
-    assert_memory_equal(data, "\x07\x04\x03\x02\x01\x08", 6);
-}
-
-static void patch_past_the_end(void *context)
-{
-    bytes_patch_u32(context, 1, 0);
-}
-
-/* A place that was never written cannot have been kept for a count. */
-static void patching_what_was_not_written_asserts(void **state)
-{
-    struct bytes_writer writer;
-    uint8_t data[16];
-
-    (void)state;
-    bytes_writer_init(&writer, data, sizeof(data));
-    bytes_put_u32(&writer, 0);
-    assert_true(death_by_assert(patch_past_the_end, &writer, NULL, 0));
-}
-
 /* Columns are read by index as if they were arrays. */
 static void columns_are_indexed_by_element(void **state)
 {
@@ -298,8 +263,6 @@ int main(void)
         cmocka_unit_test(a_string_longer_than_the_message_fails),
         cmocka_unit_test(a_string_of_more_than_16_bits_of_length_is_refused),
         cmocka_unit_test(empty_fields_and_empty_inputs_are_fine),
-        cmocka_unit_test(a_patched_count_replaces_the_placeholder),
-        cmocka_unit_test(patching_what_was_not_written_asserts),
         cmocka_unit_test(columns_are_indexed_by_element),
         cmocka_unit_test(hostile_bytes_never_lead_outside),
     };

@@ -1,5 +1,4 @@
-/* test_clients.c - clients that ask more than a shard can decide, and one that asks little, over
- * loopback. */
+/* test_clients.c - clients that ask more than a shard can decide, and one that asks little. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,16 +6,14 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <zmq.h>
 
 #include "node/runtime/shard/clients.h"
 #include "node/runtime/system/clock.h"
-#include "node/runtime/system/socket.h"
 
-enum { GREEDY = 3, MESSAGES = 2000, PAYLOAD = 4096, TAKES_NS = 200 * 1000, WAIT_MS = 20000 };
+enum { GREEDY = 3, POLITE = GREEDY, MESSAGES = 2000, PAYLOAD = 4096, TAKES_NS = 200 * 1000 };
 
 struct message {
-    uint32_t sender; /* GREEDY: the polite one */
+    uint32_t sender;
     uint32_t number;
     char payload[PAYLOAD];
 };
@@ -31,122 +28,127 @@ static struct message message_at(const void *data, size_t len)
 }
 
 struct fixture {
-    void *context;
-    void *router;
-    void *greedy[GREEDY];
-    void *polite;
     struct clock clock;
     struct clients *clients;
-    uint32_t next[GREEDY + 1]; /* number that is at least expected of a sender */
+    uint32_t sent[GREEDY + 1];    /* messages that a sender has sent, */
+    uint32_t offered[GREEDY + 1]; /* of these taken, */
+    uint32_t next[GREEDY + 1];    /* and number that is at least expected of it */
     uint32_t decided;
     uint32_t refused;
     uint32_t polite_decided;
     uint32_t polite_refused;
     uint32_t malformed;
-    uint32_t echo_from; /* not 0: with the so-manieth message, the polite one begins to answer */
+    bool echoes; /* the polite one asks again with each answer of anybody */
 };
-
-static void say(void *socket, uint32_t sender, uint32_t number)
-{
-    const struct message message = {.sender = sender, .number = number};
-    assert_int_equal(zmq_send(socket, &message, sizeof message, 0), sizeof message);
-}
 
 /* Deciding takes its time, as a shard with too much to do would. */
 static void decide(void *context, uint64_t connection, const void *data, size_t len)
 {
     struct fixture *f = context;
     const int64_t until_ns = clock_now_ns(&f->clock) + TAKES_NS;
-    (void)connection;
     if (len == 0) {
         f->malformed++;
         return;
     }
     const struct message message = message_at(data, len);
+    assert_int_equal(connection, message.sender);
     assert_true(message.number >= f->next[message.sender]); /* CLIENTS-2 */
     f->next[message.sender] = message.number + 1;
     f->decided++;
-    f->polite_decided += message.sender == GREEDY;
+    f->polite_decided += message.sender == POLITE;
+    f->sent[POLITE] += f->echoes;
     while (clock_now_ns(&f->clock) < until_ns)
         continue;
-    if (f->echo_from == 0 || f->decided + f->refused < f->echo_from)
-        return;
-    zmq_pollitem_t item = {.socket = f->router, .events = ZMQ_POLLIN};
-    say(f->polite, GREEDY, f->next[GREEDY]);
-    assert_int_equal(zmq_poll(&item, 1, WAIT_MS), 1);
 }
 
 static void refuse(void *context, uint64_t connection, const void *data, size_t len)
 {
     struct fixture *f = context;
-    (void)connection;
+    assert_int_equal(connection, message_at(data, len).sender);
     f->refused++;
-    f->polite_refused += message_at(data, len).sender == GREEDY;
-}
-
-static void *connect_to(void *context, const char *url)
-{
-    const int none = 0;
-    void *socket = zmq_socket(context, ZMQ_DEALER);
-    assert_non_null(socket);
-    assert_int_equal(zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none), 0);
-    assert_int_equal(zmq_setsockopt(socket, ZMQ_SNDHWM, &none, sizeof none), 0);
-    assert_int_equal(zmq_connect(socket, url), 0);
-    return socket;
+    f->polite_refused += connection == POLITE;
 }
 
 static int set_up(void **state)
 {
     static struct fixture f;
-    char url[SOCKET_URL_LEN];
-    size_t len = sizeof url;
     memset(&f, 0, sizeof f);
     *state = &f;
     assert_int_equal(clock_init(&f.clock), 0);
-    assert_int_equal(socket_context_new(64, &f.context), 0);
-    assert_int_equal(socket_bind(f.context, SOCKET_CLIENTS, "127.0.0.1", 0, &f.router), 0);
-    assert_int_equal(zmq_getsockopt(f.router, ZMQ_LAST_ENDPOINT, url, &len), 0);
-    for (int i = 0; i < GREEDY; i++)
-        f.greedy[i] = connect_to(f.context, url);
-    f.polite = connect_to(f.context, url);
     const struct clients_options options = {
-        .socket = f.router, .clock = &f.clock, .decide = decide, .refuse = refuse, .context = &f};
-    assert_int_equal(clients_new(&options, &f.clients), 0);
-    return 0;
+        .clock = &f.clock, .decide = decide, .refuse = refuse, .context = &f};
+    return clients_new(&options, &f.clients);
 }
 
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
     clients_free(&f->clients);
-    for (int i = 0; i < GREEDY; i++)
-        socket_close(&f->greedy[i]);
-    socket_close(&f->polite);
-    socket_close(&f->router);
-    socket_context_free(&f->context);
     return 0;
 }
 
-/* Takes turns until all that was sent is decided or refused. */
+/* Offers the sender's next message. False: it has none, or it is not taken in this turn. */
+static bool offer(struct fixture *f, uint32_t sender, bool *full)
+{
+    const struct message message = {.sender = sender, .number = f->offered[sender]};
+    if (*full || f->offered[sender] == f->sent[sender])
+        return false;
+    *full = !clients_take(f->clients, sender, &message, sizeof message);
+    f->offered[sender] += !*full;
+    return !*full;
+}
+
+/* One turn, in which each sender's messages are offered by turns. */
+static void turn(struct fixture *f)
+{
+    bool full = false;
+    bool any = true;
+    clients_begin(f->clients);
+    while (any) {
+        any = false;
+        for (uint32_t sender = 0; sender <= GREEDY; sender++)
+            any = offer(f, sender, &full) || any;
+    }
+    bool empty = true;
+    for (uint32_t sender = 0; sender <= GREEDY; sender++)
+        empty = empty && f->offered[sender] == f->sent[sender];
+    clients_end(f->clients, empty);
+}
+
+/* Takes turns until so many are decided or refused. */
 static void run_until(struct fixture *f, uint32_t done)
 {
-    while (f->decided + f->refused < done) {
-        zmq_pollitem_t item = {.socket = f->router, .events = ZMQ_POLLIN};
-        if (!clients_turn(f->clients) && f->decided + f->refused < done)
-            assert_int_equal(zmq_poll(&item, 1, WAIT_MS), 1);
-    }
+    while (f->decided + f->refused < done)
+        turn(f);
+}
+
+static uint32_t flood(struct fixture *f)
+{
+    for (uint32_t sender = 0; sender < GREEDY; sender++)
+        f->sent[sender] += MESSAGES;
+    return GREEDY * MESSAGES;
 }
 
 /* While nobody asks too much nothing is kept, and nothing refused. */
-static void at_ease_everything_is_decided_as_it_is_read(void **state)
+static void at_ease_everything_is_decided_as_it_is_taken(void **state)
 {
     struct fixture *f = *state;
     for (uint32_t n = 0; n < 20; n++) {
-        say(f->polite, GREEDY, n);
-        run_until(f, n + 1);
+        f->sent[POLITE]++;
+        turn(f);
+        assert_int_equal(f->decided, n + 1);
         assert_false(clients_waiting(f->clients));
     }
-    assert_int_equal(f->decided, 20);
+    assert_int_equal(f->refused, 0);
+}
+
+/* A turn at ease takes no more than its time, whatever is there. */
+static void a_turn_takes_no_more_than_its_share(void **state)
+{
+    struct fixture *f = *state;
+    (void)flood(f);
+    turn(f);
+    assert_in_range(f->decided, 1, 1 + CLIENTS_DECIDE_US * 1000 / TAKES_NS);
     assert_int_equal(f->refused, 0);
 }
 
@@ -155,13 +157,10 @@ static void at_ease_everything_is_decided_as_it_is_read(void **state)
 static void too_much_is_refused_of_those_who_ask_too_much(void **state)
 {
     struct fixture *f = *state;
-    uint32_t sent = 0;
-    for (uint32_t n = 0; n < MESSAGES; n++)
-        for (uint32_t i = 0; i < GREEDY; i++, sent++)
-            say(f->greedy[i], i, n);
+    uint32_t sent = flood(f);
     for (uint32_t n = 0; n < 5; n++) {
         run_until(f, (n + 1) * MESSAGES / 2);
-        say(f->polite, GREEDY, n);
+        f->sent[POLITE]++;
         sent++;
     }
     run_until(f, sent);
@@ -171,10 +170,9 @@ static void too_much_is_refused_of_those_who_ask_too_much(void **state)
     assert_int_equal(f->polite_decided, 5);
     assert_int_equal(f->polite_refused, 0);
     assert_false(clients_waiting(f->clients));
-    while (clients_turn(f->clients))
-        continue;
-    say(f->polite, GREEDY, 5); /* at ease again */
-    run_until(f, sent + 1);
+    turn(f);
+    f->sent[POLITE]++; /* at ease again */
+    turn(f);
     assert_int_equal(f->polite_decided, 6);
 }
 
@@ -185,15 +183,13 @@ static void an_overload_ends_though_somebody_goes_on_asking(void **state)
 {
     struct fixture *f = *state;
     uint32_t most = 0;
-    for (uint32_t n = 0; n < MESSAGES; n++)
-        for (uint32_t i = 0; i < GREEDY; i++)
-            say(f->greedy[i], i, n);
-    f->echo_from = GREEDY * MESSAGES;
-    run_until(f, f->echo_from);
+    run_until(f, flood(f));
     assert_true(f->refused > 0);
+    f->echoes = true;
+    f->sent[POLITE]++;
     for (int turns = 0; turns < 1000 && most < 2; turns++) {
         const uint32_t before = f->decided;
-        (void)clients_turn(f->clients);
+        turn(f);
         most = f->decided - before > most ? f->decided - before : most;
     }
     assert_true(most >= 2);
@@ -203,28 +199,26 @@ static void an_overload_ends_though_somebody_goes_on_asking(void **state)
 static void what_waits_at_the_end_is_dropped(void **state)
 {
     struct fixture *f = *state;
-    for (uint32_t n = 0; n < MESSAGES; n++)
-        for (uint32_t i = 0; i < GREEDY; i++)
-            say(f->greedy[i], i, n);
+    (void)flood(f);
     while (!clients_waiting(f->clients))
-        (void)clients_turn(f->clients);
+        turn(f);
 }
 
 /* A message of several frames is none: it is decided at once, as malformed. */
 static void several_frames_are_malformed(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(zmq_send(f->polite, "a", 1, ZMQ_SNDMORE), 1);
-    assert_int_equal(zmq_send(f->polite, "b", 1, 0), 1);
-    while (f->malformed == 0)
-        (void)clients_turn(f->clients);
+    clients_begin(f->clients);
+    assert_true(clients_take(f->clients, POLITE, "", 0));
+    assert_int_equal(f->malformed, 1);
 }
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(at_ease_everything_is_decided_as_it_is_read),
+        TEST(at_ease_everything_is_decided_as_it_is_taken),
+        TEST(a_turn_takes_no_more_than_its_share),
         TEST(too_much_is_refused_of_those_who_ask_too_much),
         TEST(an_overload_ends_though_somebody_goes_on_asking),
         TEST(what_waits_at_the_end_is_dropped),

@@ -251,6 +251,41 @@ static void clashing_ports_are_refused(void **state)
     assert_int_equal(config.gossip.port, 65535);
 }
 
+/* Where clients come may be said more than once: others are told the first one with a port, and
+ * flags replace what a file says. */
+static void clients_may_come_at_several_places(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("--client", "unix:/run/a", "--client", "127.0.0.1:1", "--client",
+                           "[::1]:2", "--resp", "unix:/run/b"),
+                     0);
+    assert_int_equal(config.client.port, 1);
+    assert_int_equal(config.client_more.count, 2);
+    assert_string_equal(config.client_more.at[0].path, "/run/a");
+    assert_int_equal(config.client_more.at[1].endpoint.port, 2);
+    assert_int_equal(config.resp.port, 7603);
+    assert_int_equal(config.resp_more.count, 1);
+    assert_int_equal(read_text("resp: [127.0.0.1:5, unix:/run/c, 127.0.0.1:6]\n"), 0);
+    assert_int_equal(config.resp.port, 5);
+    assert_int_equal(config.resp_more.count, 2);
+    assert_refused(parse("--resp", "off", "--resp", "127.0.0.1:5"),
+                   "expected off alone, or places");
+    assert_refused(parse("--resp", "127.0.0.1:5", "--resp", "off"),
+                   "expected off alone, or places");
+    assert_refused(parse("--resp", "unix:b"), "expected HOST:PORT");
+    assert_refused(parse("--resp", "unix:/"), "expected HOST:PORT");
+    assert_refused(parse("--peer", "unix:/run/b"), "expected HOST:PORT");
+    assert_refused(parse("--resp", "127.0.0.1:5", "--resp", "0.0.0.0:6"),
+                   "--resp: other machines can reach 0.0.0.0:6");
+    assert_refused(parse("--resp", "127.0.0.1:5", "--resp", "127.0.0.1:7602"),
+                   "found port 7602 for both");
+    assert_refused(parse("--resp", "127.0.0.1:1", "--resp", "127.0.0.1:2", "--resp", "127.0.0.1:3",
+                         "--resp", "127.0.0.1:4", "--resp", "127.0.0.1:5", "--resp", "127.0.0.1:6",
+                         "--resp", "127.0.0.1:7", "--resp", "127.0.0.1:8", "--resp", "127.0.0.1:9",
+                         "--resp", "127.0.0.1:10"),
+                   "at most 8 places beside the first");
+}
+
 /* Redis clients have a port of each shard, bound by the rules of the others, unless it is off. */
 static void redis_clients_have_a_port_or_none(void **state)
 {
@@ -487,6 +522,7 @@ int main(void)
         cmocka_unit_test(other_machines_are_let_in_only_with_insecure),
         cmocka_unit_test(a_wildcard_needs_an_advertised_host),
         cmocka_unit_test(clashing_ports_are_refused),
+        cmocka_unit_test(clients_may_come_at_several_places),
         cmocka_unit_test(redis_clients_have_a_port_or_none),
         cmocka_unit_test(an_endpoint_that_is_off_is_refused),
         cmocka_unit_test(endpoints_are_parsed_exactly),

@@ -100,7 +100,7 @@ static void status_has_the_documented_fields(void **state)
         "node",    "node_id", "cluster_id",   "version",  "healthy",        "reasons",
         "epoch",   "stable",  "vnodes_total", "replicas", "uptime_ms",      "figures_age_ms",
         "members", "storage", "rules",        "shards",   "over_admission", "acknowledgement",
-        "handoff", "pools",   "files",        "warnings"};
+        "handoff", "pools",   "files",        "warnings", "links_dropped",  "log_lines_dropped"};
     struct net *net = net_cluster(2);
     struct answer answer = {.policy = NULL};
     (void)state;
@@ -285,6 +285,11 @@ static void regions_are_listed_the_own_one_first(void **state)
     net_run(net, 10 * NET_SECOND);
     ask(net, "regions", NULL, &answer);
     tokens_assert_text(value_of(&answer), "region", "r1");
+    static const char *const leases[] = {"held",   "taken",    "returned", "allowed",
+                                         "denied", "local",    "waited",   "late",
+                                         "grants", "withheld", "asked",    "served"};
+    assert_fields(tokens_field(value_of(&answer), "leases"), leases,
+                  sizeof leases / sizeof *leases);
     struct mp_cursor held = tokens_field(tokens_field(value_of(&answer), "leases"), "held");
     assert_int_equal(mp_get_uint(&held), 0);
     struct mp_cursor at = tokens_field(value_of(&answer), "regions");

@@ -447,7 +447,8 @@ static void living_and_unknown_members_are_not_removed(void **state)
     net_free(net);
 }
 
-/* The transition that runs comes first; the wish is kept, and dropped when nobody asks any more. */
+/* The transition that runs comes first; the request is kept, and dropped when nobody asks any more.
+ */
 static void a_removal_waits_for_the_transition_that_runs(void **state)
 {
     struct net *net = net_cluster(3);
@@ -469,7 +470,7 @@ static void a_removal_waits_for_the_transition_that_runs(void **state)
     for (uint32_t i = 0; i < 4; i++)
         if (i != 2)
             control_settled(net->nodes[i].control, epoch);
-    net_run(net, 10 * NET_SECOND); /* too late for the wish: it was asked for only once */
+    net_run(net, 10 * NET_SECOND); /* too late for the request: it was asked for only once */
     assert_true(ring_config_is_stable(net_config(net, 0)));
     assert_int_equal(ask(net, 0, "remove", "n3", false, NULL, 0, &answer), 0);
     net_run(net, 5 * NET_SECOND);

@@ -126,8 +126,10 @@ static inline struct disk_result wait_result(struct fixture *f, uint32_t shard)
         (void)pthread_mutex_lock(&f->lock);
         const uint32_t before = f->wakes[shard];
         (void)pthread_mutex_unlock(&f->lock);
-        if (disk_poll(f->disk, shard, &result))
+        if (disk_poll(f->disk, shard, &result)) {
+            disk_check_invariants(f->disk);
             return result;
+        }
         (void)pthread_mutex_lock(&f->lock);
         int waited = 0;
         while (f->wakes[shard] == before && waited == 0)

@@ -23,6 +23,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct intake *intake = *state;
+    intake_check_invariants(intake);
     intake_free(&intake);
     assert_null(intake);
     return 0;
@@ -60,6 +61,8 @@ static void messages_of_a_connection_keep_their_order(void **state)
                 waiting[who][last[who]++ % 64] = at;
             continue;
         }
+        if (i % 64 == 0)
+            intake_check_invariants(intake);
         const uint16_t at = intake_take(intake, &who);
         if (at != INTAKE_NONE)
             assert_int_equal(at, waiting[who][first[who]++ % 64]);
@@ -82,6 +85,8 @@ static void no_two_messages_have_the_same_place(void **state)
             continue;
         assert_int_equal(used[at], !in);
         used[at] = in;
+        if (i % 1024 == 0)
+            intake_check_invariants(intake);
     }
     uint32_t left = 0;
     for (uint32_t i = 0; i < INTAKE_MESSAGES_MAX; i++)

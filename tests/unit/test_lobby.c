@@ -1,6 +1,7 @@
-/* test_lobby.c - Redis clients of a node that does not serve yet, over real connections. */
+/* test_lobby.c - clients of a node that does not serve yet, over real connections. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,11 +19,13 @@ enum { MANY = LOBBY_CONNECTIONS_MAX, PATIENCE_MS = 5000 };
 
 struct hall {
     struct lobby *lobby;
+    struct clock clock;
     int listener;
+    int none;
     struct sockaddr_in address;
 };
 
-static void open_hall(struct hall *hall)
+static void open_hall(struct hall *hall, bool native)
 {
     socklen_t len = sizeof hall->address;
     hall->address = (struct sockaddr_in){.sin_family = AF_INET};
@@ -32,7 +35,14 @@ static void open_hall(struct hall *hall)
     assert_int_equal(bind(hall->listener, (struct sockaddr *)&hall->address, len), 0);
     assert_int_equal(listen(hall->listener, 4 * MANY), 0);
     assert_int_equal(getsockname(hall->listener, (struct sockaddr *)&hall->address, &len), 0);
-    assert_int_equal(lobby_new(&hall->lobby), 0);
+    assert_int_equal(clock_init(&hall->clock), 0);
+    hall->none = -1;
+    const struct lobby_options options = {.native = native ? &hall->listener : &hall->none,
+                                          .native_count = 1,
+                                          .redis = native ? &hall->none : &hall->listener,
+                                          .redis_count = 1,
+                                          .clock = &hall->clock};
+    assert_int_equal(lobby_new(&options, &hall->lobby), 0);
 }
 
 static void close_hall(struct hall *hall)
@@ -51,8 +61,7 @@ static int come(const struct hall *hall)
 
 static void turn(struct hall *hall)
 {
-    lobby_accept(hall->lobby, hall->listener);
-    lobby_answer_redis(hall->lobby, "it waits for a seed");
+    lobby_turn(hall->lobby, "it waits for a seed");
 }
 
 /* Turns until something can be read of it, or it was closed. */
@@ -76,7 +85,7 @@ static void who_asks_is_told_what_is_waited_for(void **state)
 {
     (void)state;
     struct hall hall;
-    open_hall(&hall);
+    open_hall(&hall, false);
     const int fd = come(&hall);
     for (int i = 0; i < 3; i++) {
         ask(fd);
@@ -93,7 +102,7 @@ static void idle_connections_keep_nobody_out(void **state)
     (void)state;
     struct hall hall;
     int idle[2 * MANY];
-    open_hall(&hall);
+    open_hall(&hall, false);
     const int asks = come(&hall);
     ask(asks);
     assert_answered(&hall, asks);
@@ -115,9 +124,39 @@ static void idle_connections_keep_nobody_out(void **state)
     close_hall(&hall);
 }
 
+/* The whole of a conversation in the client protocol: greeting, handshake, a question. */
+static void a_native_client_is_told_what_is_waited_for(void **state)
+{
+    static const char hello[] = "\xff\0\0\0\0\0\0\0\1\x7f\3\1NULL";
+    static const char asks[] = "\4\x1c\5READY\xbSocket-Type\0\0\0\6DEALER\0\4junk";
+    char greeting[64] = "";
+    char bytes[512];
+    size_t len = 0;
+    (void)state;
+    struct hall hall;
+    open_hall(&hall, true);
+    const int fd = come(&hall);
+    memcpy(greeting, hello, sizeof hello - 1);
+    assert_int_equal(send(fd, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+    assert_int_equal(send(fd, asks, sizeof asks - 1, MSG_NOSIGNAL), sizeof asks - 1);
+    for (int waited_ms = 0; waited_ms < PATIENCE_MS && len < 64 + 43 + 2; waited_ms++) {
+        struct pollfd polled = {.fd = fd, .events = POLLIN};
+        turn(&hall);
+        (void)poll(&polled, 1, 1);
+        const ssize_t got = recv(fd, bytes + len, sizeof bytes - len, MSG_DONTWAIT);
+        len += got > 0 ? (size_t)got : 0;
+    }
+    assert_true(len > 64 + 43 + 2); /* greeting, READY, and an ERROR of the client protocol */
+    assert_memory_equal(bytes + 64, "\4\x29\5READY", 8);
+    assert_int_equal(bytes[64 + 43], 0);
+    (void)close(fd);
+    close_hall(&hall);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_native_client_is_told_what_is_waited_for),
         cmocka_unit_test(who_asks_is_told_what_is_waited_for),
         cmocka_unit_test(idle_connections_keep_nobody_out),
     };

@@ -1,4 +1,4 @@
-/* test_mailbox.c - letters between loops: order, bound, ownership, and the wake-up. */
+/* test_mailbox.c - messages between loops: order, bound, ownership, and the wake-up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "node/runtime/system/mailbox.h"
 
-enum { SENDERS = 3, LETTERS_EACH = 20000 };
+enum { SENDERS = 3, MESSAGES_EACH = 20000 };
 
 struct fixture {
     uv_loop_t loop;
@@ -24,14 +24,14 @@ struct fixture {
 static void on_wake(uv_async_t *wake)
 {
     struct fixture *f = wake->data;
-    struct letter letter;
+    struct mailbox_message message;
 
-    while (mailbox_take(&f->mailbox, &letter)) {
-        assert_true(letter.shard < SENDERS);
-        assert_int_equal(letter.number, f->next[letter.shard]++);
+    while (mailbox_take(&f->mailbox, &message)) {
+        assert_true(message.shard < SENDERS);
+        assert_int_equal(message.number, f->next[message.shard]++);
         f->taken++;
     }
-    if (f->taken == SENDERS * LETTERS_EACH)
+    if (f->taken == SENDERS * MESSAGES_EACH)
         uv_stop(&f->loop);
 }
 
@@ -52,6 +52,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
+    mailbox_check_invariants(&f->mailbox);
     mailbox_fini(&f->mailbox);
     uv_close((uv_handle_t *)&f->wake, NULL);
     (void)uv_run(&f->loop, UV_RUN_DEFAULT);
@@ -59,63 +60,64 @@ static int teardown(void **state)
 }
 
 /* What was put first is taken first, whole. */
-static void letters_come_in_the_order_they_were_put(void **state)
+static void messages_come_in_the_order_they_were_put(void **state)
 {
     struct fixture *f = *state;
-    struct letter letter = {.kind = LETTER_SETTLED, .shard = 3, .number = 9};
+    struct mailbox_message message = {.kind = MESSAGE_SETTLED, .shard = 3, .number = 9};
 
-    assert_false(mailbox_take(&f->mailbox, &letter));
-    assert_true(mailbox_put(&f->mailbox, &letter));
-    letter.kind = LETTER_IDLE;
-    assert_true(mailbox_put(&f->mailbox, &letter));
-    assert_true(mailbox_take(&f->mailbox, &letter));
-    assert_int_equal(letter.kind, LETTER_SETTLED);
-    assert_int_equal(letter.shard, 3);
-    assert_int_equal(letter.number, 9);
-    assert_true(mailbox_take(&f->mailbox, &letter));
-    assert_int_equal(letter.kind, LETTER_IDLE);
-    assert_false(mailbox_take(&f->mailbox, &letter));
+    assert_false(mailbox_take(&f->mailbox, &message));
+    assert_true(mailbox_put(&f->mailbox, &message));
+    message.kind = MESSAGE_IDLE;
+    assert_true(mailbox_put(&f->mailbox, &message));
+    assert_true(mailbox_take(&f->mailbox, &message));
+    assert_int_equal(message.kind, MESSAGE_SETTLED);
+    assert_int_equal(message.shard, 3);
+    assert_int_equal(message.number, 9);
+    assert_true(mailbox_take(&f->mailbox, &message));
+    assert_int_equal(message.kind, MESSAGE_IDLE);
+    assert_false(mailbox_take(&f->mailbox, &message));
 }
 
 /* A copy is the receiver's: it does not change with what was copied. */
 static void a_copied_block_is_the_receivers(void **state)
 {
     struct fixture *f = *state;
-    struct letter letter;
+    struct mailbox_message message;
     char text[] = "frame";
 
-    assert_true(mailbox_put_copy(&f->mailbox, LETTER_ADMIN, 1, 42, text, sizeof(text)));
+    assert_true(mailbox_put_copy(&f->mailbox, MESSAGE_ADMIN, 1, 42, text, sizeof(text)));
     memset(text, 'x', sizeof(text));
-    assert_true(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 1, 43, text, 0));
-    assert_true(mailbox_take(&f->mailbox, &letter));
-    assert_int_equal(letter.kind, LETTER_ADMIN);
-    assert_int_equal(letter.number, 42);
-    assert_int_equal(letter.len, sizeof(text));
-    assert_string_equal(letter.pointer, "frame");
-    free(letter.pointer);
-    assert_true(mailbox_take(&f->mailbox, &letter));
-    assert_int_equal(letter.len, 0);
-    free(letter.pointer);
+    assert_true(mailbox_put_copy(&f->mailbox, MESSAGE_REPLY, 1, 43, text, 0));
+    assert_true(mailbox_take(&f->mailbox, &message));
+    assert_int_equal(message.kind, MESSAGE_ADMIN);
+    assert_int_equal(message.number, 42);
+    assert_int_equal(message.len, sizeof(text));
+    assert_string_equal(message.pointer, "frame");
+    free(message.pointer);
+    assert_true(mailbox_take(&f->mailbox, &message));
+    assert_int_equal(message.len, 0);
+    free(message.pointer);
 }
 
 /* A full mailbox refuses and counts; blocks that nobody takes are freed with it (under asan). */
 static void a_full_mailbox_refuses_and_counts(void **state)
 {
     struct fixture *f = *state;
-    struct letter letter;
+    struct mailbox_message message;
 
-    for (uint32_t i = 0; i < MAILBOX_LETTERS_MAX - MAILBOX_KEPT; i++)
-        assert_true(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 0, i, "x", 1));
-    assert_false(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 0, 0, "x", 1));
+    for (uint32_t i = 0; i < MAILBOX_MESSAGES_MAX - MAILBOX_KEPT; i++)
+        assert_true(mailbox_put_copy(&f->mailbox, MESSAGE_REPLY, 0, i, "x", 1));
+    assert_false(mailbox_put_copy(&f->mailbox, MESSAGE_REPLY, 0, 0, "x", 1));
     assert_int_equal(f->mailbox.refused, 1);
-    assert_true(mailbox_take(&f->mailbox, &letter));
-    assert_int_equal(letter.number, 0);
-    free(letter.pointer);
-    assert_true(mailbox_put_copy(&f->mailbox, LETTER_REPLY, 0, 7777, "x", 1)); /* round the end */
-    for (uint32_t i = 1; i < MAILBOX_LETTERS_MAX / 2; i++) {
-        assert_true(mailbox_take(&f->mailbox, &letter));
-        assert_int_equal(letter.number, i);
-        free(letter.pointer);
+    mailbox_check_invariants(&f->mailbox);
+    assert_true(mailbox_take(&f->mailbox, &message));
+    assert_int_equal(message.number, 0);
+    free(message.pointer);
+    assert_true(mailbox_put_copy(&f->mailbox, MESSAGE_REPLY, 0, 7777, "x", 1)); /* round the end */
+    for (uint32_t i = 1; i < MAILBOX_MESSAGES_MAX / 2; i++) {
+        assert_true(mailbox_take(&f->mailbox, &message));
+        assert_int_equal(message.number, i);
+        free(message.pointer);
     }
 }
 
@@ -123,9 +125,9 @@ static void a_full_mailbox_refuses_and_counts(void **state)
 static void questions_keep_no_end_from_a_shard(void **state)
 {
     struct fixture *f = *state;
-    const struct letter stop = {.kind = LETTER_STOP};
+    const struct mailbox_message stop = {.kind = MESSAGE_STOP};
 
-    while (mailbox_put_copy(&f->mailbox, LETTER_ADMIN, 0, 0, "x", 1))
+    while (mailbox_put_copy(&f->mailbox, MESSAGE_ADMIN, 0, 0, "x", 1))
         continue;
     for (uint32_t i = 0; i < MAILBOX_KEPT; i++)
         assert_true(mailbox_put(&f->mailbox, &stop));
@@ -143,9 +145,10 @@ static void *send_all(void *context)
 {
     const struct sender *sender = context;
 
-    for (uint32_t i = 0; i < LETTERS_EACH; i++) {
-        const struct letter letter = {.kind = LETTER_SETTLED, .shard = sender->number, .number = i};
-        while (!mailbox_put(&sender->fixture->mailbox, &letter))
+    for (uint32_t i = 0; i < MESSAGES_EACH; i++) {
+        const struct mailbox_message message = {
+            .kind = MESSAGE_SETTLED, .shard = sender->number, .number = i};
+        while (!mailbox_put(&sender->fixture->mailbox, &message))
             (void)sched_yield(); /* full: the receiver is awake */
     }
     return NULL;
@@ -161,10 +164,10 @@ static void many_threads_may_write_to_one_loop(void **state)
         senders[i] = (struct sender){.fixture = f, .number = i};
         assert_int_equal(pthread_create(&senders[i].thread, NULL, send_all, &senders[i]), 0);
     }
-    (void)uv_run(&f->loop, UV_RUN_DEFAULT); /* ends when the last letter was taken */
+    (void)uv_run(&f->loop, UV_RUN_DEFAULT); /* ends when the last message was taken */
     for (uint32_t i = 0; i < SENDERS; i++) {
         assert_int_equal(pthread_join(senders[i].thread, NULL), 0);
-        assert_int_equal(f->next[i], LETTERS_EACH);
+        assert_int_equal(f->next[i], MESSAGES_EACH);
     }
 }
 
@@ -173,8 +176,8 @@ static void many_threads_may_write_to_one_loop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(letters_come_in_the_order_they_were_put), TEST(a_copied_block_is_the_receivers),
-        TEST(a_full_mailbox_refuses_and_counts),       TEST(questions_keep_no_end_from_a_shard),
+        TEST(messages_come_in_the_order_they_were_put), TEST(a_copied_block_is_the_receivers),
+        TEST(a_full_mailbox_refuses_and_counts),        TEST(questions_keep_no_end_from_a_shard),
         TEST(many_threads_may_write_to_one_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

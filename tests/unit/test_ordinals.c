@@ -18,6 +18,7 @@
 #include "client/protocol/identity.h"
 #include "node/limit/engine/engine.h"
 #include "node/policy/compile/ordinals.h"
+#include "node/policy/compile/policy_check.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/readers/own_limits.h"
 #include "tests/unit/support_effort.h"
@@ -58,6 +59,7 @@ static struct policy *compile(const char *text)
     struct policy *policy;
     if (policy_compile(text, strlen(text), alloc_heap(), &policy, &error) != 0)
         fail_msg("line %u: %s in\n%s", error.line, error.message, text);
+    policy_check_invariants(policy);
     return policy;
 }
 
@@ -67,6 +69,7 @@ static struct policy *take(uint32_t number)
     const struct version *version = &store.versions[number - 1];
     struct policy *policy = compile(version->text);
     assert_int_equal(ordinals_give(policy, version->bytes, version->len, alloc_heap()), 0);
+    policy_check_invariants(policy);
     return policy;
 }
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "node/policy/compile/policy_check.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/people/people.h"
@@ -53,6 +54,7 @@ static struct people *make(const struct quota *quotas, size_t count)
 {
     struct people *people;
     assert_int_equal(people_new(alloc_heap(), quotas, count, &people), 0);
+    people_check_invariants(people);
     return people;
 }
 
@@ -62,6 +64,7 @@ static struct policy *compile(const char *rules)
     struct policy *policy;
     if (policy_compile(rules, strlen(rules), alloc_heap(), &policy, &error) != 0)
         fail_msg("%u:%u %s", error.line, error.column, error.message);
+    policy_check_invariants(policy);
     return policy;
 }
 
@@ -420,6 +423,7 @@ static void a_set_is_bounded_shared_and_whole(void **state)
     people = make(list, 2);
     const struct policy_joined with = {.people = people_share(people)};
     assert_int_equal(policy_join(alloc_heap(), base, &with, &joined), 0);
+    policy_check_invariants(joined);
     people_free(&people);
     assert_string_equal(met(policy_joined(joined)->people, joined, "user=ada", 1), "tier gold:5/h");
     policy_free(&joined);

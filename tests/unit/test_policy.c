@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "node/policy/compile/policy_check.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/model/policy.h"
@@ -67,6 +68,7 @@ static struct policy *compile(const char *text)
 
     if (policy_compile(text, strlen(text), alloc_heap(), &policy, &error) != 0)
         fail_msg("%u:%u: %s\n%s", error.line, error.column, error.message, text);
+    policy_check_invariants(policy);
     return policy;
 }
 
@@ -339,6 +341,7 @@ static struct policy *compile_zoned(const char *text, unsigned *asked)
     struct policy *policy;
     if (policy_compile_zoned(text, strlen(text), alloc_heap(), &zones, &policy, &error) != 0)
         fail_msg("%u:%u: %s\n%s", error.line, error.column, error.message, text);
+    policy_check_invariants(policy);
     return policy;
 }
 

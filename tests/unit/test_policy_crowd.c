@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "node/policy/compile/policy_check.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/compile/policy_crowd.h"
 #include "node/policy/index/policy_resolve.h"
@@ -24,6 +25,7 @@ static struct policy *compile(const char *text)
     struct policy *policy;
     if (policy_compile(text, strlen(text), alloc_heap(), &policy, &error) != 0)
         fail_msg("%u:%u: %s\n%s", error.line, error.column, error.message, text);
+    policy_check_invariants(policy);
     return policy;
 }
 

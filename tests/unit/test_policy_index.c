@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "node/policy/compile/policy_check.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/index/policy_resolve.h"
 #include "tests/unit/support_effort.h"
@@ -29,6 +30,7 @@ static struct work work_of(enum rules_shape shape, size_t count)
     struct policy *policy = rules_policy(shape, count);
     struct work most = {0, 0};
 
+    policy_check_invariants(policy);
     for (size_t i = 0; i < REQUESTS; i++) {
         struct rules_request request;
         struct policy_result result;
@@ -120,6 +122,7 @@ static struct policy *random_policy(struct random *random, size_t rules)
     }
     if (policy_compile(text, at, alloc_heap(), &policy, &error) != 0)
         fail_msg("%u:%u: %s", error.line, error.column, error.message);
+    policy_check_invariants(policy);
     return policy;
 }
 

@@ -17,7 +17,7 @@
 #include "node/policy/model/policy_pattern.h"
 #include "tests/unit/support_effort.h"
 
-enum { ROUNDS = EFFORT(2000000), LONG_ROUNDS = EFFORT(20000), FORMS = 9 };
+enum { ROUNDS = EFFORT(EFFORT(2000000)), LONG_ROUNDS = EFFORT(20000), FORMS = 9 };
 
 /* What is right, tried in every way: the rest of a pattern against the rest of a text. */
 static bool naive(const char *pattern, size_t plen, const char *text, size_t len)

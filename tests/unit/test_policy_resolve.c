@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "base/random.h"
+#include "node/policy/compile/policy_check.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/index/policy_resolve.h"
 
@@ -25,9 +26,9 @@ static struct policy *compile(const char *text)
 {
     struct policy_error error;
     struct policy *policy;
-
     if (policy_compile(text, strlen(text), alloc_heap(), &policy, &error) != 0)
         fail_msg("%u:%u: %s\n%s", error.line, error.column, error.message, text);
+    policy_check_invariants(policy);
     return policy;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/policy/compile/policy_check.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/index/policy_search.h"
@@ -86,6 +87,7 @@ static struct policy *many_lengths(void)
                                    a, len, a, len, "pppppppppppppppppppppppp", a);
     if (policy_compile(text, at, alloc_heap(), &policy, &error) != 0)
         fail_msg("%u:%u: %s", error.line, error.column, error.message);
+    policy_check_invariants(policy);
     return policy;
 }
 

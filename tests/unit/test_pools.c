@@ -178,10 +178,10 @@ static void a_reported_load_stops_borrowing(void **state)
     flows_run(lab, 4 * S);
     for (uint32_t at = 0; at < 3; at++) {
         assert_true(flow->borrowed_at[3] > 130);
-        assert_int_equal(shard_report_load(lab->shards[at].shard, lab->now_ns, pool, 790000), 0);
+        lab_report_load(lab, at, pool, 790000);
         flows_run(lab, S);
         assert_in_range(flow_borrowed(flow), 130, 150);
-        assert_int_equal(shard_report_load(lab->shards[at].shard, lab->now_ns, pool, 800000), 0);
+        lab_report_load(lab, at, pool, 800000);
         flows_run(lab, S);
         assert_in_range(flow_borrowed(flow), 0, 60);
         assert_int_equal(lab_stats(lab, (at + 1) % 3).pools[0].load_ppm, 800000);
@@ -207,7 +207,7 @@ static void a_load_outlives_the_node_that_was_told(void **state)
     flow->entry = owner;
     flows_run(lab, 2 * S);
     assert_true(flow_borrowed(flow) > 100);
-    assert_int_equal(shard_report_load(lab->shards[told].shard, lab->now_ns, pool, 1000000), 0);
+    lab_report_load(lab, told, pool, 1000000);
     flows_run(lab, 200 * LAB_MS);
     lab_stop(lab, told);
     flows_run(lab, 500 * LAB_MS);
@@ -229,8 +229,7 @@ static void a_flood_of_loads_is_told_in_a_few_words(void **state)
     const uint32_t told = (owner + 1) % 3;
     lab_forget(lab);
     for (uint32_t i = 0; i < 100; i++) {
-        assert_int_equal(shard_report_load(lab->shards[told].shard, lab->now_ns, pool, 500000 + i),
-                         0);
+        lab_report_load(lab, told, pool, 500000 + i);
         lab_run(lab, LAB_MS);
         if (i == 22)
             assert_in_range(lab_said(lab, told, owner, PEER_POOL_REPORT, NULL), 1, 2);

@@ -314,8 +314,7 @@ static void a_load_that_one_region_reports_stops_all(void **state)
     for (uint32_t told = 0; told < 3; told++) {
         for (uint32_t at = 0; at < 3; at++)
             assert_true(flow_borrowed(&flows[at]) > 20);
-        assert_int_equal(
-            shard_report_load(lab->shards[told].shard, lab->now_ns, pool_id(lab), 1000000), 0);
+        lab_report_load(lab, told, pool_id(lab), 1000000);
         flows_run(lab, 500 * LAB_MS);
         flows_run(lab, 2300 * LAB_MS);
         for (uint32_t at = 0; at < 3; at++) {

@@ -298,8 +298,8 @@ static void a_voter_stops_voting_before_it_is_removed(void **state)
     struct control *control = net->nodes[3].control;
     (void)state;
     assert_true(net_votes(net, 3, 2));
-    control->wish.remove = 2;
-    control->wish.until_ns = INT64_MAX;
+    control->request.remove = 2;
+    control->request.until_ns = INT64_MAX;
     assert_true(propose_next(control));
     assert_true(ring_config_is_stable(control->next));
     assert_int_equal(control->next->to_count, 4);

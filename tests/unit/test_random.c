@@ -120,22 +120,6 @@ static void between_includes_both_ends(void **state)
     assert_int_equal(random_between(&random, INT64_MIN, INT64_MIN), INT64_MIN);
 }
 
-/* A unit draw never is 1, and averages to a half. */
-static void unit_stays_below_one(void **state)
-{
-    struct random random;
-    double sum = 0;
-
-    (void)state;
-    random_init(&random, 4);
-    for (int i = 0; i < 10000; i++) {
-        const double value = random_unit(&random);
-        assert_true(value >= 0 && value < 1);
-        sum += value;
-    }
-    assert_true(sum > 4800 && sum < 5200);
-}
-
 static void draw_below_zero(void *context)
 {
     (void)random_below(context, 0);
@@ -166,7 +150,6 @@ int main(void)
         cmocka_unit_test(below_is_uniform),
         cmocka_unit_test(below_is_unbiased_for_large_bounds),
         cmocka_unit_test(between_includes_both_ends),
-        cmocka_unit_test(unit_stays_below_one),
         cmocka_unit_test(an_empty_range_asserts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

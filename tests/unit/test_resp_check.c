@@ -119,7 +119,7 @@ static void an_option_out_of_place_is_refused(void **state)
 static void a_message_is_one_more_answer(void **state)
 {
     char bytes[512];
-    struct resp_writer out = {.data = bytes, .capacity = sizeof bytes, .protocol = 2};
+    struct gateway_out out = {.data = bytes, .capacity = sizeof bytes, .protocol = 2};
     const struct wire_source spoken = {.message = wire_text_of("SLOWER")};
     const struct wire_source silent = {.status = 429};
     struct wire_decision decision = {.outcome = OUTCOME_DENY, .source = &spoken};
@@ -145,7 +145,7 @@ static void a_message_is_one_more_answer(void **state)
 static void a_status_is_one_more_answer_behind_the_message(void **state)
 {
     char bytes[512];
-    struct resp_writer out = {.data = bytes, .capacity = sizeof bytes, .protocol = 2};
+    struct gateway_out out = {.data = bytes, .capacity = sizeof bytes, .protocol = 2};
     const struct wire_source source = {.status = 403, .message = wire_text_of("abuse")};
     const struct wire_decision decision = {.outcome = OUTCOME_BLOCKED, .source = &source};
     static const char expected[] =

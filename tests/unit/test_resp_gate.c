@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "node/gateway/resp_gate.h"
+#include "node/gateway/resp_topology.h"
 #include "tests/unit/support_effort.h"
 
 enum { PEERS = 8, FRAMES = 4096, SESSION = 99, INPUT = 1 << 16 };
@@ -27,38 +28,47 @@ struct bench {
     struct resp_gate *gate;
     struct resp_peer peers[PEERS];
     bool gone[PEERS];
-    char out[PEERS][RESP_OUT_LEN];
+    char out[PEERS][GATEWAY_OUT_LEN];
     char input[PEERS][INPUT];
     size_t input_len[PEERS];
-    enum resp_stop stop[PEERS];
+    enum gateway_stop stop[PEERS];
     struct frame frames[FRAMES];
     uint32_t frame_count;
     int64_t now_ns;
+    struct gateway_stats stats;
+    bool unused; /* no key is in use */
 };
 
 static struct bench bench;
 
-static struct resp_peer *find(void *context, uint64_t token)
+static struct gateway_peer *find(void *context, uint64_t token)
 {
     struct bench *b = context;
-    return b->gone[token] ? NULL : &b->peers[token];
+    return b->gone[token] ? NULL : &b->peers[token].base;
 }
 
-static const struct resp_finder finder = {find, &bench};
+static const struct gateway_finder finder = {find, &bench};
 
 static int setup(void **state)
 {
-    const struct resp_facts facts = {
-        .name = "n1", .version = "9.9", .connections_max = 10, .port = 7603, .now_ns = MS};
+    static const _Atomic uint64_t keys = 12;
+    const struct resp_facts facts = {.node_id = 7,
+                                     .keys = &keys,
+                                     .name = "n1",
+                                     .version = "9.9",
+                                     .connections_max = 10,
+                                     .port = 7603,
+                                     .now_ns = MS};
     (void)state;
     memset(&bench, 0, sizeof bench);
-    assert_int_equal(resp_gate_new(alloc_heap(), SESSION, &facts, &bench.gate), 0);
+    assert_int_equal(resp_gate_new(alloc_heap(), SESSION, &facts, &bench.stats, &bench.gate), 0);
     bench.now_ns = 1700 * 1000 * MS;
     resp_gate_now(bench.gate, bench.now_ns);
     for (uint32_t i = 0; i < PEERS; i++) {
-        resp_peer_init(&bench.peers[i], i + 1, "127.0.0.1:1");
-        bench.peers[i].out.data = bench.out[i];
-        bench.peers[i].out.capacity = RESP_OUT_LEN;
+        bench.peers[i].base.id = i + 1;
+        resp_peer_init(&bench.peers[i]);
+        bench.peers[i].base.out.data = bench.out[i];
+        bench.peers[i].base.out.capacity = GATEWAY_OUT_LEN;
     }
     return 0;
 }
@@ -70,6 +80,15 @@ static int teardown(void **state)
         free(bench.frames[i].bytes);
     resp_gate_free(&bench.gate);
     return 0;
+}
+
+/* Looks at the gate and at all who are there. */
+static void check_all(void)
+{
+    resp_gate_check_invariants(bench.gate);
+    for (uint32_t i = 0; i < PEERS; i++)
+        if (!bench.gone[i])
+            resp_gate_check_peer(bench.gate, &bench.peers[i], i);
 }
 
 /* Gives the open batch to the shard, which keeps it. */
@@ -96,9 +115,10 @@ static void feed(uint32_t peer)
         assert_true(used <= bench.input_len[peer]);
         bench.input_len[peer] -= used;
         memmove(bench.input[peer], bench.input[peer] + used, bench.input_len[peer]);
-        if (bench.stop[peer] == RESP_NEED_SUBMIT)
+        if (bench.stop[peer] == GATEWAY_NEED_SUBMIT)
             submit();
-    } while (bench.stop[peer] == RESP_NEED_SUBMIT);
+    } while (bench.stop[peer] == GATEWAY_NEED_SUBMIT);
+    check_all();
 }
 
 static void say(uint32_t peer, const char *text)
@@ -123,7 +143,7 @@ static void decide(const struct wire_checks *checks, uint32_t i, struct wire_sou
                                        : OUTCOME_ALLOW;
     columns->flags[i] = columns->outcomes[i] == OUTCOME_ALLOW ? WIRE_ALLOWED : 0;
     columns->limit[i] = 100;
-    columns->used[i] = 100 - cost;
+    columns->used[i] = bench.unused ? 0 : 100 - cost;
     columns->remaining[i] = cost;
     columns->reset_after_ms[i] = 2500;
     columns->retry_after_ms[i] = cost == 7 ? 1000 : 0;
@@ -162,6 +182,7 @@ static void answer_partly(uint32_t at, uint64_t pending)
         frame->bytes = NULL;
     }
     resp_gate_answer(bench.gate, reply, (size_t)len, &finder);
+    check_all();
 }
 
 static void answer(uint32_t at)
@@ -179,7 +200,7 @@ static void answer_all(void)
 /* What the peer has been sent since it was asked last. */
 static void expect(uint32_t peer, const char *wanted)
 {
-    struct resp_writer *out = &bench.peers[peer].out;
+    struct gateway_out *out = &bench.peers[peer].base.out;
     assert_false(out->failed);
     if (out->len != strlen(wanted) || memcmp(out->data, wanted, out->len) != 0)
         fail_msg("peer %u: found \"%.*s\", expected \"%s\"", peer, (int)out->len, out->data,
@@ -201,8 +222,8 @@ static void checks_of_several_clients_are_one_message(void **state)
     expect(0, THROTTLED("1") THROTTLED("2"));
     expect(1, "*7\r\n:0\r\n:100\r\n:3\r\n:-1\r\n:3\r\n$5\r\nallow\r\n$9\r\nsome-rule\r\n" THROTTLED(
                   "4"));
-    assert_int_equal(resp_gate_stats(bench.gate)->checks, 4);
-    assert_int_equal(resp_gate_stats(bench.gate)->batches, 1);
+    assert_int_equal((&bench.stats)->checks, 4);
+    assert_int_equal((&bench.stats)->batches, 1);
 }
 
 /* Denials, BUSY and who cannot be reached are told apart. */
@@ -218,7 +239,7 @@ static void outcomes_are_told_apart(void **state)
               "*7\r\n:1\r\n:100\r\n:7\r\n:1\r\n:3\r\n$4\r\ndeny\r\n$9\r\nsome-rule\r\n"
               "-BUSY the node has more requests than it can decide; try again later\r\n"
               "*7\r\n:1\r\n:100\r\n:9\r\n:1\r\n:3\r\n$5\r\nerror\r\n$9\r\nsome-rule\r\n");
-    assert_int_equal(resp_gate_stats(bench.gate)->busy, 2);
+    assert_int_equal((&bench.stats)->busy, 2);
 }
 
 /* Whatever is answered at once waits for the checks before it. */
@@ -227,7 +248,7 @@ static void a_ping_waits_for_the_check_before_it(void **state)
     (void)state;
     say(0, "PING\r\nCL.THROTTLE a 15 30 60 1\r\nPING\r\nCL.THROTTLE a 15 30 60 2\r\nCL.THROTTLE "
            "a\r\n");
-    assert_int_equal(bench.stop[0], RESP_NEED_ANSWER);
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ANSWER);
     expect(0, "+PONG\r\n");
     answer_all();
     expect(0, THROTTLED("1"));
@@ -237,7 +258,7 @@ static void a_ping_waits_for_the_check_before_it(void **state)
     feed(0);
     expect(0, THROTTLED("2") "-Cell error: Usage: cl.throttle <key> <max_burst> <count per period> "
                              "<period> [<quantity>]\r\n");
-    assert_int_equal(bench.stop[0], RESP_NEED_BYTES);
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_BYTES);
 }
 
 /* While checks of a client are under way, it has no others in a later message; other clients do. */
@@ -247,9 +268,9 @@ static void a_client_is_in_one_batch_at_a_time(void **state)
     say(0, "CL.THROTTLE a 15 30 60 1\r\n");
     submit();
     say(0, "CL.THROTTLE a 15 30 60 2\r\n");
-    assert_int_equal(bench.stop[0], RESP_NEED_ANSWER);
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ANSWER);
     say(1, "CL.THROTTLE a 15 30 60 3\r\n");
-    assert_int_equal(bench.stop[1], RESP_NEED_BYTES);
+    assert_int_equal(bench.stop[1], GATEWAY_NEED_BYTES);
     submit();
     assert_int_equal(bench.frame_count, 2);
     answer(1);
@@ -277,10 +298,10 @@ static void a_check_that_waits_holds_up_its_client_alone(void **state)
     expect(2, THROTTLED("6"));
     feed(2);
     expect(2, "+PONG\r\n");
-    assert_int_equal(bench.peers[0].waiting, 2);
-    assert_int_equal(bench.peers[1].waiting, 2);
+    assert_int_equal(bench.peers[0].base.waiting, 2);
+    assert_int_equal(bench.peers[1].base.waiting, 2);
     say(1, "CL.THROTTLE g 15 30 60 1\r\n");
-    assert_int_equal(bench.stop[1], RESP_NEED_ANSWER); /* it is in the batch still */
+    assert_int_equal(bench.stop[1], GATEWAY_NEED_ANSWER); /* it is in the batch still */
     answer_partly(0, 1 << 3);
     expect(0, THROTTLED("1") THROTTLED("2"));
     expect(1, "");
@@ -341,12 +362,12 @@ static void limits_are_not_mixed_up(void **state)
 /* A check is taken only if its answer has room, whatever is in front of it. */
 static void answers_always_have_room(void **state)
 {
-    struct resp_writer *out = &bench.peers[0].out;
+    struct gateway_out *out = &bench.peers[0].base.out;
     (void)state;
-    out->len = RESP_OUT_LEN - RESP_THROTTLE_MAX - RESP_ANSWER_MAX;
+    out->len = GATEWAY_OUT_LEN - RESP_THROTTLE_MAX - RESP_ANSWER_MAX;
     say(0, "CL.THROTTLE a 15 30 60 1\r\nCL.THROTTLE a 15 30 60 2\r\nCL.THROTTLE a 15 30 60 3\r\n");
-    assert_int_equal(bench.stop[0], RESP_NEED_ROOM);
-    assert_int_equal(bench.peers[0].waiting, 2);
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ROOM);
+    assert_int_equal(bench.peers[0].base.waiting, 2);
     answer_all();
     assert_false(out->failed);
     out->len = 0; /* sent */
@@ -364,14 +385,14 @@ static void a_full_batch_is_submitted(void **state)
         say(1, "CL.THROTTLE b 1 1 1 1\r\n");
     }
     assert_int_equal(bench.frame_count, 1);
-    assert_int_equal(bench.peers[0].waiting, 32);
-    assert_int_equal(bench.stop[0], RESP_NEED_ANSWER);
+    assert_int_equal(bench.peers[0].base.waiting, 32);
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ANSWER);
     answer(0);
     feed(0);
     feed(1);
     answer_all();
-    assert_int_equal(resp_gate_stats(bench.gate)->checks, 80);
-    assert_int_equal(bench.peers[0].out.len, 40 * strlen(THROTTLED("1")));
+    assert_int_equal((&bench.stats)->checks, 80);
+    assert_int_equal(bench.peers[0].base.out.len, 40 * strlen(THROTTLED("1")));
 }
 
 /* With no batch left there is BUSY, at once and counted; answers make room again. */
@@ -379,14 +400,15 @@ static void without_a_batch_there_is_busy(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < RESP_BATCHES_MAX; i++) {
-        bench.peers[0].waiting = bench.peers[0].reserved = 0; /* as if it were another each time */
+        bench.peers[0].base.waiting = bench.peers[0].base.reserved =
+            0; /* as if it were another each time */
         say(0, "CL.THROTTLE a 15 30 60 1\r\n");
         submit();
     }
     assert_int_equal(resp_gate_waiting(bench.gate), RESP_BATCHES_MAX);
     say(1, "CL.THROTTLE a 15 30 60 1\r\nPING\r\n");
     expect(1, "-BUSY the node has more requests than it can decide; try again later\r\n+PONG\r\n");
-    assert_int_equal(resp_gate_stats(bench.gate)->busy, 1);
+    assert_int_equal((&bench.stats)->busy, 1);
     bench.gone[0] = true;
     answer_all();
     assert_int_equal(resp_gate_waiting(bench.gate), 0);
@@ -407,7 +429,7 @@ static void what_is_not_answered_is_given_up(void **state)
     resp_gate_now(bench.gate, bench.now_ns + 2100 * MS);
     resp_gate_expire(bench.gate, &finder);
     expect(0, "-TIMEOUT the node did not decide in time; whether it counted is not known\r\n");
-    assert_int_equal(resp_gate_stats(bench.gate)->late, 1);
+    assert_int_equal((&bench.stats)->late, 1);
     say(1, "CL.THROTTLE a 15 30 60 2\r\n");
     submit();
     answer(0);
@@ -517,7 +539,7 @@ static void clients_shake_hands(void **state)
         "-ERR Protocol version is not an integer or out of range\r\n"
         "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
         "-ERR Syntax error in HELLO: expected AUTH user password, or SETNAME name\r\n");
-    say(1, "AUTH default x\r\nAUTH eve x\r\nSELECT 0\r\nSELECT 1\r\nSELECT a\r\nCLIENT ID\r\n");
+    say(1, "AUTH default x\r\nAUTH eve x\r\nSELECT 0\r\nSELECT 16\r\nSELECT a\r\nCLIENT ID\r\n");
     expect(
         1,
         "+OK\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n+OK\r\n"
@@ -529,22 +551,197 @@ static void clients_shake_hands(void **state)
               "-ERR wrong number of arguments for 'ping' command\r\n");
 }
 
-/* Who sends a transaction, as redis-py does unless told not to, learns that there are none. */
-static void a_transaction_is_refused_with_the_way_out(void **state)
+/* What redis-py's pipeline sends unless it is told not to: the replies come in one array, each
+ * command is decided by itself, and what is in one reply travels as any pipeline would. */
+static void a_transaction_is_a_pipeline_with_one_reply(void **state)
 {
-    static const char *const words[] = {"MULTI\r\n", "exec\r\n", "DISCARD\r\n", "WATCH k\r\n"};
     (void)state;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        say(0, words[i]);
-        expect(0, "-ERR there are no transactions: each command is decided by itself; expected a "
-                  "pipeline without MULTI and EXEC (redis-py: transaction=False)\r\n");
+    say(0, "MULTI\r\nCL.THROTTLE a 15 30 60 1\r\nPING\r\nCL.THROTTLE a 15 30 60 2\r\n");
+    expect(0, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n");
+    submit();
+    assert_int_equal(bench.frame_count, 0);
+    say(0, "EXEC\r\nPING after\r\n");
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ANSWER);
+    answer_all();
+    feed(0);
+    answer_all();
+    feed(0);
+    expect(0, "*3\r\n" THROTTLED("1") "+PONG\r\n" THROTTLED("2") "$5\r\nafter\r\n");
+    say(0, "multi\r\nexec\r\n");
+    expect(0, "+OK\r\n*0\r\n");
+}
+
+/* Nothing is decided of a transaction in which a command was refused, or that was dropped. */
+static void a_spoiled_or_dropped_transaction_decides_nothing(void **state)
+{
+    (void)state;
+    say(0, "MULTI\r\nMULTI\r\nCL.THROTTLE a 15 30 60 1\r\nNOTHING\r\nEXEC\r\nEXEC\r\n");
+    expect(0, "+OK\r\n-ERR MULTI calls can not be nested\r\n+QUEUED\r\n"
+              "-ERR unknown command 'NOTHING', with args beginning with: \r\n"
+              "-EXECABORT Transaction discarded because of previous errors.\r\n"
+              "-ERR EXEC without MULTI\r\n");
+    say(0, "MULTI\r\nCL.THROTTLE a 15 30 60 1\r\nDISCARD\r\nDISCARD\r\n");
+    expect(0, "+OK\r\n+QUEUED\r\n+OK\r\n-ERR DISCARD without MULTI\r\n");
+    say(0, "MULTI\r\nSUBSCRIBE c\r\nECHO\r\nEXEC\r\n");
+    expect(0, "+OK\r\n-ERR there is no subscribing in a transaction\r\n"
+              "-ERR wrong number of arguments for 'echo' command\r\n"
+              "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    say(0, "MULTI\r\nCL.THROTTLE a 15 30 60 1\r\nRESET\r\nEXEC\r\n");
+    expect(0, "+OK\r\n+QUEUED\r\n+RESET\r\n-ERR EXEC without MULTI\r\n");
+    submit();
+    assert_int_equal(bench.frame_count, 0);
+}
+
+/* Of what a transaction may keep there is a bound; all of it is given back at the connection's end
+ * (the sanitizer looks). */
+static void a_transaction_has_a_bound(void **state)
+{
+    enum { TEXT = 8000 };
+    static char text[TEXT + 16];
+    (void)state;
+    (void)snprintf(text, sizeof text, "ECHO %0*d\r\n", TEXT, 1);
+    say(0, "MULTI\r\n");
+    expect(0, "+OK\r\n");
+    for (int i = 0; i < RESP_QUEUE_MAX / TEXT; i++) {
+        say(0, text);
+        expect(0, "+QUEUED\r\n");
     }
+    say(0, text);
+    expect(0,
+           "-ERR the transaction is too long: expected at most 65536 bytes and 4096 commands\r\n");
+    say(1, "MULTI\r\nPING\r\n");
+    resp_codec.close(bench.gate, &bench.peers[0].base);
+    resp_codec.close(bench.gate, &bench.peers[1].base);
+}
+
+/* Many in one batch, some decided later: the replies still come in order, each once. */
+static void keys_are_made_new_and_counted(void **state)
+{
+    (void)state;
+    say(0, "DEL a b c\r\nEXISTS a\r\nTYPE a\r\nUNLINK a\r\nCL.THROTTLE a 15 30 60 1\r\n");
+    for (int i = 0; i < 5; i++) {
+        answer_all();
+        feed(0);
+    }
+    expect(0, ":3\r\n:1\r\n+string\r\n:1\r\n" THROTTLED("1"));
+    bench.unused = true;
+    say(0, "EXISTS a a b\r\nTYPE a\r\n");
+    answer_all();
+    feed(0);
+    answer_all();
+    expect(0, ":0\r\n+none\r\n");
+    bench.unused = false;
+    say(0, "DEL a b\r\n");
+    submit();
+    answer_partly(bench.frame_count - 1, 1);
+    expect(0, "");
+    answer(bench.frame_count - 1);
+    expect(0, ":2\r\n");
+}
+
+/* A shard that did not decide does not say that there was no key. */
+static void keys_of_which_nothing_is_known_are_an_error(void **state)
+{
+    (void)state;
+    say(0, "DEL a b\r\n");
+    submit();
+    bench.now_ns += 5000 * MS;
+    resp_gate_now(bench.gate, bench.now_ns);
+    resp_gate_expire(bench.gate, &finder);
+    expect(0, "-UNAVAILABLE the node did not decide; what became of the keys is not known\r\n");
+    say(0, "EXISTS\r\n");
+    expect(0, "-ERR wrong number of arguments for 'exists' command; expected key ...\r\n");
+    say(0, "DEL 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 "
+           "31 32 33\r\n");
+    expect(0, "-ERR too many keys: expected at most 32 of DEL and UNLINK, and 64 of EXISTS\r\n");
+}
+
+/* The key of the only check of the frame that was submitted last. */
+static void expect_key(const char *key, size_t len)
+{
+    static struct wire_checks_space space;
+    struct wire_checks checks;
+    char error[WIRE_ERROR_LEN];
+    submit();
+    const struct frame *frame = &bench.frames[bench.frame_count - 1];
+    assert_int_equal(wire_decode_checks(frame->bytes, frame->len, &space, &checks, error), 0);
+    assert_int_equal(checks.count, 1);
+    const struct wire_text found = wire_checks_key(&checks, 0);
+    assert_int_equal(found.len, len);
+    assert_memory_equal(found.data, key, len);
+    answer(bench.frame_count - 1);
+}
+
+/* The keys of database 0 are those of native clients; others have a name before theirs. */
+static void databases_have_keys_of_their_own(void **state)
+{
+    static char longest[2200];
+    (void)state;
+    say(0, "CL.THROTTLE a 15 30 60 1\r\n");
+    expect_key("a", 1);
+    expect(0, THROTTLED("1"));
+    say(0, "SELECT 15\r\nCL.THROTTLE a 15 30 60 1\r\n");
+    expect_key("db15\0a", 6);
+    expect(0, "+OK\r\n" THROTTLED("1"));
+    say(0, "EXISTS a\r\n");
+    expect_key("db15\0a", 6);
+    expect(0, ":1\r\n");
+    (void)snprintf(longest, sizeof longest, "CL.THROTTLE %01020d 15 30 60\r\nDEL %01020d\r\n", 1,
+                   1);
+    say(0, longest);
+    expect(0, "-ERR the key, with its database, has more than 1024 bytes\r\n"
+              "-ERR the key, with its database, has more than 1024 bytes\r\n");
+    say(0, "SELECT 0\r\nCL.THROTTLE a 15 30 60 1\r\n");
+    expect_key("a", 1);
+    expect(0, "+OK\r\n" THROTTLED("1"));
+}
+
+/* Clients of a cluster and of sentinels are told that this node is all there is, where they have
+ * found it. */
+static void the_node_is_a_whole_cluster_and_every_master(void **state)
+{
+    const struct wire_text tagged = wire_text_of("{user1000}.following");
+    (void)state;
+    (void)snprintf(bench.peers[0].base.local, GATEWAY_ADDRESS_LEN, "10.1.2.3:7613");
+    (void)snprintf(bench.peers[1].base.local, GATEWAY_ADDRESS_LEN, "[fd00::1]:7603");
+    say(0, "CLUSTER SLOTS\r\n");
+    expect(0, "*1\r\n*3\r\n:0\r\n:16383\r\n*4\r\n$8\r\n10.1.2.3\r\n:7613\r\n$40\r\n"
+              "0000000000000007000000000000000700000007\r\n*0\r\n");
+    say(1, "SENTINEL get-master-addr-by-name any\r\n");
+    expect(1, "*2\r\n$7\r\nfd00::1\r\n$4\r\n7603\r\n");
+    say(1, "CLUSTER MYID\r\nROLE\r\nREADONLY\r\nWAIT 1 0\r\nSCAN 0\r\nDBSIZE\r\n");
+    expect(1, "$40\r\n0000000000000007000000000000000700000007\r\n*3\r\n$6\r\nmaster\r\n:0\r\n"
+              "*0\r\n+OK\r\n:0\r\n*2\r\n$1\r\n0\r\n*0\r\n:12\r\n");
+    say(1, "CLUSTER KEYSLOT {user1000}.followers\r\n");
+    expect(1, ":3443\r\n"); /* as the specification has it */
+    assert_int_equal(resp_topology_slot(tagged), 3443);
+    assert_int_equal(resp_topology_slot(wire_text_of("123456789")), 0x31c3);
+    assert_int_equal(resp_topology_slot(wire_text_of("foo{}{bar}")), 8363);
+    say(0, "SUBSCRIBE +switch-master\r\nPING\r\nUNSUBSCRIBE\r\nPING\r\n");
+    expect(0, "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n*2\r\n$4\r\npong\r\n$0\r\n"
+              "\r\n*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n+PONG\r\n");
+}
+
+/* A browser that was made to speak to this port is not listened to. */
+static void http_ends_the_connection_whatever_the_method(void **state)
+{
+    static const char *const lines[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+                                        "PATCH /x HTTP/1.0\r\n", "PING x HTTP/1.1\r\n"};
+    (void)state;
+    for (uint32_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        say(i, lines[i]);
+        assert_true(bench.peers[i].base.closing);
+        expect(i, "-ERR Protocol error: found HTTP; expected a client of Redis: this is the port "
+                  "of --resp\r\n");
+    }
+    say(3, "*2\r\n$4\r\nECHO\r\n$8\r\nHTTP/1.1\r\n");
+    expect(3, "$8\r\nHTTP/1.1\r\n");
 }
 
 /* INFO has what clients wait for; COMMAND tells where keys are. */
 static void the_node_tells_of_itself(void **state)
 {
-    struct resp_writer *out = &bench.peers[0].out;
+    struct gateway_out *out = &bench.peers[0].base.out;
     (void)state;
     say(0, "INFO\r\n");
     bench.out[0][out->len] = '\0';
@@ -559,7 +756,7 @@ static void the_node_tells_of_itself(void **state)
               "0\r\n*0\r\n"
               "*0\r\n$-1\r\n");
     say(0, "COMMAND COUNT\r\n");
-    expect(0, ":18\r\n");
+    expect(0, ":38\r\n");
     say(0, "CONFIG GET *\r\n");
     assert_memory_equal(out->data, "*14\r\n", 5);
     out->len = 0;
@@ -574,19 +771,19 @@ static void a_connection_ends_in_order(void **state)
 {
     (void)state;
     say(0, "CL.THROTTLE a 15 30 60 1\r\nQUIT\r\nPING\r\n");
-    assert_false(bench.peers[0].closing);
+    assert_false(bench.peers[0].base.closing);
     answer_all();
     feed(0);
     expect(0, THROTTLED("1") "+OK\r\n");
-    assert_true(bench.peers[0].closing);
-    assert_int_equal(bench.stop[0], RESP_AT_END);
+    assert_true(bench.peers[0].base.closing);
+    assert_int_equal(bench.stop[0], GATEWAY_AT_END);
     say(1, "CL.THROTTLE a 15 30 60 1\r\n*1\r\nPING\r\n");
-    assert_int_equal(bench.stop[1], RESP_NEED_ANSWER);
+    assert_int_equal(bench.stop[1], GATEWAY_NEED_ANSWER);
     answer_all();
     feed(1);
     expect(1, THROTTLED("1") "-ERR Protocol error: expected '$' before each argument\r\n");
-    assert_true(bench.peers[1].closing);
-    assert_int_equal(resp_gate_stats(bench.gate)->protocol_errors, 1);
+    assert_true(bench.peers[1].base.closing);
+    assert_int_equal((&bench.stats)->protocol_errors, 1);
 }
 
 /* An answer that would be longer than there is room for is an error, and the next one is whole. */
@@ -605,7 +802,7 @@ static void too_long_an_answer_is_an_error(void **state)
 /* Counts the answers in the peer's output, which are numbered: PONGs of numbers, and throttles. */
 static uint32_t count_in_order(uint32_t peer, uint32_t next)
 {
-    struct resp_writer *out = &bench.peers[peer].out;
+    struct gateway_out *out = &bench.peers[peer].base.out;
     size_t at = 0;
     while (at < out->len) {
         char wanted[64];
@@ -665,7 +862,7 @@ static void replies_keep_their_order(void **state)
             more = more || told[i] < REQUESTS;
         }
     }
-    assert_int_equal(resp_gate_stats(bench.gate)->busy, 0);
+    assert_int_equal((&bench.stats)->busy, 0);
 }
 
 #define WITH_GATE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -688,7 +885,14 @@ int main(void)
         WITH_GATE(an_error_of_the_shard_reaches_all),
         WITH_GATE(a_load_is_a_message_of_its_own),
         WITH_GATE(clients_shake_hands),
-        WITH_GATE(a_transaction_is_refused_with_the_way_out),
+        WITH_GATE(a_transaction_is_a_pipeline_with_one_reply),
+        WITH_GATE(a_spoiled_or_dropped_transaction_decides_nothing),
+        WITH_GATE(a_transaction_has_a_bound),
+        WITH_GATE(keys_are_made_new_and_counted),
+        WITH_GATE(keys_of_which_nothing_is_known_are_an_error),
+        WITH_GATE(databases_have_keys_of_their_own),
+        WITH_GATE(the_node_is_a_whole_cluster_and_every_master),
+        WITH_GATE(http_ends_the_connection_whatever_the_method),
         WITH_GATE(the_node_tells_of_itself),
         WITH_GATE(a_connection_ends_in_order),
         WITH_GATE(too_long_an_answer_is_an_error),

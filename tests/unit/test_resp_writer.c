@@ -11,19 +11,19 @@
 
 static char bytes[1024];
 
-static struct resp_writer writer_of(uint8_t protocol, size_t capacity)
+static struct gateway_out writer_of(uint8_t protocol, size_t capacity)
 {
-    return (struct resp_writer){.data = bytes, .capacity = capacity, .protocol = protocol};
+    return (struct gateway_out){.data = bytes, .capacity = capacity, .protocol = protocol};
 }
 
-static void expect(const struct resp_writer *writer, const char *wanted)
+static void expect(const struct gateway_out *writer, const char *wanted)
 {
     assert_false(writer->failed);
     assert_int_equal(writer->len, strlen(wanted));
     assert_memory_equal(bytes, wanted, writer->len);
 }
 
-static void put_all(struct resp_writer *writer)
+static void put_all(struct gateway_out *writer)
 {
     resp_put_array(writer, 8);
     resp_put_integer(writer, 0);
@@ -42,7 +42,7 @@ static void put_all(struct resp_writer *writer)
 static void version_2_knows_few_types(void **state)
 {
     (void)state;
-    struct resp_writer writer = writer_of(2, sizeof bytes);
+    struct gateway_out writer = writer_of(2, sizeof bytes);
     put_all(&writer);
     expect(&writer, "*8\r\n:0\r\n:-9223372036854775808\r\n$2\r\nhi\r\n+OK\r\n$-1\r\n*2\r\n"
                     "$1\r\nk\r\n*1\r\n$2\r\n\r\n\r\n$4\r\ntext\r\n");
@@ -52,7 +52,7 @@ static void version_2_knows_few_types(void **state)
 static void version_3_has_more_types(void **state)
 {
     (void)state;
-    struct resp_writer writer = writer_of(3, sizeof bytes);
+    struct gateway_out writer = writer_of(3, sizeof bytes);
     put_all(&writer);
     expect(&writer, "*8\r\n:0\r\n:-9223372036854775808\r\n$2\r\nhi\r\n+OK\r\n_\r\n%1\r\n"
                     "$1\r\nk\r\n~1\r\n$2\r\n\r\n\r\n=8\r\ntxt:text\r\n");
@@ -63,7 +63,7 @@ static void an_error_is_one_line(void **state)
 {
     char text[RESP_ERROR_LEN_MAX + 100];
     (void)state;
-    struct resp_writer writer = writer_of(2, sizeof bytes);
+    struct gateway_out writer = writer_of(2, sizeof bytes);
     resp_put_error(&writer, "ERR a\r\n+OK\r\n");
     expect(&writer, "-ERR a  +OK  \r\n");
     memset(text, 'x', sizeof text);
@@ -77,10 +77,10 @@ static void an_error_is_one_line(void **state)
 static void nothing_is_written_behind_the_end(void **state)
 {
     (void)state;
-    struct resp_writer whole = writer_of(3, sizeof bytes);
+    struct gateway_out whole = writer_of(3, sizeof bytes);
     put_all(&whole);
     for (size_t capacity = 0; capacity < whole.len; capacity++) {
-        struct resp_writer writer = writer_of(3, capacity);
+        struct gateway_out writer = writer_of(3, capacity);
         memset(bytes, '#', sizeof bytes);
         put_all(&writer);
         assert_true(writer.failed);

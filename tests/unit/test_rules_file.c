@@ -184,7 +184,7 @@ static void a_full_mailbox_is_owed_the_rules(void **state)
 {
     struct fixture *f = *state;
     struct mailbox mailbox;
-    struct letter letter;
+    struct mailbox_message message;
     uv_loop_t loop;
     uv_async_t wake;
 
@@ -195,17 +195,17 @@ static void a_full_mailbox_is_owed_the_rules(void **state)
     assert_int_equal(load(f), 0);
     f->daemon->shards[0] = (struct shard_loop *)(void *)&mailbox;
     f->daemon->shard_count = 1;
-    mailbox.count = MAILBOX_LETTERS_MAX;
+    mailbox.count = MAILBOX_MESSAGES_MAX;
     rules_spread(f->daemon);
     assert_true(f->daemon->rules.owed == 1);
     mailbox.count = 0;
     rules_spread(f->daemon);
     assert_false(f->daemon->rules.owed);
-    assert_true(mailbox_take(&mailbox, &letter));
-    assert_int_equal(letter.kind, LETTER_POLICY);
-    assert_ptr_equal(letter.pointer, f->daemon->rules.joined);
-    assert_false(mailbox_take(&mailbox, &letter));
-    policy_free(&(struct policy *){letter.pointer});
+    assert_true(mailbox_take(&mailbox, &message));
+    assert_int_equal(message.kind, MESSAGE_POLICY);
+    assert_ptr_equal(message.pointer, f->daemon->rules.joined);
+    assert_false(mailbox_take(&mailbox, &message));
+    policy_free(&(struct policy *){message.pointer});
     mailbox_fini(&mailbox);
     uv_close((uv_handle_t *)&wake, NULL);
     (void)uv_run(&loop, UV_RUN_DEFAULT);

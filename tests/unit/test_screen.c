@@ -100,7 +100,9 @@ static uint32_t expect(const struct screen_options *options, const char *expecte
 {
     struct cli_text text;
     cli_text_init(&text);
+    screen_check_invariants(&screen);
     screen_write(&text, &screen, options);
+    cli_text_check_invariants(&text);
     if (expected != NULL)
         assert_string_equal(text.data, expected);
     const uint32_t lines = lines_of(text.data, options->width);

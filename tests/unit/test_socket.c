@@ -160,11 +160,10 @@ static void assert_text(const struct socket_message *message, const char *text)
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-/* A frame arrives with a connection, and a reply to that connection comes back. */
-static void a_router_receives_and_replies(void **state)
+/* A frame arrives whole, and once. */
+static void a_router_receives_frames(void **state)
 {
     struct fixture *f = *state;
-    char answer[16];
     struct socket_message message;
     void *dealer = connect_dealer(f);
 
@@ -174,36 +173,10 @@ static void a_router_receives_and_replies(void **state)
     assert_text(&message, "question");
     assert_false(message.odd);
     assert_false(socket_readable(f->router));
-    assert_int_equal(socket_reply(f->router, message.connection, "answer", 6), 0);
-    wait_for(dealer, ZMQ_POLLIN);
-    assert_int_equal(zmq_recv(dealer, answer, sizeof(answer), 0), 6);
-    assert_memory_equal(answer, "answer", 6);
     assert_int_equal(socket_receive(f->router, &f->holder, &message), 0);
 }
 
-/* Two connections are told apart, and each gets its own reply. */
-static void connections_are_told_apart(void **state)
-{
-    struct fixture *f = *state;
-    void *dealers[2] = {connect_dealer(f), connect_dealer(f)};
-    uint64_t connections[2];
-    char byte;
-
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(socket_send(dealers[i], "q", 1), 0);
-        connections[i] = receive(f).connection;
-    }
-    assert_true(connections[0] != connections[1]);
-    assert_int_equal(socket_reply(f->router, connections[1], "1", 1), 0);
-    assert_int_equal(socket_reply(f->router, connections[0], "0", 1), 0);
-    for (int i = 0; i < 2; i++) {
-        wait_for(dealers[i], ZMQ_POLLIN);
-        assert_int_equal(zmq_recv(dealers[i], &byte, 1, 0), 1);
-        assert_int_equal(byte, '0' + i);
-    }
-}
-
-/* A reply to nobody says so; a link to nobody takes nothing. */
+/* A link to nobody takes nothing. */
 static void what_cannot_be_sent_is_an_error_at_once(void **state)
 {
     struct fixture *f = *state;
@@ -211,7 +184,6 @@ static void what_cannot_be_sent_is_an_error_at_once(void **state)
     void *dealer;
 
     reserve(f, nobody);
-    assert_int_equal(socket_reply(f->router, 12345, "x", 1), TG_EUNREACHABLE);
     assert_int_equal(socket_connect(f->context, SOCKET_PEERS, nobody, &dealer), 0);
     (void)keep(f, dealer);
     assert_int_equal(socket_join(dealer, nobody), 0);
@@ -342,8 +314,8 @@ static void a_bind_tells_what_is_wrong(void **state)
     assert_null(socket);
 }
 
-/* What a client sends and nobody reads yet must stay with the client for the most part: libzmq has
- * no bound in bytes, and keeps what it has read of clients that are gone. */
+/* What is sent and nobody reads yet must stay with the sender for the most part: libzmq has no
+ * bound in bytes, and keeps what it has read of senders that are gone. */
 static void few_messages_are_read_ahead(struct fixture *f, enum socket_use use)
 {
     enum { LEN = 1 << 16, QUEUE_LEN = 128, MOST = 1800, STUCK_MS = 400 };
@@ -362,11 +334,6 @@ static void few_messages_are_read_ahead(struct fixture *f, enum socket_use use)
     while (sent < MOST && zmq_poll(&item, 1, sent < QUEUE_LEN ? WAIT_MS : STUCK_MS) == 1)
         sent += zmq_send(dealer, message, LEN, ZMQ_DONTWAIT) == LEN;
     assert_in_range(sent, QUEUE_LEN, 900); /* beside them, what the connection itself holds */
-}
-
-static void few_messages_of_a_client_are_read_ahead(void **state)
-{
-    few_messages_are_read_ahead(*state, SOCKET_CLIENTS);
 }
 
 /* What comes by gossip may be as long as a frame may be, and from anybody who reaches the port. */
@@ -658,10 +625,8 @@ static void the_oldest_gossip_line_makes_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_router_receives_and_replies),
-        TEST(connections_are_told_apart),
+        TEST(a_router_receives_frames),
         TEST(what_cannot_be_sent_is_an_error_at_once),
-        TEST(few_messages_of_a_client_are_read_ahead),
         TEST(few_messages_of_gossip_are_read_ahead),
         TEST(a_message_of_several_frames_is_odd),
         TEST(own_routing_ids_are_dropped),

@@ -299,7 +299,6 @@ static void skew_of_clocks_is_measured(void **state)
     const struct swim_member *member = swim_find(swarm->nodes[0].swim, swarm_id(2));
     assert_in_range(member->skew_ns, 299 * SWARM_MS, 301 * SWARM_MS);
     assert_in_range(member->rtt_ns, SWARM_MS / 10, 2 * SWARM_MS);
-    assert_in_range(swim_skew_max_ns(swarm->nodes[0].swim), 299 * SWARM_MS, 301 * SWARM_MS);
     swarm_free(swarm);
 }
 

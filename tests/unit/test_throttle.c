@@ -155,7 +155,7 @@ static struct five our_throttle(struct table *table, const struct throttle *thro
                                 int64_t now_ns)
 {
     char bytes[256];
-    struct resp_writer writer = {.data = bytes, .capacity = sizeof bytes, .protocol = 2};
+    struct gateway_out writer = {.data = bytes, .capacity = sizeof bytes, .protocol = 2};
     const struct throttle_asked asked = throttle_asked(throttle);
     const struct limit_decision decided = limit_do(
         table, 1, &throttle->limit, (enum operation)throttle->operation, throttle->cost, 0, now_ns);

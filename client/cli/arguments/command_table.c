@@ -5,6 +5,8 @@
  */
 #include "client/cli/arguments/command_table.h"
 
+#include "base/assert.h"
+
 #define USAGE_ASK "attr=value... | --key K --rate RATE [--burst B] [--algorithm A]"
 
 const char cli_program_summary[] = "asks a Tidegate cluster, and looks at it";
@@ -506,11 +508,13 @@ static const struct cli_variable_row variables[] = {
 
 const struct cli_command_row *cli_command_row(enum cli_command command)
 {
+    ASSERT(command < CLI_COMMAND_COUNT);
     return &commands[command];
 }
 
 const struct cli_operand_row *cli_operand_row(enum cli_operand operand)
 {
+    ASSERT(operand < CLI_OPERAND_COUNT);
     return &operands[operand];
 }
 

@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 
+#include "base/assert.h"
 #include "base/vocabulary.h"
 #include "client/cli/arguments/command_table.h"
 #include "node/policy/people/api_keys.h"
@@ -240,6 +241,7 @@ const struct cli_flag_row *cli_flag_rows(size_t *count)
 
 const struct cli_flag_row *cli_flag_row(enum cli_flag flag, enum cli_command command)
 {
+    ASSERT(flag < CLI_FLAG_COUNT && command < CLI_COMMAND_COUNT);
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i].flag == flag && (rows[i].commands & CLI_SET(command)) != 0)
             return &rows[i];

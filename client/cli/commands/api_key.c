@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -26,17 +25,18 @@ struct new_key {
     const char *id; /* API_KEY_ID_LEN bytes of the text */
 };
 
-static void make_key(struct new_key *key)
+static bool make_key(struct new_key *key)
 {
     uint8_t random[API_KEY_ID_LEN + API_KEY_SECRET_LEN];
     struct digest digest;
-    const ssize_t got = getrandom(random, sizeof random, 0);
-    ASSERT(got == (ssize_t)sizeof random); /* so few bytes never come in parts */
+    if (!cli_random(random, sizeof random))
+        return false;
     api_key_write(random, key->text);
     explicit_bzero(random, sizeof random);
     digest_make(key->text, API_KEY_LEN, &digest);
     digest_format(&digest, key->digest);
     key->id = key->text + strlen(API_KEY_PREFIX);
+    return true;
 }
 
 static void add_text(struct cli_edit *edit, const char *name, const char *text, size_t len)
@@ -156,7 +156,8 @@ static int create(struct cli *cli)
                             .note = arguments->note != NULL ? arguments->note : "",
                             .quiet = true};
     struct new_key key;
-    make_key(&key);
+    if (!make_key(&key))
+        return CLI_EXIT_UNREACHABLE;
     add_text(&edit, "key", key.id, API_KEY_ID_LEN);
     add_text(&edit, "digest", key.digest, DIGEST_TEXT_LEN);
     add_word(&edit, "name", arguments->name);

@@ -143,11 +143,14 @@ static int show_joined(struct cli *cli, const struct mp_writer *question,
     if (bytes == NULL)
         return cli_fail(cli, TG_ENOMEM, "out of memory");
     mp_writer_init(&writer, bytes, room);
-    cli_answer_extend(record, 1, &writer);
-    put_state(&writer, rows, count);
-    if (cli_answer_from(&writer, &joined))
-        status = cli_totals_show(cli, "quota.show", "user", question, &joined);
-    cli_answer_fini(&joined);
+    if (!cli_answer_extend(record, 1, &writer)) {
+        cli_complain("the node answered quota.show with something else than a map");
+    } else {
+        put_state(&writer, rows, count);
+        if (cli_answer_from(&writer, &joined))
+            status = cli_totals_show(cli, "quota.show", "user", question, &joined);
+        cli_answer_fini(&joined);
+    }
     alloc_put(alloc_heap(), bytes, room);
     return status;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 enum { CONTEXT = 3, CELLS_MAX = 4 << 20 };
 
@@ -48,6 +49,7 @@ static bool split(struct lines *lines, const char *text, size_t len)
     for (size_t i = 0; i < len; i++)
         if (text[i] == '\n' || i + 1 == len)
             lines->starts[++at] = i + 1;
+    ASSERT(at == lines->count && lines->starts[at] == len); /* DIFF-1 */
     return true;
 }
 
@@ -59,6 +61,7 @@ static void release(struct lines *lines)
 
 static size_t length_of(const struct lines *lines, size_t at)
 {
+    ASSERT(at < lines->count && lines->starts[at] < lines->starts[at + 1]);
     return lines->starts[at + 1] - lines->starts[at];
 }
 
@@ -99,6 +102,8 @@ static void put_context(struct diff *diff, size_t old, size_t since, bool more)
 
 static uint16_t *cell(const struct diff *diff, size_t old, size_t new)
 {
+    ASSERT(old >= diff->first && old <= diff->old_last && new >= diff->first);
+    ASSERT(new <= diff->new_last && diff->lengths != NULL);
     return &diff->lengths[(old - diff->first) * diff->width + (new - diff->first)];
 }
 
@@ -115,6 +120,7 @@ static void measure(struct diff *diff)
         diff->old_last--;
         diff->new_last--;
     }
+    ASSERT(diff->first <= diff->old_last && diff->first <= diff->new_last);
     const size_t height = diff->old_last - diff->first + 1;
     diff->width = diff->new_last - diff->first + 1;
     if (height >= UINT16_MAX || diff->width >= UINT16_MAX || height > CELLS_MAX / diff->width)

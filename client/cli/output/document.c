@@ -14,6 +14,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/assert.h"
+
 enum { STACK_MAX = MP_DEPTH_MAX + 1 };
 
 struct frame {
@@ -35,6 +37,7 @@ static bool is_container(const struct mp_token *token)
 static void push(struct walk *walk, const struct mp_token *token)
 {
     const bool map = token->type == MP_MAP;
+    ASSERT(walk->depth < STACK_MAX && is_container(token)); /* DOCUMENT-2 */
     walk->frames[walk->depth++] = (struct frame){
         .left = map ? 2 * (uint64_t)token->count : token->count,
         .map = map,
@@ -62,6 +65,7 @@ size_t cli_value_len(const struct mp_token *tokens, size_t count)
         if (is_container(token))
             left += token->type == MP_MAP ? 2 * (uint64_t)token->count : token->count;
     }
+    ASSERT(used <= count);
     return used;
 }
 
@@ -193,6 +197,7 @@ void cli_json(struct cli_text *text, const struct mp_token *tokens, size_t count
     for (size_t i = 0; i < used; i++) {
         struct frame *frame = top(&walk);
         const bool key = expects_key(frame);
+        ASSERT(frame == NULL || frame->left > 0); /* DOCUMENT-1 */
         if (frame != NULL) {
             if (!frame->first && (key || !frame->map))
                 cli_text_str(text, ",");
@@ -263,8 +268,10 @@ struct yaml {
 
 static void start_line(struct yaml *yaml)
 {
-    if (!yaml->inline_start)
+    if (!yaml->inline_start) {
+        ASSERT(yaml->indent_base + yaml->walk.depth > 0);
         cli_text_fill(yaml->text, ' ', 2 * (yaml->indent_base + yaml->walk.depth - 1));
+    }
     yaml->inline_start = false;
 }
 
@@ -297,6 +304,7 @@ void cli_yaml(struct cli_text *text, const struct mp_token *tokens, size_t count
         cli_text_str(text, "- ");
     for (size_t i = 0; i < used; i++) {
         struct frame *frame = top(&yaml.walk);
+        ASSERT(frame == NULL || frame->left > 0); /* DOCUMENT-1 */
         if (expects_key(frame)) {
             start_line(&yaml);
             add_yaml_key(text, &tokens[i]);

@@ -55,6 +55,7 @@ void cli_grid_add(struct cli_grid *grid, const char *cell)
         grid->numbers[column] = true;
     else if (!is_neutral(cell))
         grid->words[column] = true;
+    ASSERT(width <= grid->widths[column] && width <= len); /* GRID-3 */
     cli_text_add(&grid->cells, cell, len + 1);
     grid->cell_count++;
 }
@@ -82,7 +83,9 @@ static void write_cell(const struct cli_grid *grid, size_t column, const char *c
                        struct cli_text *out)
 {
     const size_t len = strlen(cell);
-    const size_t padding = grid->widths[column] - cli_utf8_count(cell, len);
+    const size_t width = cli_utf8_count(cell, len);
+    ASSERT(width <= grid->widths[column]); /* GRID-3 */
+    const size_t padding = grid->widths[column] - width;
     const char *colour = grid->colour ? colour_of(cell) : NULL;
     if (is_right(grid, column))
         cli_text_fill(out, ' ', padding);
@@ -116,4 +119,23 @@ void cli_grid_write(struct cli_grid *grid, struct cli_text *out)
     }
     grid->cell_count = 0;
     cli_text_clear(&grid->cells);
+}
+
+void cli_grid_check_invariants(const struct cli_grid *grid)
+{
+    size_t at = 0;
+    cli_text_check_invariants(&grid->cells);
+    INVARIANT("GRID-3", grid->columns >= 1 && grid->columns <= CLI_COLUMNS_MAX);
+    for (size_t i = 0; i < grid->columns && grid->headers[0] != NULL; i++)
+        INVARIANT("GRID-3", strlen(grid->headers[i]) <= grid->widths[i]);
+    if (grid->cells.failed)
+        return;
+    for (size_t i = 0; i < grid->cell_count; i++) {
+        INVARIANT("GRID-3", at < grid->cells.len);
+        const size_t len = strlen(grid->cells.data + at);
+        INVARIANT("GRID-3",
+                  cli_utf8_count(grid->cells.data + at, len) <= grid->widths[i % grid->columns]);
+        at += len + 1;
+    }
+    INVARIANT("GRID-3", at == grid->cells.len);
 }

@@ -8,6 +8,8 @@
  *
  * GRID-1  A row has exactly `columns` cells.
  * GRID-2  Widths never shrink between two writes, and the header is written once.
+ * GRID-3  `cells` holds `cell_count` texts, each with a NUL behind it; no column is narrower than
+ *         its header or one of its cells.
  */
 #ifndef CLIENT_CLI_OUTPUT_GRID_H
 #define CLIENT_CLI_OUTPUT_GRID_H
@@ -40,5 +42,7 @@ void cli_grid_add(struct cli_grid *grid, const char *cell);
 
 /* Adds the header (once) and the rows since the last write to `out`, each line ended. */
 void cli_grid_write(struct cli_grid *grid, struct cli_text *out);
+/* Asserts GRID-3, unless memory ran out. */
+void cli_grid_check_invariants(const struct cli_grid *grid);
 
 #endif

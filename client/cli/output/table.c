@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "client/cli/output/document.h"
 #include "client/cli/output/grid.h"
 #include "client/replay/log_time.h"
@@ -42,6 +43,7 @@ const char *const cli_api_key_columns[] = {"id",        "name",  "owner",   "tie
 
 static size_t next_value(const struct mp_token *tokens, size_t at, size_t count)
 {
+    ASSERT(at <= count);
     return at + cli_value_len(tokens + at, count - at);
 }
 
@@ -268,6 +270,7 @@ static void add_column(struct columns *columns, const char *name, size_t len)
     memcpy(field, name, kept);
     field[kept] = '\0';
     const size_t named = shown_len(field, kept);
+    ASSERT(named <= kept && kept < FIELD_LEN);
     header[named] = '\0';
     for (size_t i = 0; i < named; i++) {
         header[i] = field[i] >= 'a' && field[i] <= 'z' ? (char)(field[i] - 'a' + 'A') : field[i];
@@ -334,6 +337,7 @@ static void add_sideways(struct cli_text *text, const struct mp_token *tokens, s
     struct cli_grid grid;
     const size_t rows =
         tokens[0].count < CLI_COLUMNS_MAX - 1 ? tokens[0].count : CLI_COLUMNS_MAX - 1;
+    ASSERT(rows >= 1 && rows < CLI_COLUMNS_MAX); /* is_rows saw to it */
     cli_grid_init(&grid, NULL, rows + 1, colour);
     for (size_t k = 0; k < columns->count; k++) {
         const char *field = columns->fields[k];
@@ -376,6 +380,7 @@ static void add_named_rows(struct cli_text *text, const struct mp_token *tokens,
     struct columns columns = {.count = 0};
     add_column(&columns, " ", 1);
     size_t at = next_value(tokens, 1, count);
+    ASSERT(at < count && tokens[at].type == MP_MAP); /* is_named_rows saw to it */
     const uint32_t fields = tokens[at++].count;
     for (uint32_t i = 0; i < fields && at < count; i++) {
         if (tokens[at].type == MP_STR)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 enum { TEXT_CAPACITY_MIN = 1024, TEXT_FORMAT_LEN = 256 };
 
@@ -33,6 +34,13 @@ void cli_text_clear(struct cli_text *text)
     text->failed = false;
     if (text->data != NULL)
         text->data[0] = '\0';
+}
+
+void cli_text_check_invariants(const struct cli_text *text)
+{
+    INVARIANT("TEXT-3", (text->data == NULL) == (text->capacity == 0));
+    INVARIANT("TEXT-3", text->data != NULL ? text->len < text->capacity : text->len == 0);
+    INVARIANT("TEXT-1", text->data == NULL || text->data[text->len] == '\0');
 }
 
 /* Makes room for `more` bytes and the NUL. */
@@ -58,6 +66,7 @@ static bool make_room(struct cli_text *text, size_t more)
     }
     text->data = data;
     text->capacity = capacity;
+    ASSERT(text->len + more < text->capacity); /* TEXT-3 */
     return true;
 }
 
@@ -68,6 +77,7 @@ void cli_text_add(struct cli_text *text, const char *data, size_t len)
     if (len > 0)
         memcpy(text->data + text->len, data, len);
     text->len += len;
+    ASSERT(text->len < text->capacity); /* TEXT-3 */
     text->data[text->len] = '\0';
 }
 
@@ -82,6 +92,7 @@ void cli_text_fill(struct cli_text *text, char character, size_t count)
         return;
     memset(text->data + text->len, character, count);
     text->len += count;
+    ASSERT(text->len < text->capacity); /* TEXT-3 */
     text->data[text->len] = '\0';
 }
 
@@ -210,6 +221,7 @@ static size_t add_fraction(char *out, size_t len, long long thousandths)
 {
     len += (size_t)snprintf(out + len, CLI_SPAN_LEN - len, "%lld.%03lld", thousandths / 1000,
                             thousandths % 1000);
+    ASSERT(len > 1 && len < CLI_SPAN_LEN);
     while (out[len - 1] == '0')
         len--;
     return out[len - 1] == '.' ? len - 1 : len;
@@ -236,6 +248,7 @@ void cli_span(long long span_ms, char *out)
         len = add_fraction(out, len, span_ms % MINUTE);
         out[len++] = 's';
     }
+    ASSERT(len > 0 && len < CLI_SPAN_LEN);
     out[len] = '\0';
 }
 

@@ -7,6 +7,7 @@
  * TEXT-1  data[len] is NUL as soon as anything was added.
  * TEXT-2  What cli_text_shown adds is valid UTF-8 without control characters: neither a key nor a
  *         node can move the cursor of the terminal that shows it.
+ * TEXT-3  What is added lies in `capacity` bytes, the NUL included; there are none before.
  */
 #ifndef CLIENT_CLI_OUTPUT_TEXT_H
 #define CLIENT_CLI_OUTPUT_TEXT_H
@@ -27,6 +28,8 @@ void cli_text_init(struct cli_text *text);
 void cli_text_fini(struct cli_text *text);
 /* Empties it and keeps its memory. */
 void cli_text_clear(struct cli_text *text);
+/* Asserts TEXT-1 and TEXT-3. */
+void cli_text_check_invariants(const struct cli_text *text);
 
 void cli_text_add(struct cli_text *text, const char *data, size_t len);
 void cli_text_str(struct cli_text *text, const char *string);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "client/replay/log_line.h"
 
 enum { BUFFER_LEN = 256 * 1024, ZLIB_BUFFER_LEN = 64 * 1024 };
@@ -78,6 +79,7 @@ static bool read_more(struct log_source *source)
     memmove(source->buffer, source->buffer + source->start, source->end - source->start);
     source->end -= source->start;
     source->start = 0;
+    ASSERT(source->end < BUFFER_LEN); /* LOGSOURCE-1: a longer line is cut before */
     const unsigned room = (unsigned)(BUFFER_LEN - source->end);
     const int got = gzread(source->file, source->buffer + source->end, room);
     if (got > 0) {
@@ -99,6 +101,7 @@ static bool read_more(struct log_source *source)
 
 static bool give(struct log_source *source, size_t len, size_t step, const char **text, size_t *out)
 {
+    ASSERT(len <= step && step <= source->end - source->start);
     *text = source->buffer + source->start;
     source->start += step;
     source->line++;
@@ -112,6 +115,7 @@ static bool give(struct log_source *source, size_t len, size_t step, const char 
 static bool give_cut(struct log_source *source, const char **text, size_t *len)
 {
     enum { KEPT = LOG_LINE_MAX + 1 };
+    ASSERT(source->end - source->start >= KEPT); /* LOGSOURCE-1 */
     memmove(source->buffer, source->buffer + source->start, KEPT);
     source->start = source->end = KEPT;
     for (;;) {

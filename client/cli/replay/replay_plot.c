@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "client/cli/replay/replay_report.h"
 #include "client/replay/log_time.h"
 
@@ -31,6 +32,7 @@ static void fill(struct plot *plot, uint32_t columns, const struct timeline_axis
     if (plot->joined == 0)
         plot->joined = 1;
     plot->count = (axis->used + plot->joined - 1) / plot->joined;
+    ASSERT(plot->count <= columns && columns <= REPLAY_PLOT_COLUMNS);
     for (uint32_t i = 0; i < axis->used; i++) {
         plot->requests[i / plot->joined] += timeline->requests[i];
         plot->denied[i / plot->joined] += timeline->denied[i];
@@ -77,6 +79,7 @@ static uint64_t steps_of(uint64_t value, uint64_t max, uint64_t rows)
 {
     if (value == 0)
         return 0;
+    ASSERT(value <= max);
     const uint64_t steps = (uint64_t)((unsigned __int128)value * rows * STEPS / max);
     return steps == 0 ? 1 : steps;
 }

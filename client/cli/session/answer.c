@@ -67,6 +67,7 @@ bool cli_answer_from(const struct mp_writer *writer, struct cli_answer *answer)
         cli_answer_fini(answer);
         return false;
     }
+    ASSERT((size_t)count <= answer->capacity);
     answer->count = (size_t)count;
     return true;
 }
@@ -83,17 +84,27 @@ size_t cli_answer_room(const struct cli_answer *answer)
     return room;
 }
 
-void cli_answer_extend(const struct cli_answer *answer, uint32_t more, struct mp_writer *writer)
+/* The bytes of a map that say how many pairs follow; 0 if there is none, or they say more. */
+static size_t map_head(const struct cli_answer *answer)
 {
-    enum { SMALL = 1, MEDIUM = 3 };
+    enum { SMALL = 0x80, SMALL_MASK = 0xf0, MEDIUM = 0xde, MEDIUM_LEN = 3 };
     const uint8_t *bytes = answer->reply.data;
-    ASSERT(answer->tokens[0].type == MP_MAP && answer->tokens[0].count < UINT16_MAX);
-    const size_t head = (bytes[0] & 0xf0) == 0x80 ? SMALL : MEDIUM; /* how many pairs follow */
+    if (answer->count == 0 || answer->tokens[0].type != MP_MAP)
+        return 0;
+    return (bytes[0] & SMALL_MASK) == SMALL ? 1 : bytes[0] == MEDIUM ? MEDIUM_LEN : 0;
+}
+
+bool cli_answer_extend(const struct cli_answer *answer, uint32_t more, struct mp_writer *writer)
+{
+    const size_t head = map_head(answer);
+    if (head == 0)
+        return false;
     const size_t len = answer->reply.len - head;
     mp_put_map(writer, answer->tokens[0].count + more);
     ASSERT(!writer->failed && writer->capacity - writer->len >= len);
-    memcpy((uint8_t *)writer->data + writer->len, bytes + head, len);
+    memcpy((uint8_t *)writer->data + writer->len, (const uint8_t *)answer->reply.data + head, len);
     writer->len += len;
+    return true;
 }
 
 /* Complains about `code`, in the node's own words if it sent some. */
@@ -316,4 +327,22 @@ void cli_put_attributes(struct mp_writer *writer, const struct cli_arguments *ar
         mp_put_str(writer, arguments->attributes[i].name);
         mp_put_strn(writer, arguments->attributes[i].value, arguments->attributes[i].value_len);
     }
+}
+
+int cli_answer_show_made(struct cli *cli, size_t room,
+                         void (*put)(struct mp_writer *writer, void *from), void *from)
+{
+    uint8_t *bytes = alloc_get(alloc_heap(), room);
+    struct cli_answer made;
+    struct mp_writer writer;
+    int status = CLI_EXIT_INVALID;
+    if (bytes == NULL)
+        return cli_fail(cli, TG_ENOMEM, "out of memory");
+    mp_writer_init(&writer, bytes, room);
+    put(&writer, from);
+    if (cli_answer_from(&writer, &made))
+        status = cli_answer_show(cli, &made);
+    cli_answer_fini(&made);
+    alloc_put(alloc_heap(), bytes, room);
+    return status;
 }

@@ -29,8 +29,9 @@ MUST_USE bool cli_answer_from(const struct mp_writer *writer, struct cli_answer 
 /* The room that its tokens take if they are written again, each by cli_put_token. */
 size_t cli_answer_room(const struct cli_answer *answer);
 /* Writes the answer, a map, as the beginning of one that has `more` pairs, which are to follow. The
- * writer has room for all of it. */
-void cli_answer_extend(const struct cli_answer *answer, uint32_t more, struct mp_writer *writer);
+ * writer has room for all of it. False if the answer is no map, or one of too many pairs. */
+MUST_USE bool cli_answer_extend(const struct cli_answer *answer, uint32_t more,
+                                struct mp_writer *writer);
 /* Puts a document of rules that came as `packed` in its place as `text`. 0, or an error of
  * packed_open. */
 MUST_USE int cli_answer_unpack(struct cli_answer *answer);
@@ -38,6 +39,9 @@ MUST_USE int cli_answer_unpack(struct cli_answer *answer);
 MUST_USE int cli_answer_fail(struct cli *cli, int code, const struct cli_answer *answer);
 /* Prints it as the command and --output want it. Returns the exit status. */
 MUST_USE int cli_answer_show(struct cli *cli, const struct cli_answer *answer);
+/* The same for an answer that `put` writes, within `room` bytes. */
+MUST_USE int cli_answer_show_made(struct cli *cli, size_t room,
+                                  void (*put)(struct mp_writer *writer, void *from), void *from);
 
 /* The cursor behind the key `name` of the answer's map; false if there is none. */
 bool cli_answer_find(const struct cli_answer *answer, const char *name, struct mp_cursor *cursor);

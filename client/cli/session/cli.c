@@ -1,7 +1,9 @@
 /* cli.c - where answers and complaints go; see CLI-1. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "client/cli/session/cli.h"
@@ -55,6 +57,23 @@ int cli_confirm(const struct cli *cli, const char *question, const char *instead
         return CLI_EXIT_OK;
     cli_complain("nothing was changed");
     return CLI_EXIT_DENIED;
+}
+
+bool cli_random(void *out, size_t len)
+{
+    uint8_t *at = out;
+    while (len > 0) {
+        const ssize_t got = getrandom(at, len, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            cli_complain("the machine gives no random bytes: %s", strerror(errno));
+            return false;
+        }
+        at += got;
+        len -= (size_t)got;
+    }
+    return true;
 }
 
 int cli_exit_of(int code)

@@ -32,6 +32,9 @@ MUST_USE int cli_confirm(const struct cli *cli, const char *question, const char
 /* Says why a call returned `code`: `said` is the node's own sentence, "" for none. Returns the
  * exit status for it. */
 MUST_USE int cli_fail(struct cli *cli, int code, const char *said);
+/* Fills `out` with bytes that nobody can guess. False where the machine gives none, after saying
+ * so. */
+MUST_USE bool cli_random(void *out, size_t len);
 /* The exit status for an error. Pure. */
 int cli_exit_of(int code);
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -32,12 +31,13 @@ struct edit_run {
     struct cli_answer answer;
 };
 
-static void make_id(char out[ID_LEN])
+static bool make_id(char out[ID_LEN])
 {
     uint64_t half[2] = {0, 0};
-    const ssize_t got = getrandom(half, sizeof half, 0);
-    ASSERT(got == (ssize_t)sizeof half); /* so few bytes never come in parts */
+    if (!cli_random(half, sizeof half))
+        return false;
     (void)snprintf(out, ID_LEN, "%016" PRIx64 "%016" PRIx64, half[0], half[1]);
+    return true;
 }
 
 /* user@host, without what would not be taken. */
@@ -167,15 +167,17 @@ static int wait_for(struct cli *cli, struct edit_run *run)
 int cli_edit(struct cli *cli, const struct cli_edit *edit)
 {
     struct edit_run run = {.edit = edit, .room = ROOM_BESIDE};
+    ASSERT(edit->field_count <= CLI_EDIT_FIELDS_MAX);
     for (uint32_t i = 0; i < edit->field_count; i++)
         run.room += edit->fields[i].len + 64;
     run.room += edit->document != NULL ? edit->document->len : 0;
     run.bytes = alloc_get(alloc_heap(), run.room);
     if (run.bytes == NULL)
         return cli_fail(cli, TG_ENOMEM, "out of memory");
-    make_id(run.id);
+    int status = CLI_EXIT_UNREACHABLE;
     cli_author(cli->arguments->author, run.author);
-    const int status = wait_for(cli, &run);
+    if (make_id(run.id))
+        status = wait_for(cli, &run);
     cli_answer_fini(&run.answer);
     alloc_put(alloc_heap(), run.bytes, run.room);
     return status;

@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 /* ---- who there is ---------------------------------------------------------------------------- */
 
 static void take_row(const struct cli_answer *answer, size_t row, struct cli_members *members)
 {
+    ASSERT(members->count < members->capacity); /* as many rows as the answer has */
     struct cli_member *member = &members->list[members->count];
     const struct mp_token *state =
         answer->tokens[row].type == MP_MAP ? cli_answer_value(answer, row, "state") : NULL;
@@ -87,6 +89,7 @@ static void *ask_some(void *argument)
     size_t at;
     while ((at = atomic_fetch_add(&asking->next, 1)) < asking->members->count) {
         struct cli_member *member = &asking->members->list[at];
+        ASSERT(!member->answered); /* MEMBERS-2 */
         member->answered = member->asked && ask_one(asking, member);
     }
     return NULL;

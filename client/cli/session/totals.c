@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "client/cli/session/members.h"
 
 enum { MISSING_MAX = 16, REGIONS_MAX = 32, QUESTION_TOKENS_MAX = 16, QUESTION_LEN = 4096 };
@@ -131,6 +132,7 @@ static size_t add_answer(struct telling *telling, const struct cli_answer *answe
         const size_t row = shown_row(totals, *last);
         if (row < totals->row_count && !telling->told[row]) {
             (void)pthread_mutex_lock(&totals->lock);
+            ASSERT(row < totals->row_count && answer->tokens[at].type == MP_MAP);
             add_row(&totals->rows[row], answer, at);
             add_row(&telling->region->sums, answer, at);
             (void)pthread_mutex_unlock(&totals->lock);
@@ -148,6 +150,7 @@ static struct region *region_of(struct totals *totals, const char *name)
     uint32_t at = 0;
     while (at < totals->region_count && strcmp(totals->regions[at].name, name) != 0)
         at++;
+    ASSERT(totals->region_count <= REGIONS_MAX);
     return &totals->regions[at < totals->region_count ? at : (uint32_t)REGIONS_MAX];
 }
 
@@ -260,6 +263,7 @@ static void put_missing(struct mp_writer *writer, const struct totals *totals)
 {
     const uint32_t count =
         totals->missing_count < MISSING_MAX ? totals->missing_count : (uint32_t)MISSING_MAX;
+    ASSERT(count <= MISSING_MAX && (count == 0 || totals->missing[count - 1] != NULL));
     mp_put_str(writer, "not_counted");
     mp_put_array(writer, count);
     for (uint32_t i = 0; i < count; i++)
@@ -303,6 +307,7 @@ static size_t put_row(struct mp_writer *writer, const struct totals *totals, siz
                       const struct sums *sums, bool alone)
 {
     const struct cli_answer *shown = totals->shown;
+    ASSERT(at < shown->count && shown->tokens[at].type == MP_MAP);
     const uint32_t pairs = shown->tokens[at].count;
     const bool several = alone && totals->region_count > 1;
     const size_t row = at++;
@@ -324,8 +329,9 @@ static size_t put_row(struct mp_writer *writer, const struct totals *totals, siz
     return at;
 }
 
-static void put_rows(struct mp_writer *writer, const struct totals *totals)
+static void put_rows(struct mp_writer *writer, void *from)
 {
+    const struct totals *totals = from;
     size_t at;
     const size_t count = rows_of(totals->shown, &at);
     const bool alone = at == 0;
@@ -350,21 +356,9 @@ static size_t room_for(const struct totals *totals)
            totals->row_count * FIELDS * (CLI_TIME_LEN + HEAD);
 }
 
-static int show(struct cli *cli, const struct totals *totals)
+static int show(struct cli *cli, struct totals *totals)
 {
-    const size_t room = room_for(totals);
-    uint8_t *bytes = alloc_get(alloc_heap(), room);
-    struct cli_answer joined;
-    struct mp_writer writer;
-    int status = CLI_EXIT_INVALID;
-    if (bytes == NULL)
-        return cli_fail(cli, TG_ENOMEM, "out of memory");
-    mp_writer_init(&writer, bytes, room);
-    put_rows(&writer, totals);
-    if (cli_answer_from(&writer, &joined))
-        status = cli_answer_show(cli, &joined);
-    cli_answer_fini(&joined);
-    alloc_put(alloc_heap(), bytes, room);
+    const int status = cli_answer_show_made(cli, room_for(totals), put_rows, totals);
     if (totals->missing_count > 0)
         cli_complain("the totals are without those of %u of the members, which cannot be asked "
                      "now: %s%s",

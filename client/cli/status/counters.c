@@ -71,6 +71,7 @@ static const struct {
     {"keys", "forgotten", "given up while their limits lasted: unreadable"},
     {"keys", "loads", "fetched from disk"},
     {"keys", "loads_missed", "of which the disk held nothing"},
+    {"keys", "disk_copies", "vnodes of which keys on disk were sent to replicas"},
     {"keys", "unreadable", "damaged on disk, passed over"},
     {"keys", "filter_refreshes", "filters of what is on disk made anew"},
     {"quorum", "quorum_checks", "of consistency quorum"},
@@ -196,8 +197,8 @@ static void add_map(struct cli_text *out, const struct cli_answer *answer, const
 
 void counters_write(struct cli_text *out, const struct cli_answer *answer)
 {
-    static const char *const maps[] = {"handoff", "acknowledgement", "storage", "gossip", "resp",
-                                       "files"};
+    static const char *const maps[] = {
+        "handoff", "acknowledgement", "storage", "gossip", "clients", "resp", "files"};
     const char *last = "";
     char node[CLI_MEMBER_LEN];
     char line[LINE_LEN];

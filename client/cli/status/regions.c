@@ -215,8 +215,9 @@ static void put_leases(struct mp_writer *writer, const struct regions *regions, 
     }
 }
 
-static void put_all(struct mp_writer *writer, struct regions *regions)
+static void put_all(struct mp_writer *writer, void *from)
 {
+    struct regions *regions = from;
     const struct cli_answer *shown = regions->shown;
     const size_t list = field_at(shown, "regions");
     const size_t leases = field_at(shown, "leases");
@@ -244,19 +245,7 @@ static int show(struct cli *cli, struct regions *regions)
 {
     const size_t room = cli_answer_room(regions->shown) + REGIONS_MAX * 2 * ADDED_LEN +
                         (size_t)MISSING_MAX * (CLI_MEMBER_LEN + ADDED_LEN);
-    uint8_t *bytes = alloc_get(alloc_heap(), room);
-    struct cli_answer joined;
-    struct mp_writer writer;
-    int status = CLI_EXIT_INVALID;
-    if (bytes == NULL)
-        return cli_fail(cli, TG_ENOMEM, "out of memory");
-    mp_writer_init(&writer, bytes, room);
-    put_all(&writer, regions);
-    if (cli_answer_from(&writer, &joined))
-        status = cli_answer_show(cli, &joined);
-    cli_answer_fini(&joined);
-    alloc_put(alloc_heap(), bytes, room);
-    return status;
+    return cli_answer_show_made(cli, room, put_all, regions);
 }
 
 int cli_regions_show(struct cli *cli, const struct cli_answer *answer)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "client/replay/log_time.h"
 
 enum { LINE_LEN = 1024, LABEL = 10, NAMES_MAX = 5, SHORT_ID = 4, REGIONS_SHOWN = 32 };
@@ -20,12 +21,14 @@ static void add_cut(struct cli_text *out, const char *line, size_t len, size_t w
         const size_t step = cli_utf8_len(line + at, len - at);
         at += step > 0 ? step : 1;
     }
+    ASSERT(at <= len);
     cli_text_add(out, line, at);
 }
 
 void screen_line(struct cli_text *out, const char *line, size_t width)
 {
     struct cli_text shown;
+    ASSERT(width > 2); /* SCREEN-1: there is room for ".." */
     cli_text_init(&shown);
     cli_text_shown(&shown, line, strlen(line));
     while (shown.len > 0 && shown.data[shown.len - 1] == ' ')
@@ -101,6 +104,7 @@ static bool same_said(const struct screen_condition *a, const struct screen_cond
 static void say_condition(struct cli_text *out, const struct screen *screen, uint32_t at,
                           const struct screen_options *options, bool first)
 {
+    ASSERT(at < screen->condition_count && screen->condition_count <= SCREEN_CONDITIONS_MAX);
     const struct screen_condition *condition = &screen->conditions[at];
     char line[LINE_LEN];
     char others[NAMES_MAX * SCREEN_NAME_LEN + 64] = "";

@@ -20,6 +20,8 @@
  * SCREEN-3  Without `colour` there are no control codes. What nodes said is made safe to show
  *           (TEXT-2).
  * SCREEN-4  Of many nodes those that are well are summed up in one row, unless all are wanted.
+ * SCREEN-5  Whatever a node answered, each list has as many entries as it has room for at most, and
+ *           each text ends inside its field.
  */
 #ifndef CLIENT_CLI_STATUS_SCREEN_H
 #define CLIENT_CLI_STATUS_SCREEN_H
@@ -149,6 +151,8 @@ struct screen_options {
  * in any case. */
 MUST_USE int screen_read(const struct cli_answer *answer, struct screen *screen);
 void screen_fini(struct screen *screen);
+/* Asserts SCREEN-5. */
+void screen_check_invariants(const struct screen *screen);
 
 /* Adds the screen. Pure. */
 void screen_write(struct cli_text *out, const struct screen *screen,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "client/cli/status/screen.h"
 
 /* ---- fields of one map ----------------------------------------------------------------------- */
@@ -262,4 +263,46 @@ void screen_fini(struct screen *screen)
         alloc_put(alloc_heap(), screen->nodes, screen->node_count * sizeof *screen->nodes);
     screen->nodes = NULL;
     screen->node_count = 0;
+}
+
+/* ---- the invariants -------------------------------------------------------------------------- */
+
+/* Whether a text ends inside its field. */
+#define ENDS(field) (memchr(field, '\0', sizeof(field)) != NULL)
+
+static void check_node(const struct screen_node *node)
+{
+    INVARIANT("SCREEN-5", ENDS(node->name) && ENDS(node->region) && ENDS(node->zone));
+    INVARIANT("SCREEN-5", ENDS(node->id) && ENDS(node->state) && ENDS(node->ring));
+    INVARIANT("SCREEN-5", ENDS(node->client) && ENDS(node->version));
+    INVARIANT("SCREEN-5", ENDS(node->lost) && ENDS(node->troubles));
+}
+
+static void check_condition(const struct screen_condition *condition)
+{
+    INVARIANT("SCREEN-5", ENDS(condition->code) && ENDS(condition->node));
+    INVARIANT("SCREEN-5", ENDS(condition->region) && ENDS(condition->short_form));
+    INVARIANT("SCREEN-5", ENDS(condition->says) && ENDS(condition->means));
+    INVARIANT("SCREEN-5", ENDS(condition->advice));
+}
+
+void screen_check_invariants(const struct screen *screen)
+{
+    INVARIANT("SCREEN-5", ENDS(screen->node) && ENDS(screen->cluster) && ENDS(screen->version));
+    INVARIANT("SCREEN-5", screen->condition_count <= SCREEN_CONDITIONS_MAX);
+    INVARIANT("SCREEN-5", screen->busiest_count <= SCREEN_CHANGES_MAX);
+    INVARIANT("SCREEN-5", screen->change_count <= SCREEN_CHANGES_MAX);
+    INVARIANT("SCREEN-5", screen->warning_count <= SCREEN_CHANGES_MAX);
+    INVARIANT("SCREEN-5", screen->nodes != NULL || screen->node_count == 0);
+    for (uint32_t i = 0; i < screen->condition_count; i++)
+        check_condition(&screen->conditions[i]);
+    for (uint32_t i = 0; i < screen->busiest_count; i++)
+        INVARIANT("SCREEN-5", ENDS(screen->busiest[i].name));
+    for (uint32_t i = 0; i < screen->change_count; i++)
+        INVARIANT("SCREEN-5", ENDS(screen->changes[i].author) && ENDS(screen->changes[i].says) &&
+                                  ENDS(screen->changes[i].note));
+    for (uint32_t i = 0; i < screen->warning_count; i++)
+        INVARIANT("SCREEN-5", ENDS(screen->warnings[i]));
+    for (uint32_t i = 0; i < screen->node_count; i++)
+        check_node(&screen->nodes[i]);
 }

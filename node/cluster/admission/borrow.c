@@ -82,6 +82,7 @@ static void give_back(struct shard *shard, const struct batch_item *item,
  */
 static bool borrow(struct shard *shard, const struct batch_item *item, struct borrowing *borrowing)
 {
+    ASSERT(!item->undo && !item->recalled && item->cost > 0); /* BORROW-1 */
     const struct batch *batch = &shard->batch;
     const bool peek = batch->operations[item->first] == OPERATION_PEEK;
     borrowing->granted = item->cost;
@@ -112,6 +113,7 @@ static void decide_others(struct shard *shard, const struct batch_item *item,
 {
     struct batch *batch = &shard->batch;
     const uint32_t first = item->first;
+    ASSERT(first + item->count <= SHARD_BATCH_ROWS);
     for (uint32_t i = 0; i < item->count; i++) {
         batch->costs[first + i] = borrowing->short_of[i] ? 0 : borrowing->granted;
         if (borrowing->short_of[i])
@@ -139,6 +141,7 @@ static void finish(struct shard *shard, const struct batch_item *item, struct bo
 {
     struct batch *batch = &shard->batch;
     const uint64_t granted = granted_by_others(batch, item, borrowing);
+    ASSERT(granted <= borrowing->granted); /* BORROW-3 */
     give_back(shard, item, borrowing, granted);
     for (uint32_t i = 0; i < item->count; i++) {
         const uint32_t row = item->first + i;

@@ -67,6 +67,7 @@ static void reserve_row(struct batch *batch, const struct batch_item *item, uint
         batch->marks[row] = (struct limit_mark){.place = 0}; /* a repeated lease charges none */
         return;
     }
+    ASSERT(item->gives == 0 || limit < item->reservation.count); /* DECIDE-10 */
     batch->costs[row] = item->gives;
     if (item->gives > 0) {
         batch->flags[row] |= LIMIT_UNDO;
@@ -82,6 +83,7 @@ static void hold_row(struct shard *shard, const struct batch_item *item,
                      const struct forward *forward, uint32_t row)
 {
     struct batch *batch = &shard->batch;
+    ASSERT(row < batch->count); /* DECIDE-13 */
     batch->flags[row] |= LIMIT_HOLD;
     batch->leases[row] = decide_lease(shard, forward);
     if (!item->recalled && forward->operation != OPERATION_LEASE)
@@ -678,6 +680,7 @@ static void revoke(struct shard *shard)
     struct batch *batch = &shard->batch;
     for (uint32_t i = 0; i < batch->item_count; i++) {
         struct batch_item *item = &batch->items[i];
+        ASSERT(item->first + item->count <= batch->count); /* DECIDE-8 */
         item->revoked = vnodes_quorum(shard, item->vnodes[0]) &&
                         shard->vnodes[item->vnodes[0]].role != ROLE_LEADING;
         for (uint32_t row = item->first; item->revoked && row < item->first + item->count; row++) {

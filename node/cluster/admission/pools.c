@@ -47,6 +47,7 @@
  *           its own, or what a home gives it, or, as the home, what the regions leave that report
  *           to it. So all together lend no more than by the older or by the newer rules, whichever
  *           say more.
+ * POOLS-11  A pool has one place among those that are owned here.
  */
 #include "node/cluster/admission/pools.h"
 #include "node/cluster/partition/vnodes.h"
@@ -112,6 +113,7 @@ static uint64_t home_of(const struct shard *shard, uint32_t pool)
 
 void pools_load(struct shard *shard, uint32_t pool, uint32_t load_ppm)
 {
+    ASSERT(pool != 0 && load_ppm <= PEER_LOAD_MAX); /* POOLS-4 */
     struct pool_load *place = &shard->pools.loads[0];
     for (uint32_t i = 0; i < POLICY_POOLS_MAX && place->id != pool; i++) {
         struct pool_load *load = &shard->pools.loads[i];
@@ -142,6 +144,7 @@ static struct pool_entry *entry_of(struct shard *shard, uint32_t pool,
                                    const struct pool_source *source)
 {
     struct pools *pools = &shard->pools;
+    ASSERT(pools->entry_count <= POOLS_REPORTS_MAX); /* POOLS-3 */
     for (uint32_t i = 0; i < pools->entry_count; i++)
         if (is_of(&pools->entries[i], pool, source))
             return &pools->entries[i];
@@ -189,6 +192,7 @@ static struct pool_owned *owned_of(struct shard *shard, uint32_t pool)
 /* The load told last counts: it is valid longest (POOLS-4). */
 static void keep_load(struct shard *shard, uint32_t pool, uint32_t ppm, int64_t until_ns)
 {
+    ASSERT(ppm <= PEER_LOAD_MAX);
     struct pool_owned *owned = owned_of(shard, pool);
     if (owned == NULL || until_ns <= owned->load_until_ns)
         return;
@@ -725,13 +729,24 @@ void pools_stats(const struct shard *shard, struct shard_stats *out)
     }
 }
 
+static void check_owned(const struct pools *pools)
+{
+    for (uint32_t i = 0; i < POLICY_POOLS_MAX; i++)
+        for (uint32_t k = 0; k < i && pools->owned[i].id != 0; k++)
+            INVARIANT("POOLS-11", pools->owned[k].id != pools->owned[i].id);
+}
+
 void pools_check_invariants(const struct shard *shard)
 {
     const struct pools *pools = &shard->pools;
-    ASSERT(pools->entry_count <= POOLS_REPORTS_MAX);
-    for (uint32_t i = 0; i < pools->entry_count; i++)
-        for (uint32_t k = 0; k < i; k++) /* POOLS-1 */
-            ASSERT(!is_of(&pools->entries[i], pools->entries[k].report.pool,
-                          &pools->entries[k].source));
+    INVARIANT("POOLS-3", pools->entry_count <= POOLS_REPORTS_MAX);
+    check_owned(pools);
+    for (uint32_t i = 0; i < pools->entry_count; i++) {
+        const struct pool_entry *entry = &pools->entries[i];
+        INVARIANT("POOLS-1", entry->at_ns <= shard->now_ns);
+        for (uint32_t k = 0; k < i; k++)
+            INVARIANT("POOLS-1", !is_of(&pools->entries[i], pools->entries[k].report.pool,
+                                        &pools->entries[k].source));
+    }
     elastic_check_invariants(pools->elastic);
 }

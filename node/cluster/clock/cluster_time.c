@@ -67,6 +67,7 @@ static struct cluster_time_member *find(const struct cluster_time *time, uint64_
 /* A place for a new member: a new one, or that of who was not heard for long. */
 static struct cluster_time_member *place_for(struct cluster_time *time, int64_t now_ns)
 {
+    ASSERT(time->count <= CLUSTER_TIME_MEMBERS_MAX);
     if (time->count < CLUSTER_TIME_MEMBERS_MAX)
         return &time->members[time->count++];
     for (uint32_t i = SELF + 1; i < time->count; i++)
@@ -85,6 +86,7 @@ static int64_t bounded(int64_t ns)
 static void begin(struct cluster_time_member *member, int64_t now_ns, int64_t low_ns,
                   int64_t high_ns)
 {
+    ASSERT(low_ns <= high_ns); /* CLUSTERTIME-7 */
     member->low_ns = low_ns;
     member->high_ns = high_ns;
     member->at_ns = now_ns;
@@ -200,6 +202,7 @@ static int64_t median_of(struct cluster_time *time, int64_t now_ns, bool walls, 
         if (time->members[i].listed && measured(time, &time->members[i], now_ns))
             time->values[(*count)++] = high ? bounds.high_ns : bounds.low_ns;
     }
+    ASSERT(*count <= time->count); /* CLUSTERTIME-1 */
     qsort(time->values, *count, sizeof *time->values, by_value);
     return *count > 0 ? time->values[(*count - 1) / 2] : 0;
 }
@@ -354,4 +357,22 @@ const char *cluster_time_verdict_name(enum clock_verdict verdict)
     static const char *const names[] = {"unknown", "fine", "alarm", "passes on", "refused"};
     ASSERT((size_t)verdict < sizeof names / sizeof *names);
     return names[verdict];
+}
+
+static void check_member(const struct cluster_time *time, uint32_t place)
+{
+    const struct cluster_time_member *member = &time->members[place];
+    INVARIANT("CLUSTERTIME-7", find(time, member->id) == member);
+    INVARIANT("CLUSTERTIME-7", member->low_ns <= member->high_ns);
+    INVARIANT("CLUSTERTIME-7", member->low_ns >= -FURTHEST_NS && member->high_ns <= FURTHEST_NS);
+    INVARIANT("CLUSTERTIME-1", member->samples <= SAMPLES && member->odd < SAMPLES);
+    INVARIANT("CLUSTERTIME-4", member->verdict <= CLOCK_ALARM || !member->ours);
+}
+
+void cluster_time_check_invariants(const struct cluster_time *time)
+{
+    INVARIANT("CLUSTERTIME-7", time->count > SELF && time->count <= CLUSTER_TIME_MEMBERS_MAX);
+    INVARIANT("CLUSTERTIME-1", time->members[SELF].samples == SAMPLES);
+    for (uint32_t i = 0; i < time->count; i++)
+        check_member(time, i);
 }

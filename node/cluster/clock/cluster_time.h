@@ -20,6 +20,8 @@
  * CLUSTERTIME-5  A step is entered by the least difference that the bounds allow, and left by the
  *                most.
  * CLUSTERTIME-6  A verdict is on a process: the next one of the node begins anew.
+ * CLUSTERTIME-7  Each member has one place, this node the first. Its bounds are in order and within
+ *                what a clock can say.
  *
  * Pure. Must not: read a clock, or allocate after cluster_time_new.
  */
@@ -110,5 +112,8 @@ bool cluster_time_divided(const struct cluster_time *time);
 int64_t cluster_time_target_ns(const struct cluster_time *time);
 
 const char *cluster_time_verdict_name(enum clock_verdict verdict);
+
+/* Asserts the above. */
+void cluster_time_check_invariants(const struct cluster_time *time);
 
 #endif

@@ -32,6 +32,7 @@ void first_time_ring(struct first_time *first, const struct ring_config *config)
  * (FIRSTTIME-1). */
 static struct first_time_member *place_for(struct first_time *first, uint64_t id, uint32_t place)
 {
+    ASSERT(first->count <= FIRST_TIME_ANSWERS_MAX); /* FIRSTTIME-1 */
     struct first_time_member *found = NULL;
     for (uint32_t i = 0; i < first->count; i++) {
         if (first->members[i].id == id)
@@ -244,4 +245,19 @@ struct first_time_choice first_time_choose(const struct first_time *first, bool 
         .offset_ns = median_of(&votes, best.at_ns, false, best.running > 0),
         .majority = best.majority,
         .enough = best.agreed || (all_heard(first) && votes.left_out == 0)};
+}
+
+void first_time_check_invariants(const struct first_time *first)
+{
+    INVARIANT("FIRSTTIME-3", first->asked <= FIRST_TIME_ANSWERS_MAX);
+    INVARIANT("FIRSTTIME-3", first->count <= FIRST_TIME_ANSWERS_MAX);
+    for (uint32_t i = 1; i < first->ring_count; i++)
+        INVARIANT("FIRSTTIME-1", first->ring[i - 1] < first->ring[i]);
+    for (uint32_t i = 0; i < first->count; i++) {
+        const struct first_time_member *member = &first->members[i];
+        INVARIANT("FIRSTTIME-3", member->low_ns <= member->high_ns && member->id != first->self);
+        INVARIANT("FIRSTTIME-3", member->place < first->asked);
+        for (uint32_t k = 0; k < i; k++)
+            INVARIANT("FIRSTTIME-1", first->members[k].id != member->id);
+    }
 }

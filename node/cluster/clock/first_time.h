@@ -39,6 +39,7 @@
  *              outside of what a clock can say.
  * FIRSTTIME-2  What is set is the middle of what an answer allows, or the own wall clock; never
  *              what is only possible.
+ * FIRSTTIME-3  What is kept is of others, one a member, and its bounds are in order.
  *
  * Pure. Must not: read a clock, or allocate.
  */
@@ -102,5 +103,8 @@ void first_time_heard(struct first_time *first, const struct first_time_answer *
 /* What follows; `late`: nobody is waited for any longer, so answers that tell less count as well.
  */
 struct first_time_choice first_time_choose(const struct first_time *first, bool late);
+
+/* Asserts the above of what is kept. */
+void first_time_check_invariants(const struct first_time *first);
 
 #endif

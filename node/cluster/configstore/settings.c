@@ -373,6 +373,7 @@ static bool put_range(struct settings *settings, const struct settings_frame *fr
  * not got the same of it, so the digest is this node's alone. */
 static void begin_mixing(struct settings *settings)
 {
+    ASSERT(settings->copying.active); /* SETTINGS-6 */
     uint8_t bytes[24];
     struct bytes_writer writer;
     if (settings->mixed)
@@ -406,6 +407,7 @@ bool settings_take_records(struct settings *settings, int64_t now_ns,
     struct settings_copying *copying = &settings->copying;
     if (!items_readable(frame) || !fits_copy(settings, frame))
         return false;
+    ASSERT(copying->active && copying->source == frame->sender); /* SETTINGS-6 */
     copying->heard_ns = now_ns;
     begin_mixing(settings);
     forget_log(settings, effects);
@@ -579,6 +581,7 @@ void settings_check_invariants(const struct settings *settings)
     settings_table_check_invariants(&settings->table);
     settings_log_check_invariants(&settings->log);
     register_check_invariants(settings->ballots);
-    ASSERT(settings_restored(settings) == 0);
-    ASSERT((settings->version > 0) == (settings->voters.count > 0));
+    INVARIANT("SETTINGS-3", settings_restored(settings) == 0);
+    INVARIANT("SETTINGS-1", (settings->version > 0) == (settings->voters.count > 0));
+    INVARIANT("SETTINGS-1", settings->voters.count <= RING_VOTERS_MAX);
 }

@@ -4,6 +4,7 @@
  *          character but in values: authors and notes reach terminals.
  */
 #include "node/cluster/configstore/settings_change.h"
+#include "base/assert.h"
 
 #include <string.h>
 
@@ -43,6 +44,7 @@ static struct hash128 get_hash(struct mp_cursor *cursor)
 /* EDITS-1. */
 bool settings_text_ok(const struct settings_text *text, size_t len_max)
 {
+    ASSERT(text->len == 0 || text->data != NULL);
     for (size_t i = 0; i < text->len && text->len <= len_max; i++)
         if ((unsigned char)text->data[i] < 0x20 || text->data[i] == 0x7f)
             return false;
@@ -51,6 +53,7 @@ bool settings_text_ok(const struct settings_text *text, size_t len_max)
 
 bool settings_text_equal(const struct settings_text *a, const struct settings_text *b)
 {
+    ASSERT((a->len == 0 || a->data != NULL) && (b->len == 0 || b->data != NULL));
     return a->len == b->len && (a->len == 0 || memcmp(a->data, b->data, a->len) == 0);
 }
 

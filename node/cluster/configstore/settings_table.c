@@ -45,6 +45,7 @@ void settings_table_fini(struct settings_table *table)
 size_t settings_table_at(const struct settings_table *table, uint32_t kind,
                          const struct settings_text *name)
 {
+    ASSERT(table->count == 0 || table->records != NULL);
     size_t low = 0;
     size_t high = table->count;
     while (low < high) {
@@ -61,6 +62,7 @@ size_t settings_table_at(const struct settings_table *table, uint32_t kind,
 static bool is_at(const struct settings_table *table, size_t at, uint32_t kind,
                   const struct settings_text *name)
 {
+    ASSERT(table->count <= table->capacity); /* SETTINGSTABLE-4 */
     return at < table->count && settings_compare(table->records[at]->entry.kind,
                                                  &table->records[at]->entry.name, kind, name) == 0;
 }
@@ -104,6 +106,7 @@ static struct settings_record *make_record(const struct settings_table *table,
     record->entry.author = keep_text(&at, &entry->author);
     record->entry.note = keep_text(&at, &entry->note);
     record->entry.value = keep_text(&at, &entry->value); /* a NUL follows it: memory is zeroed */
+    ASSERT((size_t)(at - (char *)record) < bytes);       /* SETTINGSTABLE-4 */
     return record;
 }
 
@@ -170,10 +173,11 @@ void settings_table_check_invariants(const struct settings_table *table)
         if (i == 0)
             continue;
         const struct settings_entry *before = &table->records[i - 1]->entry;
-        ASSERT(settings_compare(before->kind, &before->name, entry->kind, &entry->name) <
-               0); /* SETTINGSTABLE-1 */
+        INVARIANT("SETTINGSTABLE-1",
+                  settings_compare(before->kind, &before->name, entry->kind, &entry->name) < 0);
     }
-    ASSERT(bytes == table->bytes);
+    INVARIANT("SETTINGSTABLE-4", bytes == table->bytes);
+    INVARIANT("SETTINGSTABLE-4", table->count <= table->capacity);
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
@@ -287,11 +291,12 @@ void settings_log_check_invariants(const struct settings_log *log)
         const struct settings_logged *logged = read_logged(log, i);
         struct settings_change change;
         const int error = settings_change_decode(logged->bytes, logged->len, &change);
-        ASSERT(error == 0 && change.version == logged->version && change.version > version);
-        ASSERT(hash128_equal(change.before, before)); /* SETTINGSTABLE-3 */
+        INVARIANT("SETTINGSTABLE-3", error == 0 && change.version == logged->version);
+        INVARIANT("SETTINGSTABLE-3", change.version > version);
+        INVARIANT("SETTINGSTABLE-3", hash128_equal(change.before, before));
         before = logged->digest;
         version = logged->version;
         bytes += logged->len;
     }
-    ASSERT(bytes == log->bytes);
+    INVARIANT("SETTINGSTABLE-4", bytes == log->bytes);
 }

@@ -12,6 +12,7 @@
  *                  since it was begun.
  * SETTINGSTABLE-3  Each change of the log names the digest of the one before it; the first one, the
  *                  floor's.
+ * SETTINGSTABLE-4  The bytes that are counted are those of the records, and of the changes.
  *
  * Memory is taken as records come, by the allocator given: nothing here is on the check path.
  */

@@ -22,6 +22,7 @@
 #define NODE_CLUSTER_CONFIGSTORE_SETTINGS_WIRE_H
 
 #include "node/cluster/configstore/settings_change.h"
+#include "node/cluster/consensus/register_wire.h"
 #include "node/cluster/wire/join.h"
 
 enum {
@@ -36,13 +37,17 @@ static_assert(JOIN_LARGE_FRAME_MAX >=
                   SETTINGS_FRAME_BYTES + SETTINGS_FRAME_OVERHEAD + 5 * SETTINGS_ITEMS_MAX,
               "a frame holds what is sent at once, with the head of each item");
 
+/* Of the frames of join.h, behind those of both registers. */
 enum settings_type {
-    SETTINGS_NEWS = JOIN_CONFIG + 32,
-    SETTINGS_FETCH,
-    SETTINGS_CHANGES,
-    SETTINGS_RECORDS,
+    SETTINGS_NEWS = 36,
+    SETTINGS_FETCH = 37,
+    SETTINGS_CHANGES = 38,
+    SETTINGS_RECORDS = 39,
     SETTINGS_TYPE_END
 };
+static_assert((int)SETTINGS_NEWS >
+                  (int)REGISTER_WIRE_RING + (int)REGISTER_WIRE_SETTINGS + (int)REGISTER_TYPE_END,
+              "types of control's frames differ");
 
 struct settings_place {
     uint32_t kind;

@@ -275,6 +275,7 @@ static void send_accepts(struct register_core *core, struct register_out *out)
 
 static void begin_accepting(struct register_core *core, int64_t now_ns, struct register_out *out)
 {
+    ASSERT(majority(&core->voters, core->promises)); /* REGISTER-4 */
     const uint64_t self = core->options.node_id;
     const bool readable =
         read_voters(core, core->proposal.bytes, core->proposal.len, &core->successors);
@@ -300,6 +301,7 @@ static bool note_promise(struct register_core *core, uint64_t from,
                          const struct register_ballot *accepted, const uint8_t *bytes, size_t len)
 {
     const int place = place_of(&core->voters, from);
+    ASSERT(place < 0 || (uint32_t)place < core->voters.count); /* REGISTER-5 */
     struct register_voters ignored;
     if (place < 0)
         return false;
@@ -330,6 +332,7 @@ static void begin(struct register_core *core, int64_t now_ns, struct register_ou
     core->ballot = (struct register_ballot){++core->number_seen, self, core->options.boot};
     if (core->number_seen > core->number_used)
         core->number_used = core->number_seen;
+    ASSERT(core->ballot.number > 0 && core->number_used >= core->ballot.number); /* REGISTER-3 */
     core->best = (struct register_ballot){0};
     core->phase = PHASE_PREPARING;
     core->promises = 0;
@@ -662,12 +665,27 @@ void register_free(struct register_core **pointer)
     alloc_put(allocator, core, sizeof *core);
 }
 
+static void check_sets(const struct register_core *core)
+{
+    const uint32_t beyond = core->voters.count < 32 ? UINT32_MAX << core->voters.count : 0;
+    INVARIANT("REGISTER-5", core->voters.count <= RING_VOTERS_MAX);
+    for (uint32_t i = 0; i < core->voters.count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            INVARIANT("REGISTER-5", core->voters.ids[k] != core->voters.ids[i]);
+    INVARIANT("REGISTER-5", core->phase == PHASE_IDLE || (core->promises & beyond) == 0);
+}
+
 void register_check_invariants(const struct register_core *core)
 {
-    ASSERT(register_ballot_compare(&core->accepted, &core->promised) <= 0);
-    ASSERT((core->accepted.number != 0) == (core->accepted_value.len != 0));
-    ASSERT(core->phase == PHASE_IDLE || core->ballot.node == core->options.node_id);
-    ASSERT(core->phase == PHASE_IDLE || core->epoch > 1);
-    ASSERT(core->phase != PHASE_ACCEPTING || majority(&core->voters, core->promises));
-    ASSERT(core->promised.number == 0 || core->epoch > 1);
+    const bool idle = core->phase == PHASE_IDLE;
+    INVARIANT("REGISTER-2", register_ballot_compare(&core->accepted, &core->promised) <= 0);
+    INVARIANT("REGISTER-2", (core->accepted.number != 0) == (core->accepted_value.len != 0));
+    INVARIANT("REGISTER-3", idle || core->ballot.node == core->options.node_id);
+    INVARIANT("REGISTER-3", idle || core->ballot.number <= REGISTER_NUMBER_MAX);
+    INVARIANT("REGISTER-1", idle || core->epoch > 1);
+    INVARIANT("REGISTER-4",
+              core->phase != PHASE_ACCEPTING || majority(&core->voters, core->promises));
+    INVARIANT("REGISTER-1", core->promised.number == 0 || core->epoch > 1);
+    INVARIANT("REGISTER-2", core->accepted_value.len <= core->options.value_len_max);
+    check_sets(core);
 }

@@ -14,8 +14,8 @@ static_assert(JOIN_LARGE_FRAME_MAX >= REGISTER_CHANGE_LEN_MAX + 256, "a frame ho
 int register_wire_encode(const struct register_frame *frame, void *out, size_t capacity)
 {
     const struct register_message *message = &frame->message;
-    const uint64_t type =
-        (uint64_t)JOIN_CONFIG + message->type + (frame->settings ? REGISTER_WIRE_SETTINGS : 0U);
+    const uint64_t type = (uint64_t)REGISTER_WIRE_RING + message->type +
+                          (frame->settings ? REGISTER_WIRE_SETTINGS : 0U);
     const struct join_head head = {type, frame->cluster_id, message->sender, frame->address};
     struct mp_writer writer;
     const int error = join_begin(&writer, FIELDS + 1, &head, out, capacity);
@@ -39,7 +39,7 @@ int register_wire_decode(const void *bytes, size_t len, struct register_frame *f
     if (error != 0)
         return error;
     uint64_t type = join_get_head(&cursor, frame->cluster_id, &message->sender, frame->address);
-    frame->settings = type > (uint64_t)JOIN_CONFIG + REGISTER_WIRE_SETTINGS;
+    frame->settings = type > (uint64_t)REGISTER_WIRE_RING + REGISTER_WIRE_SETTINGS;
     if (frame->settings)
         type -= REGISTER_WIRE_SETTINGS;
     const size_t value_len_max =
@@ -49,10 +49,11 @@ int register_wire_decode(const void *bytes, size_t len, struct register_frame *f
     register_get_ballot(&cursor, &message->other);
     message->value = mp_get_bin(&cursor, &message->value_len);
     join_get_region(&cursor, frame->region);
-    if (cursor.failed || type <= JOIN_CONFIG || type >= JOIN_CONFIG + REGISTER_TYPE_END ||
-        message->ballot.number == 0 || message->ballot.number > REGISTER_NUMBER_MAX ||
+    if (cursor.failed || type <= REGISTER_WIRE_RING ||
+        type >= REGISTER_WIRE_RING + REGISTER_TYPE_END || message->ballot.number == 0 ||
+        message->ballot.number > REGISTER_NUMBER_MAX ||
         message->other.number > REGISTER_NUMBER_MAX || message->value_len > value_len_max)
         return TG_EPROTOCOL;
-    message->type = (enum register_type)(type - JOIN_CONFIG);
+    message->type = (enum register_type)(type - REGISTER_WIRE_RING);
     return 0;
 }

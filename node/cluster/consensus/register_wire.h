@@ -2,7 +2,7 @@
  *
  * A frame is the byte 0xc1, as of join.h, whose types these continue, and one msgpack array:
  *
- *   [version, JOIN_CONFIG + type, cluster id, sender, address to answer, epoch,
+ *   [version, REGISTER_WIRE_RING + type, cluster id, sender, address to answer, epoch,
  *    ballot: number, node, boot,  other: number, node, boot,  value, region of the sender]
  *
  * Those of the settings' register have types that are REGISTER_WIRE_SETTINGS higher.
@@ -15,9 +15,13 @@
 #include "node/cluster/consensus/register.h"
 #include "node/cluster/wire/join.h"
 
-enum { REGISTER_WIRE_SETTINGS = 16 };
+/* What is added to a message's type: by its number a frame is told from those of join.h. */
+enum { REGISTER_WIRE_RING = 4, REGISTER_WIRE_SETTINGS = 16 };
 
 static_assert(REGISTER_WIRE_SETTINGS >= (int)REGISTER_TYPE_END, "types of both registers differ");
+static_assert((int)JOIN_TYPE_LAST <= (int)REGISTER_WIRE_RING,
+              "a further type of join.h needs a number behind all frames of control");
+static_assert((int)REGISTER_TYPE_END == 6, "older releases know five messages by these numbers");
 
 struct register_frame {
     bool settings; /* of the settings' register, not of the ring's */

@@ -130,6 +130,7 @@ void control_tell_self(struct control *control)
 
 static void joined(struct control *control, struct effects *effects)
 {
+    ASSERT(!control->joined); /* CONTROL-6: once */
     const int error = swim_set_cluster(control->swim, control->identity.cluster_id);
     ASSERT(error == 0);
     control->joined = true;
@@ -397,7 +398,7 @@ static void retell(struct control *control)
     swim_retell_self(control->swim);
 }
 
-/* After every event: gossip's wishes, then what follows from the new state. */
+/* After every event: what gossip asks for, then what follows from the new state. */
 static void settle(struct control *control, struct effects *effects)
 {
     (void)take_gossip(control, effects);
@@ -633,6 +634,17 @@ void control_check_invariants(const struct control *control)
     swim_check_invariants(control->swim);
     register_check_invariants(control->ballots);
     settings_check_invariants(control->settings);
-    ASSERT(control->config->epoch == 0 || ring_config_validate(control->config, sentence) == 0);
-    ASSERT(!control->creating || !control->joined);
+    cluster_time_check_invariants(control->time);
+    INVARIANT("CONTROL-1",
+              control->config->epoch == 0 || ring_config_validate(control->config, sentence) == 0);
+    INVARIANT("CONTROL-6", !control->creating || !control->joined);
+    INVARIANT("CONTROL-1",
+              control->known == NULL || control->known->epoch <= control->config->epoch);
+    INVARIANT("CONTROL-6", control->settled_epoch <= control->config->epoch || !control->joined);
+    INVARIANT("CONTROL-7", control->proof.said_count <= CONTROL_PROOF_MAX);
+    INVARIANT("CONTROL-7", control->gather.count <= GATHER_MAX);
+    INVARIANT("HEALTH-4", control->health.told >> HEALTH_TROUBLES == 0);
+    INVARIANT("CONTROL-7", control->regions.count <= VIEW_REGIONS_MAX);
+    if (control->known != NULL)
+        view_check_invariants(control->known);
 }

@@ -21,6 +21,8 @@
  *            majority of them can answer, begins a new lineage; its epochs are above all of the old
  *            one.
  *
+ * CONTROL-6  Who has joined founds nothing, and settles no configuration but one that it knows.
+ * CONTROL-7  What others have said, the figures they told and the regions known are within bounds.
  * CONTROL-5  Rings never mix: a region has a ring and a register of its own, and what another
  *            region says of its own changes nothing here. Members, identity and settings are of all
  *            regions (control_region.c).
@@ -244,8 +246,12 @@ struct control_report {
     int64_t started_ns;
     const struct usage_ledger *usage;        /* totals of people and API keys; NULL: none */
     const struct control_compiled *compiled; /* NULL: what has to be compiled is compiled here */
-    const struct control_figure *resp;       /* of Redis clients, of all shards */
+    const struct control_figure *native;     /* of native clients, of all shards */
+    uint32_t native_count;
+    const struct control_figure *resp; /* of Redis clients */
     uint32_t resp_count;
+    uint64_t links_dropped;             /* frames that connections to peers did not take */
+    uint64_t log_lines_dropped;         /* since start */
     const struct control_figure *files; /* open files, and clients kept out for want of them */
     uint32_t files_count;
 };

@@ -27,6 +27,7 @@ static_assert((int)JOIN_FRAME_MAX >= (int)REGISTER_RECORD_LEN_MAX, "control->byt
 void control_send_join(const struct join_message *message, const char *address,
                        struct effects *effects)
 {
+    ASSERT(message->type >= JOIN_JOIN && message->type <= JOIN_CONFIG);
     const int len = join_encode(message, effects_reserve(effects, JOIN_FRAME_MAX), JOIN_FRAME_MAX);
     if (len < 0)
         return;
@@ -232,7 +233,7 @@ static void propose(struct control *control, struct effects *effects)
     control->looked_ns = control->now_ns;
     if (propose_forced(control)) {
         control->proposed_ns = control->now_ns;
-        control->wish.force = false;
+        control->request.force = false;
         if (control_adopt(control, effects))
             tell_all(control, effects);
     } else if (propose_next(control)) {

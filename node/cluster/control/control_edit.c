@@ -173,6 +173,7 @@ static void decree(struct control *control, const struct settings_change *change
 
 static struct settings_text part(const struct settings_edit *edit, size_t offset, size_t len)
 {
+    ASSERT(offset + len <= edit->bytes_len);
     return (struct settings_text){.data = (const char *)edit->bytes + offset, .len = len};
 }
 
@@ -221,6 +222,7 @@ static struct settings_edit *find_place(struct control *control)
 
 static void append(struct settings_edit *edit, size_t *at, const struct settings_text *text)
 {
+    ASSERT(*at + text->len <= edit->bytes_len); /* all texts were counted */
     if (text->len > 0)
         memcpy(edit->bytes + *at, text->data, text->len);
     *at += text->len;
@@ -653,14 +655,14 @@ bool control_settings_behind(const struct control *control)
 static bool ring_is_forced(const struct control *control)
 {
     return !control_regions(control) && voters_frozen(control) &&
-           control->now_ns - control->settings->forced_ns >= CONTROL_WISH_NS;
+           control->now_ns - control->settings->forced_ns >= CONTROL_REQUEST_NS;
 }
 
 /* SETTINGS-7. True if it was done. */
 static bool force(struct control *control, struct effects *effects)
 {
-    const uint64_t leaving = control->wish.remove;
-    if (!control->wish.force || control->now_ns > control->wish.until_ns ||
+    const uint64_t leaving = control->request.remove;
+    if (!control->request.force || control->now_ns > control->request.until_ns ||
         (!control_settings_frozen(control) && !ring_is_forced(control)) ||
         control_settings_behind(control))
         return false;

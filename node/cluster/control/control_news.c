@@ -38,13 +38,13 @@ static bool tell_asked(struct control *control, char *out, size_t capacity)
                                                             : "drain: it moves all it holds away");
         return true;
     }
-    if (control->wish.remove == 0) /* it was granted, or nobody pursues it: it may come again */
-        news->wished = 0;
-    if (control->wish.remove == news->wished)
+    if (control->request.remove == 0) /* it was granted, or nobody pursues it: it may come again */
+        news->removal_of = 0;
+    if (control->request.remove == news->removal_of)
         return false;
-    news->wished = control->wish.remove;
-    (void)snprintf(out, capacity, "asked by %s to remove %s from the ring%s", control->wished_by,
-                   control->wished_name, control->wish.force ? ", by force" : "");
+    news->removal_of = control->request.remove;
+    (void)snprintf(out, capacity, "asked by %s to remove %s from the ring%s", control->removal_by,
+                   control->removal_name, control->request.force ? ", by force" : "");
     return true;
 }
 
@@ -207,8 +207,8 @@ static bool tell_changes(struct control *control, char *out, size_t capacity)
 const char *control_asked(const struct control *control, uint64_t *node)
 {
     const bool goes = control->departure != CONTROL_STAYS;
-    *node = goes ? control->options.node_id : control->wished;
-    return *node == 0 ? NULL : goes ? control->departure_by : control->wished_by;
+    *node = goes ? control->options.node_id : control->removal_of;
+    return *node == 0 ? NULL : goes ? control->departure_by : control->removal_by;
 }
 
 bool control_news(struct control *control, char *out, size_t capacity, bool *warns)

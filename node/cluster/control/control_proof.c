@@ -27,6 +27,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "node/cluster/control/control_state.h"
 
 enum {
@@ -116,6 +117,7 @@ void control_proof_testify(const struct control *control, struct join_message *m
 static void note(struct control *control, const struct join_message *message)
 {
     struct control_proof *proof = &control->proof;
+    ASSERT(proof->said_count <= CONTROL_PROOF_MAX); /* CONTROL-7 */
     const uint64_t node = message->sender;
     uint32_t at = 0;
     while (at < proof->said_count && proof->said[at].node != node)

@@ -237,6 +237,7 @@ static void list_regions(struct control *control)
             memcpy(regions->names[regions->count++], record->name.data, record->name.len);
     if (regions->count == 0)
         memcpy(regions->names[regions->count++], control->options.region, SWIM_PLACE_LEN);
+    ASSERT(regions->count > 0 && regions->count <= VIEW_REGIONS_MAX); /* CONTROL-7 */
     control->regions_since = since;
     control->view_due = true;
 }
@@ -290,8 +291,8 @@ static uint64_t next_generation(const struct control *control, const struct sett
 /* Whether this node is to name itself the founder in place of that one; 0: there is none. */
 static bool replaces(const struct control *control, uint64_t founder)
 {
-    const struct control_wish *wish = &control->wish;
-    if (founder != 0 && wish->remove == founder && control->now_ns <= wish->until_ns)
+    const struct control_request *request = &control->request;
+    if (founder != 0 && request->remove == founder && control->now_ns <= request->until_ns)
         return control_dead_for(control, founder, 0); /* as an operator wants */
     return !leave_it_to_another(control, false) &&
            (founder == 0 || control_dead_for(control, founder, CONTROL_FORGET_NS));
@@ -467,8 +468,8 @@ int control_region_remove(struct control *control, int64_t now_ns, const char *n
     if (control_region_record(control, name) == NULL)
         return 0; /* FOUNDING-6 is about to do the rest */
     if (control_settings_frozen(control))
-        control->wish = (struct control_wish){
-            .force = true, .settings = true, .until_ns = now_ns + CONTROL_WISH_NS};
+        control->request = (struct control_request){
+            .force = true, .settings = true, .until_ns = now_ns + CONTROL_REQUEST_NS};
     else
         change_record(control, &control->removal, name, &nothing, "a region that is gone");
     return 0;

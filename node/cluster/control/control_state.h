@@ -33,8 +33,8 @@
 /* A node that joins a cluster waits so long for its settings before it serves: without them it
  * would decide by rules that are not the cluster's, or by none. */
 #define CONTROL_SETTINGS_WAIT_NS (3000 * CONTROL_MS)
-/* An operator's wish is pursued this long after it was uttered last. */
-#define CONTROL_WISH_NS (3000 * CONTROL_MS)
+/* An operator's request is pursued this long after the last time it was made. */
+#define CONTROL_REQUEST_NS (3000 * CONTROL_MS)
 /* A transition that has not ended after so long may be forced, and `remove` says so. */
 #define CONTROL_STILL_NS (10000 * CONTROL_MS)
 
@@ -47,7 +47,7 @@
 #define CONTROL_BALLOTS_KEY "ring.register"
 
 /* What an operator wants of the ring, through this node. */
-struct control_wish {
+struct control_request {
     uint64_t remove; /* this member; 0: nothing */
     bool force;      /* by a new lineage, if the ring is frozen */
     bool settings;   /* of the configuration store alone: the ring is left as it is */
@@ -98,10 +98,10 @@ struct control {
     struct register_core *ballots;
     struct register_out wants; /* of the register's last call */
     struct settings *settings;
-    struct control_wish wish;
-    uint64_t wished; /* whose removal was asked for last, and its name: it may be forgotten since */
-    char wished_name[RING_NAME_LEN];
-    char wished_by[SETTINGS_AUTHOR_LEN_MAX + 1];
+    struct control_request request;
+    uint64_t removal_of; /* the last that was asked for: the member may be forgotten since */
+    char removal_name[RING_NAME_LEN];
+    char removal_by[SETTINGS_AUTHOR_LEN_MAX + 1];
     enum control_departure departure;
     char departure_by[SETTINGS_AUTHOR_LEN_MAX + 1]; /* who asked for it */
     int64_t departed_ns; /* when this node had no part in the ring any more, 0 = not yet */
@@ -127,7 +127,7 @@ struct control {
     struct control_proof proof;
     struct control_news {
         enum control_departure departure; /* that was told, and whose removal, */
-        uint64_t wished;
+        uint64_t removal_of;
         struct control_news_state {
             bool told;
             int64_t since_ns;           /* since when it is another, 0: it is not */

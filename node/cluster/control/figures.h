@@ -20,34 +20,36 @@
 #ifndef NODE_CLUSTER_CONTROL_FIGURES_H
 #define NODE_CLUSTER_CONTROL_FIGURES_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "node/cluster/configstore/settings_wire.h"
 #include "node/cluster/control/control.h"
 #include "node/cluster/wire/join.h"
 
 /* Rates are in thousandths a second: they are whole numbers on the wire. */
 enum figure {
-    FIGURE_UPTIME_MS,
-    FIGURE_CHECKS, /* decided there */
-    FIGURE_ALLOWED,
-    FIGURE_DENIED,
-    FIGURE_CHECKS_RATE,
-    FIGURE_ALLOWED_RATE,
-    FIGURE_DENIED_RATE,
-    FIGURE_BUSY_RATE,  /* refused for want of room */
-    FIGURE_ACK_P99_US, /* from a grant to the first replica's acknowledgement */
-    FIGURE_SLOTS,      /* keys in memory, and the places for them */
-    FIGURE_SLOTS_MAX,
-    FIGURE_MEMORY_MAX,   /* bytes, --memory */
-    FIGURE_FLUSH_LAG_MS, /* age of the oldest change that is not on disk */
-    FIGURE_STORE_USED,
-    FIGURE_STORE_MOST,
-    FIGURE_EPHEMERAL,   /* 1: it keeps nothing on disk */
-    FIGURE_OVER_TOKENS, /* could be admitted too much now */
-    FIGURE_DECIDES,     /* vnodes */
-    FIGURE_CUT_OFF,     /* of them without another replica in reach */
-    FIGURE_INCOMPLETE,  /* of them of which a replica has no whole copy */
+    FIGURE_UPTIME_MS = 0,
+    FIGURE_CHECKS = 1, /* decided there */
+    FIGURE_ALLOWED = 2,
+    FIGURE_DENIED = 3,
+    FIGURE_CHECKS_RATE = 4,
+    FIGURE_ALLOWED_RATE = 5,
+    FIGURE_DENIED_RATE = 6,
+    FIGURE_BUSY_RATE = 7,  /* refused for want of room */
+    FIGURE_ACK_P99_US = 8, /* from a grant to the first replica's acknowledgement */
+    FIGURE_SLOTS = 9,      /* keys in memory, and the places for them */
+    FIGURE_SLOTS_MAX = 10,
+    FIGURE_MEMORY_MAX = 11,   /* bytes, --memory */
+    FIGURE_FLUSH_LAG_MS = 12, /* age of the oldest change that is not on disk */
+    FIGURE_STORE_USED = 13,
+    FIGURE_STORE_MOST = 14,
+    FIGURE_EPHEMERAL = 15,   /* 1: it keeps nothing on disk */
+    FIGURE_OVER_TOKENS = 16, /* could be admitted too much now */
+    FIGURE_DECIDES = 17,     /* vnodes */
+    FIGURE_CUT_OFF = 18,     /* of them without another replica in reach */
+    FIGURE_INCOMPLETE = 19,  /* of them of which a replica has no whole copy */
     FIGURES
 };
 
@@ -87,7 +89,10 @@ struct mp_writer;
 enum { FIGURES_FIELDS = FIGURES };
 void figures_put(const struct figures *figures, struct mp_writer *writer);
 
-enum figures_type { FIGURES_ASK = JOIN_CONFIG + 64, FIGURES_TELL, FIGURES_TYPE_END };
+/* As of join.h, far behind what is there. */
+enum figures_type { FIGURES_ASK = 68, FIGURES_TELL = 69, FIGURES_TYPE_END };
+static_assert((int)FIGURES_ASK > (int)SETTINGS_TYPE_END, "types of control's frames differ");
+static_assert(FIGURES == 20, "FIGURES-1: one more is appended, with the next number");
 
 struct figures_frame {
     enum figures_type type;

@@ -116,6 +116,7 @@ static bool tells(const struct health *health, int trouble, bool there, bool tol
 
 bool health_step(struct health *health, uint32_t troubles, int64_t now_ns)
 {
+    ASSERT(troubles >> HEALTH_TROUBLES == 0); /* HEALTH-4 */
     uint32_t told = 0;
     for (int i = 0; i < HEALTH_TROUBLES; i++) {
         const bool there = (troubles & HEALTH_BIT(i)) != 0;
@@ -145,6 +146,7 @@ uint32_t health_of_flags(uint32_t flags)
 
 uint32_t health_flags(uint32_t troubles)
 {
+    ASSERT(troubles >> HEALTH_TROUBLES == 0); /* HEALTH-4 */
     return troubles << HEALTH_SHIFT;
 }
 

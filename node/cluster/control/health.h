@@ -15,6 +15,7 @@
  * HEALTH-3  What a stranger writes into another's record in its name is refuted by its owner, as
  *           all of the record is (swim_table.c). Nothing is decided by these bits but what people
  *           are shown.
+ * HEALTH-4  What is told has a bit of no trouble but those of this release.
  *
  * Pure: time and troubles come in.
  */

@@ -207,17 +207,17 @@ static bool remove_leaver(struct control *control)
     return false;
 }
 
-/* What the operator of this node wants; a wish that has come true, or got old, is dropped. */
-static bool grant_wish(struct control *control)
+/* What the operator of this node wants; a request that has come true, or got old, is dropped. */
+static bool grant_request(struct control *control)
 {
-    struct control_wish *wish = &control->wish;
-    if (wish->remove == 0)
+    struct control_request *request = &control->request;
+    if (request->remove == 0)
         return false;
-    if (control->now_ns > wish->until_ns || !in_to(control->config, wish->remove)) {
-        memset(wish, 0, sizeof *wish);
+    if (control->now_ns > request->until_ns || !in_to(control->config, request->remove)) {
+        memset(request, 0, sizeof *request);
         return false;
     }
-    return ring_config_is_stable(control->config) && remove_member(control, wish->remove);
+    return ring_config_is_stable(control->config) && remove_member(control, request->remove);
 }
 
 /* Whether the member is dead, or says that all it has to do with has arrived. */
@@ -259,7 +259,7 @@ bool propose_next(struct control *control)
 {
     if (voters_frozen(control))
         return false;
-    return grant_wish(control) || (propose_by_itself(control) && next_config(control));
+    return grant_request(control) || (propose_by_itself(control) && next_config(control));
 }
 
 bool propose_stands_still(const struct control *control)
@@ -274,17 +274,17 @@ bool propose_stands_still(const struct control *control)
 static bool force_helps(const struct control *control)
 {
     return propose_stands_still(control) && (!ring_config_epoch_forced(control->config->epoch) ||
-                                             in_to(control->config, control->wish.remove));
+                                             in_to(control->config, control->request.remove));
 }
 
 bool propose_forced(struct control *control)
 {
     uint64_t voters[RING_VOTERS_MAX];
-    if (!control->wish.force || control->wish.settings ||
-        control->now_ns > control->wish.until_ns ||
+    if (!control->request.force || control->request.settings ||
+        control->now_ns > control->request.until_ns ||
         (!voters_frozen(control) && !force_helps(control)))
         return false;
-    const uint32_t count = voters_choose_living(control, control->wish.remove, voters);
-    return count > 0 && ring_config_force(control->next, control->config, control->wish.remove,
+    const uint32_t count = voters_choose_living(control, control->request.remove, voters);
+    return count > 0 && ring_config_force(control->next, control->config, control->request.remove,
                                           voters, count, control->options.node_id) == 0;
 }

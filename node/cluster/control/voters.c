@@ -163,6 +163,7 @@ static uint32_t worst(const struct choice *choice)
 
 static void take_out(struct choice *choice, uint32_t at)
 {
+    ASSERT(at < choice->count); /* VOTERS-3 */
     choice->members[at] = choice->members[--choice->count];
 }
 
@@ -198,6 +199,7 @@ static uint32_t choose(struct choice *choice, bool living_only, uint64_t out[RIN
     spread(choice);
     for (uint32_t i = 0; i < choice->count; i++)
         out[i] = choice->members[i]->id;
+    ASSERT(choice->count <= RING_VOTERS_MAX); /* VOTERS-2 */
     return choice->count;
 }
 

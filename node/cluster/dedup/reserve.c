@@ -67,6 +67,8 @@ static void leave_chain(struct reserve *reserve, uint32_t at)
     if (place->count == 0)
         return;
     place->count = 0;
+    ASSERT(place->vnode < reserve->vnodes && place->newer != at &&
+           place->older != at); /* RESERVE-7 */
     if (place->newer == RESERVE_NONE)
         reserve->heads[place->vnode] = place->older;
     else
@@ -78,6 +80,7 @@ static void leave_chain(struct reserve *reserve, uint32_t at)
 /* Writes the place of a new entry, and the marks behind those that are there. */
 static void fill_place(struct reserve *reserve, uint32_t at, const struct reservation *what)
 {
+    ASSERT(what->vnode < reserve->vnodes && what->count <= PEER_LIMITS_MAX);
     struct reserve_place *place = &reserve->places[at];
     leave_chain(reserve, at);
     if (what->marks == NULL || what->count == 0)
@@ -178,6 +181,7 @@ void reserve_undone(struct reserve *reserve, const struct retry_key *key, uint16
 
 uint32_t reserve_first(const struct reserve *reserve, uint32_t vnode)
 {
+    ASSERT(vnode < reserve->vnodes);
     return reserve->heads[vnode];
 }
 
@@ -253,6 +257,7 @@ void reserve_take(struct reserve *reserve, uint32_t vnode, const struct term *te
 void reserve_opened(struct reserve *reserve, uint32_t vnode, const struct term *base,
                     uint64_t base_seq, const struct term *term)
 {
+    ASSERT(vnode < reserve->vnodes && term_compare(base, term) < 0); /* RESERVE-6 */
     for (uint32_t at = reserve->heads[vnode], older; at != RESERVE_NONE; at = older) {
         struct reserve_place *place = &reserve->places[at];
         older = place->older;
@@ -267,6 +272,26 @@ void reserve_opened(struct reserve *reserve, uint32_t vnode, const struct term *
             struct limit_mark *mark = &reserve->marks[(place->first + i) % reserve->marks_max];
             if (mark->given != LIMIT_GIVEN_NOTHING)
                 mark->given = LIMIT_GIVEN_UNKNOWN;
+        }
+    }
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+void reserve_check_invariants(const struct reserve *reserve)
+{
+    const uint32_t places = reserve->answers.sets * RETRY_WAYS;
+    uint32_t chained = 0;
+    for (uint32_t vnode = 0; vnode < reserve->vnodes; vnode++) {
+        uint32_t newer = RESERVE_NONE;
+        for (uint32_t at = reserve->heads[vnode]; at != RESERVE_NONE; chained++) {
+            INVARIANT("RESERVE-7", at < places && chained < places);
+            const struct reserve_place *place = &reserve->places[at];
+            INVARIANT("RESERVE-7", place->vnode == vnode && place->newer == newer);
+            INVARIANT("RESERVE-7", place->count > 0 && place->count <= PEER_LIMITS_MAX);
+            INVARIANT("RESERVE-7", place->first + place->count <= reserve->marks_end);
+            newer = at;
+            at = place->older;
         }
     }
 }

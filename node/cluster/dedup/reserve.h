@@ -31,6 +31,8 @@
  *            comes back. Of a charge that a reset may have taken since, it is told that there is
  *            nothing to give back; and who takes the others counts resets from then on.
  *
+ * RESERVE-7  A place with marks is in the chain of its vnode, once; its marks were written.
+ *
  *     places   vnode 7: newest <-> older <-> ...        one chain a vnode, of those with marks
  */
 #ifndef NODE_CLUSTER_DEDUP_RESERVE_H
@@ -137,5 +139,8 @@ void reserve_take(struct reserve *reserve, uint32_t vnode, const struct term *te
  * now, but that time may have changed it elsewhere; all else of the vnode is forgotten. */
 void reserve_opened(struct reserve *reserve, uint32_t vnode, const struct term *base,
                     uint64_t base_seq, const struct term *term);
+
+/* Asserts what is said of chains above. */
+void reserve_check_invariants(const struct reserve *reserve);
 
 #endif

@@ -81,6 +81,7 @@ uint16_t retry_attempt(uint64_t node, uint64_t ticket)
 /* RETRY-3 */
 static void claim(struct retry_memory_entry *entry, uint16_t attempt)
 {
+    ASSERT(entry->attempts <= RETRY_ATTEMPTS_MAX); /* RETRY-3 */
     for (uint32_t i = 0; i < entry->attempts; i++)
         if (entry->names[i] == attempt)
             return;
@@ -249,17 +250,6 @@ bool retry_look(const struct retry_memory *memory, const struct retry_key *key, 
     return entry != NULL;
 }
 
-bool retry_told(const struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
-                int64_t now_ns, struct retry_memory_entry *out)
-{
-    if (!retry_look(memory, key, now_ns, out))
-        return false;
-    for (uint32_t i = 0; i < out->attempts; i++)
-        if (out->names[i] == attempt)
-            return true;
-    return out->claims == UINT8_MAX;
-}
-
 /* The place of `attempt` among those who were told, or how many these are. */
 static uint32_t name_of(const struct retry_memory_entry *entry, uint16_t attempt)
 {
@@ -290,6 +280,7 @@ void retry_let_go(struct retry_memory *memory, const struct retry_key *key, uint
     const uint32_t at = name_of(entry, attempt);
     if (at == entry->attempts)
         return;
+    ASSERT(entry->attempts > 0 && entry->attempts <= RETRY_ATTEMPTS_MAX);
     if (entry->claims == 0 && keep == 0) {
         memset(entry, 0, sizeof *entry);
     } else if (entry->claims == 0) {
@@ -303,6 +294,7 @@ void retry_let_go(struct retry_memory *memory, const struct retry_key *key, uint
 uint32_t retry_take(struct retry_memory *memory, const struct retry_memory_entry *entry,
                     int64_t now_ns)
 {
+    ASSERT(entry->attempts <= RETRY_ATTEMPTS_MAX); /* RETRY-3 */
     const uint32_t now_ms = ms_of(now_ns);
     struct retry_memory_entry *place = place_for(memory, entry->tag, now_ms);
     if (place->tag != entry->tag && young(memory, place, now_ms))
@@ -319,4 +311,28 @@ uint32_t retry_age_ms(const struct retry_memory_entry *entry, int64_t now_ns)
 uint32_t retry_made_ms(uint32_t age_ms, int64_t now_ns)
 {
     return ms_of(now_ns) - age_ms;
+}
+
+static void check_entry(const struct retry_memory *memory, uint32_t index)
+{
+    const struct retry_memory_entry *entry = &memory->entries[index];
+    uint32_t places = 0;
+    INVARIANT("RETRY-3", entry->attempts <= RETRY_ATTEMPTS_MAX);
+    for (uint32_t choice = 0; choice < memory->choices && entry->tag != 0; choice++) {
+        const struct retry_memory_entry *set = set_of(memory, entry->tag, choice);
+        for (uint32_t i = 0; i < RETRY_WAYS; i++)
+            places += set[i].tag == entry->tag && &set[i] == entry;
+        for (uint32_t i = 0; i < RETRY_WAYS; i++)
+            INVARIANT("RETRY-4", set[i].tag != entry->tag || &set[i] == entry);
+    }
+    INVARIANT("RETRY-4", entry->tag == 0 || places > 0);
+}
+
+void retry_check_invariants(const struct retry_memory *memory, uint32_t from, uint32_t count)
+{
+    const uint32_t all = memory->sets * RETRY_WAYS;
+    INVARIANT("RETRY-4", memory->sets > 0 && (memory->sets & (memory->sets - 1)) == 0);
+    INVARIANT("RETRY-4", memory->choices == 1 || memory->choices == 2);
+    for (uint32_t i = 0; i < count && i < all; i++)
+        check_entry(memory, (from + i) % all);
 }

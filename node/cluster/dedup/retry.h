@@ -21,6 +21,7 @@
  *          does.
  * RETRY-3  An attempt claims an answer once, however often it is told of it. Where there is no room
  *          for its name, the tokens stay: too much is charged rather than too little.
+ * RETRY-4  An entry is in a set of its tag, and no other of its sets has the same one.
  */
 #ifndef NODE_CLUSTER_DEDUP_RETRY_H
 #define NODE_CLUSTER_DEDUP_RETRY_H
@@ -110,11 +111,6 @@ bool retry_recall(struct retry_memory *memory, const struct retry_key *key, uint
 /* The same, without a claim: nobody is told. */
 bool retry_look(const struct retry_memory *memory, const struct retry_key *key, int64_t now_ns,
                 struct retry_memory_entry *out);
-/* Whether `attempt` itself was told the answer to `key` that is known, or may have been
- * (RETRY-3). */
-bool retry_told(const struct retry_memory *memory, const struct retry_key *key, uint16_t attempt,
-                int64_t now_ns, struct retry_memory_entry *out);
-
 /* What `attempt` has of the answer to `key`. */
 enum retry_hold {
     RETRY_HELD_NOT,    /* there is none, or it was not told of it */
@@ -139,5 +135,7 @@ uint32_t retry_take(struct retry_memory *memory, const struct retry_memory_entry
 uint32_t retry_age_ms(const struct retry_memory_entry *entry, int64_t now_ns);
 /* Notes when an entry was made that is `age_ms` old. */
 uint32_t retry_made_ms(uint32_t age_ms, int64_t now_ns);
+/* Asserts the above of `count` entries from `from` on, round and round: there are many. */
+void retry_check_invariants(const struct retry_memory *memory, uint32_t from, uint32_t count);
 
 #endif

@@ -17,6 +17,7 @@
  * does not take it for VNODES_TRANSFER_GIVE_UP_MS, A recovers: it asks all replicas, and only if
  * none decides and none holds more, opens a term of its own. VNODES-3 is the invariant.
  */
+#include "base/assert.h"
 #include "node/cluster/election/election.h"
 #include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
@@ -36,12 +37,14 @@ static uint32_t put_reservations(struct shard *shard, uint32_t number, uint16_t 
                           &vnode->line, &what);
         count++;
     }
+    ASSERT(count <= RESERVE_TRANSFER_MAX); /* RESERVE-6 */
     return count;
 }
 
 static void put_transfer(struct shard *shard, uint32_t number, uint32_t link,
                          struct effects *effects)
 {
+    ASSERT(shard->vnodes[number].role == ROLE_TRANSFERRING); /* VNODES-3 */
     struct peer_vnode entry = vnodes_entry(shard, number);
     const uint16_t at = shard->vnodes[number].links[link].peer;
     shard->vnodes[number].asked_ns = shard->now_ns;
@@ -70,6 +73,7 @@ void vnodes_reserved(struct shard *shard, const struct peer_record *record)
 static bool seal_quorum(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(vnode->role == ROLE_LEADING && vnode->links[link].confirmed);
     if (!quorum_current(shard, number) || quorum_of(shard, number)->sealed ||
         quorum_of(shard, number)->outbid)
         return false; /* another ballot is due first */
@@ -85,6 +89,7 @@ static bool seal_quorum(struct shard *shard, uint32_t number, uint32_t link)
 static void transfer_quorum(struct shard *shard, uint32_t number, uint32_t link,
                             struct effects *effects)
 {
+    ASSERT(link < shard->vnodes[number].link_count); /* QUORUM-8 */
     if (!quorum_committed(shard, number))
         return;
     if (shard->vnodes[number].links[link].durable_seq == table_vnode_seq(shard->table, number))
@@ -96,6 +101,7 @@ static void transfer_quorum(struct shard *shard, uint32_t number, uint32_t link,
 bool vnodes_try_transfer(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(vnode->role == ROLE_LEADING); /* VNODES-3 */
     const int link = vnodes_successor(shard, number);
     if (link < 0 || !vnode->links[link].confirmed || peers_silent(shard, vnode->links[link].peer))
         return false;
@@ -146,6 +152,7 @@ void vnodes_transfer(struct shard *shard, uint16_t at, const struct peer_vnode *
 void vnodes_transfer_again(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(vnode->role == ROLE_TRANSFERRING && vnode->transfer_to < shard->peer_count);
     if (peers_silent(shard, vnode->transfer_to) ||
         shard->now_ns - vnode->since_ns > VNODES_TRANSFER_GIVE_UP_MS * MS) {
         vnodes_recover(shard, number, false, effects);

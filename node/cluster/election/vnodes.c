@@ -54,6 +54,7 @@ void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role ro
 {
     const uint32_t number = (uint32_t)(vnode - shard->vnodes);
     uint32_t *roles = vnodes_quorum(shard, number) ? shard->quorum.roles : shard->roles;
+    ASSERT(role < ROLE_END && roles[vnode->role] > 0); /* PARTITION-2 */
     roles[vnode->role]--;
     roles[role]++;
     if (role != ROLE_LEADING && role != ROLE_TRANSFERRING)
@@ -78,6 +79,7 @@ void vnodes_set_role(struct shard *shard, struct vnode *vnode, enum peer_role ro
 void vnodes_become_replica(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(vnodes_mine(shard, number));
     if (vnodes_quorum(shard, number))
         quorum_deposed(shard, number);
     if (vnode->role == ROLE_LEADING || vnode->role == ROLE_TRANSFERRING)
@@ -128,8 +130,9 @@ void vnodes_moved(struct shard *shard, uint16_t at, uint32_t number, const struc
     if (vnodes_adopt(shard, number, term) || vnode->hint != at ||
         term_compare(term, &vnode->term) == 0)
         return;
-    if (vnode->role == ROLE_ABSENT) { /* VNODES-7 */
-        vnode->term = *term;
+    if (vnode->role == ROLE_ABSENT) { /* VNODES-7, but for what a disk holds here: VNODES-1 */
+        if (term_compare(term, &vnode->state) >= 0)
+            vnode->term = *term;
         vnode->hint = peers_for(shard, term->writer, number);
         shard->reroute_due = true;
     } else {
@@ -162,9 +165,11 @@ void vnodes_ask(struct shard *shard, uint32_t number, struct effects *effects)
 void vnodes_recover(struct shard *shard, uint32_t number, bool fresh, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(vnodes_mine(shard, number)); /* PARTITION-2 */
     if (vnodes_quorum(shard, number))
         quorum_recovering(shard, number);
     vnodes_set_role(shard, vnode, ROLE_RECOVERING);
+    ASSERT(vnode->role == ROLE_RECOVERING && !vnode->catching_up);
     vnode->fresh = fresh;
     vnode->reported = 0;
     vnode->equal = 0;
@@ -193,6 +198,7 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
         vnode->term = vnodes_term_above(shard, &vnode->term);
     }
     ASSERT(vnode->term.writer == shard->options.node_id);
+    ASSERT(term_compare(&vnode->base_state, &vnode->term) < 0); /* VNODES-1 */
     if (term_is_none(&vnode->line_of) || term_compare(&vnode->line_of, &vnode->base_state) != 0)
         vnode->line = vnode->term;
     vnode->line_of = vnode->term;
@@ -218,6 +224,7 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
         quorum_opened(shard, number);
     struct peer_vnode entry = vnodes_entry(shard, number);
     entry.sync = (uint32_t)++shard->opened;
+    ASSERT(shard->opened > 0 && vnode->base_seq < table_vnode_seq(shard->table, number));
     for (uint16_t i = 0; i < shard->peer_count; i++)
         if (shard->peers[i]->in_view)
             peers_put_vnode(shard, i, PEER_OPENED, &entry, effects);
@@ -228,6 +235,7 @@ void vnodes_open_term(struct shard *shard, uint32_t number, struct effects *effe
 
 uint32_t vnodes_announce(struct shard *shard, uint16_t at, struct effects *effects)
 {
+    ASSERT(at < shard->peer_count);
     uint32_t count = 0;
     for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
          number = vnodes_next(shard, number)) {
@@ -337,6 +345,7 @@ void vnodes_query(struct shard *shard, uint16_t at, const struct peer_vnode *ent
 static void note_report(struct shard *shard, uint32_t link, const struct peer_vnode *entry)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
+    ASSERT(link < vnode->link_count && vnode->role == ROLE_RECOVERING);
     int order = term_compare(&entry->state, &vnode->best_state);
     if (order == 0)
         order = entry->seq < vnode->best_seq ? -1 : entry->seq > vnode->best_seq;
@@ -358,6 +367,7 @@ static void note_report(struct shard *shard, uint32_t link, const struct peer_vn
                           table_vnode_seq(shard->table, entry->vnode));
         vnode->equal = 0;
     }
+    ASSERT(term_compare(&vnode->best_state, &entry->state) >= 0);
     /* Who holds parts of a newer state beside the best one must be sent all; and so must everybody
      * if those that are pulled are such parts. */
     if (order >= 0 && !entry->holds_newer && !vnode->best_holds_newer)
@@ -434,6 +444,7 @@ void vnodes_catch_up(struct shard *shard, uint16_t at, const struct peer_vnode *
         return;
     }
     reconcile_stop(shard, entry->vnode);
+    ASSERT(!reconcile_busy(vnode) && !vnode->merge.begun); /* RECONCILE-3 */
     if (vnode->snapshot_to == at && stream_under_way(shard, entry->vnode, 0))
         return; /* it is asked for again, and comes */
     vnode->snapshot_to = at;
@@ -445,6 +456,7 @@ void vnodes_catch_up(struct shard *shard, uint16_t at, const struct peer_vnode *
 void vnodes_caught_up(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(vnode->role == ROLE_RECOVERING);
     vnode->catching_up = false;
     vnode->best = PEER_NONE;
     vnode->best_state = vnode->state;

@@ -4,6 +4,7 @@
  * replicas that are preferred, and notes what has arrived where the configuration wants it. It
  * looks at marked active vnodes alone (VNODES-8), so that an idle shard does next to nothing.
  */
+#include "base/assert.h"
 #include "node/cluster/election/election.h"
 #include "node/cluster/partition/majority.h"
 #include "node/cluster/partition/vnodes.h"
@@ -17,6 +18,7 @@ enum {
 static void watch_leader(struct shard *shard, uint32_t number, struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(vnode->rank != UINT8_MAX);
     const bool own = vnode->term.writer == shard->options.node_id;
     const bool gone = own || vnode->hint == PEER_NONE || peers_silent(shard, vnode->hint);
     /* VNODES-6; else only the first may. */
@@ -87,6 +89,7 @@ static int64_t ask_again_ns(const struct shard *shard, uint32_t number)
 static void tick_recovering(struct shard *shard, uint32_t number, struct effects *effects)
 {
     const struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(vnode->role == ROLE_RECOVERING);
     if (vnodes_quorum(shard, number)) {
         quorum_recover_tick(shard, number, effects);
         return;
@@ -103,6 +106,7 @@ static void tick_recovering(struct shard *shard, uint32_t number, struct effects
 static bool tick_leading(struct shard *shard, uint32_t number, bool may_transfer,
                          struct effects *effects)
 {
+    ASSERT(shard->vnodes[number].role == ROLE_LEADING);
     stream_ask_again(shard, number, effects);
     if (vnodes_quorum(shard, number))
         quorum_tick(shard, number, effects); /* it may give way */
@@ -158,6 +162,7 @@ static bool is_being_copied(struct shard *shard, uint32_t number)
 static uint32_t forget(struct shard *shard, uint32_t number, uint32_t dropped,
                        struct effects *effects)
 {
+    ASSERT(dropped <= VNODES_DROPS_PER_TICK && number < shard->vnode_end);
     struct vnode *vnode = &shard->vnodes[number];
     if (!vnode->drop_due || dropped == VNODES_DROPS_PER_TICK || is_being_copied(shard, number))
         return dropped;
@@ -218,6 +223,7 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
         if (!shard->resigned) /* VNODES-10 */
             passes += tick_one(shard, number, passes < VNODES_TRANSFERS_PER_TICK, effects);
         if (!vnode->arrived && has_arrived(shard, number)) {
+            ASSERT(shard->unarrived > 0); /* PARTITION-2 */
             vnode->arrived = true;
             shard->unarrived--;
         }
@@ -225,6 +231,7 @@ void vnodes_tick(struct shard *shard, struct effects *effects)
         if (vnode->is_active)
             shard->active_vnodes.list[kept++] = number;
     }
+    ASSERT(kept <= shard->active_vnodes.count); /* PARTITION-1 */
     shard->active_vnodes.count = kept;
     if (shard->unarrived == 0)
         shard->settled_epoch = shard->view->epoch;

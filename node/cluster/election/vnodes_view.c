@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "node/cluster/election/election.h"
 #include "node/cluster/partition/vnodes.h"
 
@@ -35,6 +36,7 @@ static void vacate(struct vnode *vnode)
  * or nothing if there is no place: a vnode that this node holds no longer has one replica more. */
 static uint8_t give_place(struct shard *shard, uint32_t number, uint64_t node)
 {
+    ASSERT(node != shard->options.node_id); /* PARTITION-4 */
     struct vnode *vnode = &shard->vnodes[number];
     const uint16_t at = peers_for(shard, node, number);
     int link = vnodes_link_to(vnode, node);
@@ -46,6 +48,7 @@ static uint8_t give_place(struct shard *shard, uint32_t number, uint64_t node)
         link = vnode->link_count++;
     else if (vnode->links[link].node == node && vnode->links[link].peer == at)
         return 0;
+    ASSERT(link < vnode->link_count && vnode->link_count <= SHARD_REPLICAS_OTHER);
     vnode->links[link] = (struct replica_link){.node = node, .peer = at};
     return (uint8_t)(1u << link);
 }
@@ -54,6 +57,7 @@ static uint8_t give_place(struct shard *shard, uint32_t number, uint64_t node)
 static uint8_t set_replicas(struct shard *shard, uint32_t number, const uint64_t *ids,
                             uint32_t count)
 {
+    ASSERT(count <= VIEW_REPLICAS_MAX); /* VIEW-3 */
     struct vnode *vnode = &shard->vnodes[number];
     uint8_t changed = 0;
     vnode->id_count = (uint8_t)count;
@@ -74,6 +78,7 @@ static uint8_t set_replicas(struct shard *shard, uint32_t number, const uint64_t
 void vnodes_drop(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(vnode->role != ROLE_ABSENT && vnodes_mine(shard, number));
     if (vnodes_quorum(shard, number))
         quorum_dropped(shard, number);
     else
@@ -152,6 +157,7 @@ void vnodes_use_quorum(struct shard *shard, struct effects *effects)
     shard->quorum.wanted = false;
     if (shard->vnode_end > shard->options.vnodes)
         return;
+    ASSERT(shard->vnode_end == shard->options.vnodes);
     const uint32_t first = shard->options.vnodes;
     shard->vnode_end = 2 * first;
     for (uint32_t number = first; number < shard->vnode_end; number++) {

@@ -27,6 +27,8 @@
  * ALLOCATION-5  A repeated request is for the engine: it may be about what was taken before.
  * ALLOCATION-6  A lease is of what is set aside for its region, and of an eighth of what is spare:
  *               others who begin to ask find something.
+ * ALLOCATION-7  A key is found by its id, its first claimant is this region, and no other claimant
+ *               is listed twice. Nothing spare is owed.
  */
 #include "node/cluster/lease/allocation.h"
 
@@ -166,6 +168,7 @@ static void take_back(struct allocation_key *key, uint64_t missing)
     for (uint32_t i = 0; i < key->count; i++)
         all += key->claimants[i].has > 0 ? (uint64_t)key->claimants[i].has : 0;
     missing = missing < all ? missing : all;
+    ASSERT(all > 0 || missing == 0);
     for (uint32_t i = 0; i < key->count; i++)
         if (key->claimants[i].has > 0)
             key->claimants[i].has -=
@@ -187,6 +190,7 @@ static bool deal(struct allocation_key *key)
 {
     uint64_t rates = 0;
     const int64_t spare = key->spare;
+    ASSERT(spare >= 0);
     for (uint32_t i = 0; i < key->count; i++)
         if (key->claimants[i].has < (int64_t)key->claimants[i].most * ALLOCATION_PART)
             rates += key->claimants[i].rate;
@@ -219,6 +223,7 @@ static void settle(const struct shard *shard, struct allocation_key *key, uint64
             key->spare -= give(&key->claimants[i], part, ALLOCATION_PART);
             key->claimants[i].fresh = false;
         }
+    ASSERT(key->spare >= 0 && key->count <= ALLOCATION_CLAIMANTS); /* ALLOCATION-1 */
     for (uint32_t rounds = 0; rounds < ALLOCATION_CLAIMANTS && deal(key); rounds++)
         ;
 }
@@ -271,6 +276,7 @@ static uint64_t payable(const struct allocation_key *key,
 
 static void pay(struct allocation_key *key, struct allocation_claimant *claimant, uint64_t tokens)
 {
+    ASSERT(key->spare >= 0 && tokens <= LIMIT_COUNT_MAX); /* ALLOCATION-7 */
     int64_t parts = (int64_t)tokens * ALLOCATION_PART;
     const int64_t own = claimant->has < 0 ? 0 : claimant->has < parts ? claimant->has : parts;
     claimant->has -= own;
@@ -323,8 +329,38 @@ void allocation_tick(struct shard *shard)
         struct allocation_key *key = &allocation->list[i];
         if (!key->known)
             continue;
+        ASSERT(allocation->busy > 0); /* ALLOCATION-7 */
         drop_idle(shard, key);
         key->known = key->count > ALLOCATION_OWN + 1;
         allocation->busy -= !key->known;
     }
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+static void check_key(const struct shard *shard, const struct allocation_key *key)
+{
+    INVARIANT("ALLOCATION-7", find(shard, key->id) == key);
+    INVARIANT("ALLOCATION-7", key->count > ALLOCATION_OWN && key->count <= ALLOCATION_CLAIMANTS);
+    INVARIANT("ALLOCATION-7", key->spare >= 0);
+    INVARIANT("ALLOCATION-7", key->claimants[ALLOCATION_OWN].who == 0);
+    for (uint32_t i = 0; i < key->count; i++) {
+        const struct allocation_claimant *claimant = &key->claimants[i];
+        INVARIANT("ALLOCATION-2", claimant->most <= LIMIT_COUNT_MAX);
+        INVARIANT("ALLOCATION-2", claimant->has <= 0 || claimant->asked_ns <= shard->now_ns);
+        for (uint32_t k = ALLOCATION_OWN + 1; k < i; k++)
+            INVARIANT("ALLOCATION-7", key->claimants[k].who != claimant->who);
+    }
+}
+
+void allocation_check_invariants(const struct shard *shard)
+{
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < ALLOCATION_MAX && shard->allocation.busy > 0; i++) {
+        if (!shard->allocation.list[i].known)
+            continue;
+        check_key(shard, &shard->allocation.list[i]);
+        known++;
+    }
+    INVARIANT("ALLOCATION-7", known == shard->allocation.busy);
 }

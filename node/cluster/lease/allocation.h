@@ -67,5 +67,7 @@ void allocation_fini(struct shard *shard);
 uint64_t allocation_ask(struct shard *shard, const struct forward *forward,
                         struct effects *effects);
 void allocation_tick(struct shard *shard);
+/* Asserts what allocation.c says of all keys. */
+void allocation_check_invariants(const struct shard *shard);
 
 #endif

@@ -54,6 +54,7 @@
  *            one that has ended its use was told already, and stays.
  * LESSEE-9   No tokens are asked for that can be of no use: a check counts as a demand for what its
  *            limits can ever give, and for none if it is content with no less than more.
+ * LESSEE-12  A lease is held of a key that is found by its id, and busy are as many as are counted.
  * LESSEE-10  Only the first checks of a key wait for its home, and those for more than a lease is:
  *            where tokens are held, and have run out before the next ones came, a check is denied
  *            at once, and told when these are due.
@@ -136,6 +137,7 @@ static uint64_t left_in(const struct shard *shard, const struct lease_cache *cac
 static void note_busy(struct shard *shard, const struct lease_cache *cache, bool was_busy)
 {
     struct lessee *lessee = &shard->lessee;
+    ASSERT(lessee->busy + is_busy(cache) >= was_busy && lessee->busy <= LESSEE_MAX);
     if (lessee->busy == 0 && is_busy(cache))
         lessee->next_ns = shard->now_ns + LESSEE_STEP_NS;
     lessee->busy = lessee->busy + is_busy(cache) - was_busy;
@@ -300,6 +302,7 @@ static void ask(struct shard *shard, struct lease_cache *cache, struct effects *
         forward.flags = FORWARD_HOLD;
         forward.cost = cache->need;
     }
+    ASSERT(forward.cost > 0); /* LESSEE-9 */
     cache->asked_for = forward.cost;
     const struct retry_key key = {shard->lessee.session, ++shard->lessee.seq, 0, 0};
     cache->asking = decide_lease_of(shard, &key);
@@ -749,8 +752,8 @@ void lessee_undo(struct shard *shard, const struct forward *forward, struct answ
     if (retry_held(memory, &charge, forward->attempt, shard->now_ns, &entry, &at) ==
             RETRY_HELD_ALONE &&
         entry.granted > forward->cost) {
-        answer->granted = entry.granted - forward->cost;
-        ASSERT(answer->granted <= cache->used);
+        const uint64_t back = entry.granted - forward->cost;
+        answer->granted = back < cache->used ? back : cache->used; /* LESSEE-1, whoever told it */
         cache->used -= answer->granted;
     }
     retry_let_go(memory, &charge, forward->attempt, forward->cost, shard->now_ns);
@@ -858,14 +861,26 @@ void lessee_stats(const struct shard *shard, struct shard_stats *out)
     }
 }
 
+static void check_cache(const struct shard *shard, const struct lease_cache *cache)
+{
+    INVARIANT("LESSEE-1", cache->used <= cache->granted);
+    INVARIANT("LESSEE-12", find(shard, cache->id) == cache);
+    INVARIANT("LESSEE-3", cache->lease == 0 || cache->lease != cache->asking);
+    INVARIANT("LESSEE-2", cache->lease == 0 || cache->half_ns <= cache->until_ns);
+    INVARIANT("LESSEE-12", cache->forward.limit_count > 0);
+    INVARIANT("LESSEE-12", cache->forward.vnode < 2 * shard->options.vnodes);
+}
+
 void lessee_check_invariants(const struct shard *shard)
 {
     uint32_t busy = 0;
     for (uint32_t i = 0; i < LESSEE_MAX; i++) {
         const struct lease_cache *cache = &shard->lessee.list[i];
         busy += is_busy(cache);
-        ASSERT(cache->used <= cache->granted);
-        ASSERT(!is_busy(cache) || find(shard, cache->id) == cache);
+        if (cache->known)
+            check_cache(shard, cache);
+        else
+            INVARIANT("LESSEE-12", !is_busy(cache));
     }
-    ASSERT(busy == shard->lessee.busy);
+    INVARIANT("LESSEE-12", busy == shard->lessee.busy);
 }

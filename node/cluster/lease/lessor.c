@@ -34,6 +34,8 @@
  *           successor does not count. Without a majority behind it (LESSOR-2) it is told at once,
  *           as `degraded`; so are those that wait. What is not granted charges nothing, and waits
  *           for nobody.
+ * LESSOR-7  The answers that wait are those of the checks that say so, each once, and of the term
+ *           of their vnode or of one before it.
  */
 #include "node/cluster/lease/lessor.h"
 #include "node/cluster/partition/vnodes.h"
@@ -51,6 +53,7 @@ static uint32_t replicas_of(const struct vnode *vnode)
 
 static bool is_majority(const struct vnode *vnode, uint32_t count)
 {
+    ASSERT(count <= replicas_of(vnode)); /* LESSOR-1 */
     return count >= replicas_of(vnode) / 2 + 1;
 }
 
@@ -129,6 +132,7 @@ static bool is_known(const struct shard *shard, uint32_t number, uint64_t seq)
 
 static void drop(struct shard *shard, uint32_t at)
 {
+    ASSERT(at < shard->lessor.count); /* LESSOR-7 */
     shard->lessor.waiting[at] = shard->lessor.waiting[--shard->lessor.count];
 }
 
@@ -145,6 +149,7 @@ void lessor_wait(struct shard *shard, uint32_t index, const struct answer *answe
         route_pending_answer(shard, index, &busy, shard->options.node_id, effects);
         return;
     }
+    ASSERT(check->status != PENDING_LEASE_REPLICATION); /* LESSOR-7: once each */
     check->status = PENDING_LEASE_REPLICATION;
     check->answer = *answer;
     if (check->from_peer && check->deadline_ns < shard->now_ns + SHARD_FORWARD_NS)
@@ -193,5 +198,27 @@ void lessor_step(struct shard *shard, struct effects *effects)
             shard->stats.leases_granted += !check->forward.sure;
             route_pending_answer(shard, hold.part, &answer, shard->options.node_id, effects);
         }
+    }
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+void lessor_check_invariants(const struct shard *shard)
+{
+    const struct lessor *lessor = &shard->lessor;
+    uint32_t waiting = 0;
+    INVARIANT("LESSOR-5", lessor->count <= LESSOR_MAX);
+    for (uint32_t at = 0; at < shard->active_count; at++)
+        waiting += pending_at(shard, shard->active[at])->status == PENDING_LEASE_REPLICATION;
+    INVARIANT("LESSOR-7", waiting == lessor->count);
+    for (uint32_t at = 0; at < lessor->count; at++) {
+        const struct lessor_lease *lease = &lessor->waiting[at];
+        INVARIANT("LESSOR-7", pool_in_use(&shard->pending, lease->part));
+        const struct pending_check *check = pending_at(shard, lease->part);
+        INVARIANT("LESSOR-7", check->status == PENDING_LEASE_REPLICATION);
+        INVARIANT("LESSOR-7",
+                  term_compare(&lease->term, &shard->vnodes[check->forward.vnode].term) <= 0);
+        for (uint32_t k = 0; k < at && at < LESSOR_LEASES_MAX; k++)
+            INVARIANT("LESSOR-7", lessor->waiting[k].part != lease->part);
     }
 }

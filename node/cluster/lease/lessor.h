@@ -60,5 +60,7 @@ void lessor_opening(struct shard *shard, uint32_t vnode);
 bool lessor_learns(const struct shard *shard, uint32_t vnode);
 /* From now on. */
 void lessor_learn(struct shard *shard, uint32_t vnode);
+/* Asserts what lessor.c says of the answers that wait. */
+void lessor_check_invariants(const struct shard *shard);
 
 #endif

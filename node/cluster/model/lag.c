@@ -50,6 +50,7 @@ void lag_age(struct lag *lag)
     }
     lag->max_before_ns = lag->max_ns;
     lag->max_ns = 0;
+    ASSERT(top < LAG_BUCKETS && lag->max_before_ns >= 0);
     if (lag->counts[top] == 0 || bucket_of((uint64_t)lag->max_before_ns / NS_PER_US) > top)
         return;
     const int64_t end_ns = (int64_t)bucket_end(top) * NS_PER_US;
@@ -86,6 +87,7 @@ int64_t lag_quantile_ns(const struct lag *lag, unsigned permille)
     ASSERT(permille <= 1000);
     const uint64_t count = lag_count(lag);
     const uint64_t rank = (count * permille + 999) / 1000;
+    ASSERT(rank <= count);
     uint64_t seen = 0;
     for (unsigned i = 0; count > 0 && i < LAG_BUCKETS; i++) {
         seen += lag->counts[i];

@@ -1,5 +1,6 @@
 /* lineage.c - cuts of a line of terms; lineage.h tells the idea. Pure. */
 #include "node/cluster/model/lineage.h"
+#include "base/assert.h"
 
 #include <assert.h>
 #include <string.h>
@@ -8,6 +9,7 @@ static_assert(LINEAGE_FORKS_MAX >= 3, "a full list has a cut between its newest 
 
 void lineage_add(struct lineage *lineage, const struct term *term, uint64_t seq)
 {
+    ASSERT(lineage->count <= LINEAGE_FORKS_MAX);
     if (lineage->count == LINEAGE_FORKS_MAX) {
         lineage->cuts[LINEAGE_FORKS_MAX - 2] = lineage->cuts[LINEAGE_FORKS_MAX - 1];
         lineage->count--;

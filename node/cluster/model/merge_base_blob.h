@@ -14,10 +14,10 @@ enum {
 };
 
 enum merge_base_kind {
-    MERGE_BASE_STATE,        /* the state when the line was cut at `term` */
-    MERGE_BASE_CONTRIBUTION, /* what was merged of the branch of `term`, up to `seq` of it */
-    MERGE_BASE_WAITING,      /* what is to be merged of it, once the slot is back from disk */
-    MERGE_BASE_WAITING_BASE, /* with WAITING: what it adds to, if that is not the slot itself */
+    MERGE_BASE_STATE = 0,        /* the state when the line was cut at `term` */
+    MERGE_BASE_CONTRIBUTION = 1, /* what was merged of the branch of `term`, up to `seq` of it */
+    MERGE_BASE_WAITING = 2,      /* what is to be merged of it, once the slot is back from disk */
+    MERGE_BASE_WAITING_BASE = 3, /* with WAITING: what it adds to, if that is not the slot itself */
     MERGE_BASE_KIND_END
 };
 

@@ -64,6 +64,8 @@ void usage_tally_add(struct usage_tally *tally, uint64_t hash, bool exceeded, ui
     struct usage_seen *seen = seen_of(tally, hash);
     if (seen == NULL)
         return;
+    if (seen->requests == UINT32_MAX)
+        return; /* of one second: a lease was said to be used so much */
     seen->requests++;
     seen->exceeded += exceeded;
     seen->last_ms = now_ms;
@@ -78,4 +80,18 @@ void usage_tally_add_used(struct usage_tally *tally, uint64_t hash, uint64_t req
     const uint64_t sum = sat_addu(seen->requests, requests);
     seen->requests = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX; /* of one second */
     seen->last_ms = now_ms;
+}
+
+void usage_tally_check_invariants(const struct usage_tally *tally)
+{
+    INVARIANT("TALLY-1", tally->count <= USAGE_TALLY_MAX);
+    INVARIANT("TALLY-1", tally->dropped == 0 || tally->count == USAGE_TALLY_MAX);
+    for (uint32_t i = 0; i < tally->count; i++) {
+        const struct usage_seen *seen = &tally->entries[i];
+        uint32_t at = (uint32_t)seen->hash & (SLOTS - 1);
+        while (tally->slots[at] != 0 && tally->entries[tally->slots[at] - 1].hash != seen->hash)
+            at = (at + 1) & (SLOTS - 1);
+        INVARIANT("TALLY-3", seen->hash != 0 && tally->slots[at] == i + 1);
+        INVARIANT("TALLY-3", seen->exceeded <= seen->requests);
+    }
 }

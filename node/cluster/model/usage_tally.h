@@ -12,6 +12,7 @@
  * TALLY-1  Adding costs one probe; it allocates nothing, and where the tally is full it counts what
  *          it left out.
  * TALLY-2  A tally has one owner at a time: nothing here is shared between threads.
+ * TALLY-3  Each entry is found by its hash, and a hash has one entry.
  *
  * What is counted is for people: nothing is decided by it, and a process that is killed loses it.
  */
@@ -51,5 +52,8 @@ void usage_tally_add(struct usage_tally *tally, uint64_t hash, bool exceeded, ui
 /* The same for as many as the holder of a lease has admitted meanwhile. */
 void usage_tally_add_used(struct usage_tally *tally, uint64_t hash, uint64_t requests,
                           uint64_t now_ms);
+
+/* Asserts the above. */
+void usage_tally_check_invariants(const struct usage_tally *tally);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/quantity.h"
+#include "base/search.h"
 
 static_assert((int)VIEW_REPLICATION_MAX <= (int)RING_REPLICAS_MAX,
               "the ring can place every replica");
@@ -110,21 +111,17 @@ void view_free(struct view **pointer)
 
 bool view_is_remote(const struct view *view, const struct view_member *member)
 {
+    ASSERT(view->self < view->member_count); /* VIEW-1 */
     return strcmp(member->region, view->members[view->self].region) != 0;
 }
 
 const struct view_member *view_find(const struct view *view, uint64_t id)
 {
-    uint32_t low = 0;
-    uint32_t high = view->member_count;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (view->members[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < view->member_count && view->members[low].id == id ? &view->members[low] : NULL;
+    if (view->member_count == 0)
+        return NULL;
+    const uint32_t at =
+        search_ids(&view->members->id, sizeof *view->members, view->member_count, id);
+    return at != SEARCH_NONE ? &view->members[at] : NULL;
 }
 
 static uint32_t append_replicas(const struct ring_table *table, uint32_t vnode, uint64_t *out,
@@ -172,4 +169,25 @@ int view_shard_endpoint(const char *base, uint16_t shard, char out[VIEW_TEXT_LEN
     const int len =
         snprintf(out, VIEW_TEXT_LEN, "%.*s:%u", (int)(colon - base), base, (unsigned)port);
     return port <= UINT16_MAX && len > 0 && len < VIEW_TEXT_LEN ? 0 : TG_EINVALID;
+}
+
+static void check_set(const struct view *view, uint32_t vnode)
+{
+    uint64_t ids[VIEW_REPLICAS_MAX];
+    const uint32_t count = view_replica_set(view, vnode, ids);
+    INVARIANT("VIEW-3", count > 0 && count <= VIEW_REPLICAS_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            INVARIANT("VIEW-3", ids[k] != ids[i]);
+}
+
+void view_check_invariants(const struct view *view)
+{
+    INVARIANT("VIEW-1", view->self < view->member_count);
+    INVARIANT("VIEW-1", view->member_count <= VIEW_MEMBERS_MAX);
+    for (uint32_t i = 1; i < view->member_count; i++)
+        INVARIANT("VIEW-1", view->members[i - 1].id < view->members[i].id);
+    INVARIANT("VIEW-2", view->regions.count <= VIEW_REGIONS_MAX);
+    for (uint32_t vnode = 0; vnode < view->vnodes; vnode++)
+        check_set(view, vnode);
 }

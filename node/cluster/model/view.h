@@ -117,4 +117,7 @@ const char *view_state_name(enum view_state state);
 /* "HOST:PORT" of shard `shard` from the endpoint of shard 0. 0, or TG_EINVALID. */
 MUST_USE int view_shard_endpoint(const char *base, uint16_t shard, char out[VIEW_TEXT_LEN]);
 
+/* Asserts the above. */
+void view_check_invariants(const struct view *view);
+
 #endif

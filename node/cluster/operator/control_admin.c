@@ -76,6 +76,7 @@ void answer_begin(struct answer_context *context)
 uint32_t answer_rows(struct answer_context *context, size_t count)
 {
     const uint32_t rows = count < context->rows_max ? (uint32_t)count : context->rows_max;
+    ASSERT(rows <= count && rows <= context->rows_max); /* OPERATOR-3 */
     context->lists = true;
     answer_begin(context);
     mp_put_array(context->writer, rows);
@@ -91,6 +92,7 @@ size_t answer_rows_from(const struct answer_context *context, uint32_t kind, siz
     if (after.data == NULL)
         return settings_table_at(table, kind, &none);
     const size_t at = settings_table_at(table, kind, &after);
+    ASSERT(at <= *end); /* SETTINGSTABLE-1 */
     const bool found =
         at < *end && settings_compare(kind, &table->records[at]->entry.name, kind, &after) == 0;
     return found ? at + 1 : at;

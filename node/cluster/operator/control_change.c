@@ -1,14 +1,14 @@
 /* control_change.c - what operators ask to be changed in the ring: drain, leave, remove.
  *
- * Each of them is a wish that the node keeps and pursues; the answer says how far it has come.
- * Whoever waits asks again, which changes nothing but the wish's end.
+ * Each of them is a request that the node keeps and pursues; the answer says how far it has come.
+ * Whoever waits asks again, which changes nothing but the request's end.
  *
  *   drain, leave   a flag in this node's gossip record, until the process ends: whoever proposes
  *                  takes it out of the ring by an ordinary transition, and nobody takes it in.
  *                  leave: when nothing is left here, the process says good-bye and ends.
  *   remove REGION  control_region.c.
  *   remove         this node proposes the configuration without a dead member, as soon as no
- *                  transition is under way, for CONTROL_WISH_NS after it was asked last. By
+ *                  transition is under way, for CONTROL_REQUEST_NS after it was asked last. By
  *                  force, on a frozen ring or in a transition that stands still, it begins a new
  *                  lineage with the voters that it sees; so for the configuration store, whose
  *                   voters may be lost though the ring is not frozen, or the member out of it.
@@ -373,8 +373,8 @@ static int find_member(const struct control *control, struct meaning *meaning,
                        meaning->name);
         return TG_ECONFLICT;
     }
-    if (meaning->id == 0 && control->wished != 0)
-        consider(meaning, control->options.region, control->wished_name, control->wished);
+    if (meaning->id == 0 && control->removal_of != 0)
+        consider(meaning, control->options.region, control->removal_name, control->removal_of);
     for (uint32_t i = 0; i < voters->count && meaning->id == 0; i++)
         if (is_id(meaning->text, voters->ids[i]))
             consider(meaning, "", "a voter that is gone", voters->ids[i]);
@@ -462,7 +462,8 @@ int control_remove(struct control *control, int64_t now_ns, uint64_t id, const c
                    bool force, char sentence[CONTROL_SENTENCE_LEN])
 {
     const struct swim_member *member = swim_find(control->swim, id);
-    if (control->config->epoch == 0 && !removal_due(control, id, force) && control->wished != id) {
+    if (control->config->epoch == 0 && !removal_due(control, id, force) &&
+        control->removal_of != id) {
         control_region_say(control, sentence, CONTROL_SENTENCE_LEN);
         return TG_EUNAVAILABLE;
     }
@@ -470,10 +471,10 @@ int control_remove(struct control *control, int64_t now_ns, uint64_t id, const c
         return TG_ECONFLICT;
     if (!removal_due(control, id, force) || (member != NULL && member->state == SWIM_SUSPECT))
         return 0;
-    control->wished = id;
-    (void)snprintf(control->wished_name, sizeof control->wished_name, "%s", name);
-    control->wish =
-        (struct control_wish){.remove = id, .force = force, .until_ns = now_ns + CONTROL_WISH_NS};
+    control->removal_of = id;
+    (void)snprintf(control->removal_name, sizeof control->removal_name, "%s", name);
+    control->request = (struct control_request){
+        .remove = id, .force = force, .until_ns = now_ns + CONTROL_REQUEST_NS};
     return 0;
 }
 
@@ -558,10 +559,10 @@ void answer_remove(struct answer_context *context)
         answer_error(context, error, sentence);
         return;
     }
-    read_author(context, control->wished_by); /* who was refused is nobody's reason */
+    read_author(context, control->removal_by); /* who was refused is nobody's reason */
     const bool done = !removal_due(control, id, force);
     sentence[0] = '\0';
-    if (done && control->wished != id) /* nobody asked this node to remove it while it was */
+    if (done && control->removal_of != id) /* nobody asked this node to remove it while it was */
         say_outside(control, meaning.name, sentence, sizeof sentence);
     answer_begin(context);
     mp_put_map(context->writer, 8);

@@ -129,12 +129,14 @@ static void put_leases(const struct control_report *report, struct mp_writer *wr
         sum.global_denied += shard->global_denied;
         sum.global_local += shard->global_local;
         sum.global_waited += shard->global_waited;
+        sum.global_late += shard->global_late;
+        sum.global_leases += shard->global_leases;
         sum.withheld += shard->withheld;
         sum.remote_asked += shard->remote_asked;
         sum.remote_served += shard->remote_served;
     }
     mp_put_str(writer, "leases");
-    mp_put_map(writer, 10);
+    mp_put_map(writer, 12);
     put_field_uint(writer, "held", sum.global_held);
     put_field_uint(writer, "taken", sum.global_tokens);
     put_field_uint(writer, "returned", sum.global_back);
@@ -142,6 +144,8 @@ static void put_leases(const struct control_report *report, struct mp_writer *wr
     put_field_uint(writer, "denied", sum.global_denied);
     put_field_uint(writer, "local", sum.global_local);
     put_field_uint(writer, "waited", sum.global_waited);
+    put_field_uint(writer, "late", sum.global_late);
+    put_field_uint(writer, "grants", sum.global_leases);
     put_field_uint(writer, "withheld", sum.withheld);
     put_field_uint(writer, "asked", sum.remote_asked);
     put_field_uint(writer, "served", sum.remote_served);

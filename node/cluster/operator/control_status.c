@@ -68,7 +68,7 @@ static void put_shard_pools(const struct shard_stats *stats, struct mp_writer *w
     put_field_uint(writer, "pools_keys", stats->pools_keys);
 }
 
-enum { SHARD_QUORUM_FIELDS = 8 };
+enum { SHARD_QUORUM_FIELDS = 11 };
 
 static void put_shard_quorum(const struct shard_stats *stats, struct mp_writer *writer)
 {
@@ -80,6 +80,9 @@ static void put_shard_quorum(const struct shard_stats *stats, struct mp_writer *
     put_field_uint(writer, "quorum_vnodes", stats->quorum.vnodes);
     put_field_uint(writer, "quorum_vnodes_deciding", stats->quorum.vnodes_leading);
     put_field_uint(writer, "quorum_vnodes_undecided", stats->quorum.vnodes_undecided);
+    put_field_uint(writer, "journal_batches", stats->journal_batches);
+    put_field_uint(writer, "journal_records", stats->journal_records);
+    put_field_uint(writer, "journal_failures", stats->journal_failures);
 }
 
 enum { MORE_FIELDS = SEVERAL_FIELDS + LEASES_FIELDS + SHARD_POOL_FIELDS + SHARD_QUORUM_FIELDS };
@@ -116,9 +119,6 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"merge_fallbacks", stats->merge_fallbacks},
         {"handed_over", stats->handed_over},
         {"guarded", stats->guarded},
-        {"journal_batches", stats->journal_batches},
-        {"journal_records", stats->journal_records},
-        {"journal_failures", stats->journal_failures},
         {"terms_opened", stats->terms_opened},
         {"stepped_down", stats->stepped_down},
         {"stale_writes", stats->stale_writes},
@@ -128,6 +128,7 @@ static void put_shard(const struct shard_stats *stats, struct mp_writer *writer)
         {"slots_copied", stats->slots_copied},
         {"loads", stats->loads},
         {"loads_missed", stats->loads_missed},
+        {"disk_copies", stats->disk_copies},
         {"unreadable", stats->unreadable},
         {"filter_refreshes", stats->filter_refreshes},
         {"stalls", stats->stalls},
@@ -291,7 +292,7 @@ void answer_status(struct answer_context *context)
         control_gather_look(context->control);
     conditions_look(control, report, &conditions);
     answer_begin(context);
-    mp_put_map(writer, 35);
+    mp_put_map(writer, 38);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -330,6 +331,9 @@ void answer_status(struct answer_context *context)
     control_put_pools(report, writer);
     put_field_uint(writer, "usage_lost",
                    report->usage != NULL ? usage_ledger_lost(report->usage) : 0);
+    put_field_uint(writer, "links_dropped", report->links_dropped);
+    put_field_uint(writer, "log_lines_dropped", report->log_lines_dropped);
+    put_figures("clients", report->native, report->native_count, writer);
     put_figures("resp", report->resp, report->resp_count, writer);
     put_figures("files", report->files, report->files_count, writer);
     mp_put_str(writer, "shards");

@@ -2,6 +2,7 @@
  * preferred, and which a tick has to look at. Only the list of those changes here.
  */
 #include "node/cluster/partition/vnodes.h"
+#include "base/assert.h"
 #include "node/cluster/partition/majority.h"
 
 bool vnodes_mine(const struct shard *shard, uint32_t number)
@@ -25,6 +26,7 @@ static uint8_t quorum_flags(const struct shard *shard, uint32_t number)
 
 struct peer_vnode vnodes_entry(const struct shard *shard, uint32_t number)
 {
+    ASSERT(number < shard->vnode_end);
     const struct vnode *vnode = &shard->vnodes[number];
     const struct peer_vnode entry = {
         .vnode = number,
@@ -49,6 +51,7 @@ uint8_t vnodes_link_mask(const struct shard *shard, const struct vnode *vnode)
 
 bool vnodes_self_at(const struct shard *shard, const struct vnode *vnode, uint32_t place)
 {
+    ASSERT(place < vnode->id_count); /* PARTITION-3 */
     return vnode->ids[place] == shard->options.node_id;
 }
 
@@ -82,6 +85,7 @@ bool vnodes_bound(const struct shard *shard, uint32_t number, uint16_t at)
 
 struct term vnodes_term_above(const struct shard *shard, const struct term *term)
 {
+    ASSERT(shard->view != NULL); /* else no epoch is known: VNODES-4 */
     return term_above(term, shard->view->epoch, shard->options.node_id,
                       shard->options.incarnation); /* VNODES-4 */
 }
@@ -133,6 +137,7 @@ void vnodes_mark_active(struct shard *shard, uint32_t number)
     struct vnode *vnode = &shard->vnodes[number];
     if (vnode->is_active || !vnodes_mine(shard, number))
         return;
+    ASSERT(shard->active_vnodes.count < shard->vnode_end); /* PARTITION-1 */
     vnode->is_active = true;
     shard->active_vnodes.list[shard->active_vnodes.count++] = number;
 }

@@ -115,6 +115,8 @@ bool vnodes_lacks(const struct shard *shard, uint32_t number);
 /* The vnode may have something to do at the next tick (VNODES-8). */
 void vnodes_mark_active(struct shard *shard, uint32_t vnode);
 void vnodes_mark_all_active(struct shard *shard);
+/* Asserts what vnodes_check.c says of all vnodes. */
+void vnodes_check_invariants(const struct shard *shard);
 
 /* The vnode, of so many, whose leader owns the pool: its id is a hash of its name. */
 static inline uint32_t pools_vnode(uint32_t pool, uint32_t vnodes)

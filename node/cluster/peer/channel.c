@@ -13,6 +13,7 @@ static struct channel *channel_of(const struct shard *shard, uint16_t at, enum c
 
 bool channel_init(struct shard *shard, struct channel *channel)
 {
+    ASSERT(channel->outbox.data == NULL);
     uint8_t *outbox = alloc_get(shard->allocator, CHANNEL_OUTBOX_LEN);
     if (outbox == NULL)
         return false;
@@ -32,6 +33,7 @@ void channel_fini(const struct shard *shard, struct channel *channel)
 /* The frame being filled is done with: sent, or dropped. */
 static void next_frame(struct shard *shard, struct channel *channel)
 {
+    ASSERT(channel->outbox.data != NULL);
     bytes_writer_init(&channel->outbox, channel->outbox.data, CHANNEL_OUTBOX_LEN);
     channel->outbox_streams = false;
     channel->frame = ++shard->frames;
@@ -45,6 +47,7 @@ void channel_drop(struct shard *shard, struct channel *channel)
 
 void channel_charge(struct shard *shard, size_t len)
 {
+    ASSERT(shard->options.handoff_rate > 0);
     struct handoff *handoff = &shard->handoff;
     handoff->sent += len;
     if (handoff->tat_ns < shard->now_ns)
@@ -84,6 +87,7 @@ void channel_flush(struct shard *shard, uint16_t at, enum channel_kind kind,
         shard->stats.frames_dropped++; /* as if lost on the way */
     }
     if (channel->outbox_streams) {
+        ASSERT(channel->out_seq > channel->out_acked); /* CHANNEL-2 */
         channel->out_lens[channel->out_seq % CHANNEL_FRAMES_MAX] = (uint32_t)room;
         channel->out_bytes += room;
     }
@@ -95,6 +99,7 @@ void channel_flush(struct shard *shard, uint16_t at, enum channel_kind kind,
 struct bytes_writer *channel_outbox(struct shard *shard, uint16_t at, enum channel_kind kind,
                                     size_t len, struct effects *effects)
 {
+    ASSERT(at < shard->peer_count && kind < CHANNELS);
     struct channel *channel = channel_of(shard, at, kind);
     const size_t bound = kind == CHANNEL_BULK ? CHANNEL_BULK_FLUSH : CHANNEL_LIVE_FLUSH;
     if (channel->outbox.len + len > bound)
@@ -132,19 +137,23 @@ bool channel_has_room(const struct shard *shard, uint16_t at, enum channel_kind 
 
 bool channel_acked(struct channel *channel, uint64_t stream, uint64_t seq, int64_t now_ns)
 {
-    if (stream != channel->out_stream || seq > channel->out_seq || seq <= channel->out_acked)
-        return false;
+    const uint64_t sent = channel->out_seq - channel->outbox_streams;
+    if (stream != channel->out_stream || seq > sent || seq <= channel->out_acked)
+        return false; /* CHANNEL-2: of a frame that was not sent, whatever a peer says */
     for (uint64_t n = channel->out_acked + 1; n <= seq; n++) {
+        ASSERT(channel->out_bytes >= channel->out_lens[n % CHANNEL_FRAMES_MAX]); /* CHANNEL-3 */
         channel->out_bytes -= channel->out_lens[n % CHANNEL_FRAMES_MAX];
         channel->out_lens[n % CHANNEL_FRAMES_MAX] = 0;
     }
     channel->out_acked = seq;
+    ASSERT(channel->out_acked <= channel->out_seq);
     channel->out_wait_ns = now_ns;
     return true;
 }
 
 void channel_begin(struct shard *shard, struct channel *channel)
 {
+    ASSERT(channel->out_acked <= channel->out_seq); /* CHANNEL-2 */
     if (channel->outbox_streams) { /* what follows in that frame is of the new stream */
         channel->outbox_streams = false;
         channel->frame = ++shard->frames;

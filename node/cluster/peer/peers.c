@@ -87,6 +87,7 @@ uint16_t peers_find(const struct shard *shard, uint64_t node, uint16_t peer_shar
 
 static void index_add(struct shard *shard, uint16_t at)
 {
+    ASSERT(at < SHARD_PEERS_MAX);
     const struct peer *peer = shard->peers[at];
     uint32_t i = home_of(peer->node, peer->shard);
     while (shard->peer_index[i] != 0)
@@ -124,6 +125,7 @@ static struct peer *peer_new(struct shard *shard)
  * this process is started again. */
 static void peer_add(struct shard *shard, uint64_t node, uint16_t peer_shard)
 {
+    ASSERT(peers_find(shard, node, peer_shard) == PEER_NONE); /* PEERS-13 */
     if (shard->peer_count == SHARD_PEERS_MAX)
         return;
     struct peer *peer = peer_new(shard);
@@ -188,6 +190,7 @@ uint16_t peers_for(const struct shard *shard, uint64_t node, uint32_t vnode)
 
 void peers_flush(struct shard *shard, uint16_t at, struct effects *effects)
 {
+    ASSERT(at < shard->peer_count);
     channel_flush(shard, at, CHANNEL_LIVE, effects);
     channel_flush(shard, at, CHANNEL_BULK, effects);
 }
@@ -213,6 +216,7 @@ static int64_t latest(int64_t a, int64_t b)
 
 bool peers_gone(const struct shard *shard, uint16_t at)
 {
+    ASSERT(at < shard->peer_count);
     const struct peer *peer = shard->peers[at];
     return !peer->in_view || peer->silent;
 }
@@ -416,6 +420,7 @@ bool peers_former(const struct shard *shard, uint16_t at, uint64_t boot)
 
 bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
 {
+    ASSERT(at < shard->peer_count && shard->peers[at]->heard_ns <= shard->now_ns);
     struct peer *peer = shard->peers[at];
     const bool restarted = peer->boot != 0 && peer->boot != boot;
     if (restarted || peer->boot == 0) {
@@ -450,6 +455,7 @@ bool peers_heard(struct shard *shard, uint16_t at, uint64_t boot)
  * behind a newer echo, says what was true once, and lengthens nothing. */
 static void take_lease(struct peer *peer, const struct peer_ping *ping)
 {
+    ASSERT(peer->known == peer->opened); /* PEERS-4 */
     if (ping->echo_ns < peer->echo_ns)
         return;
     const int64_t told_ns = ping->patience_ms * MS;
@@ -489,6 +495,7 @@ void peers_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
 
 void peers_opened(struct shard *shard, uint16_t at, uint32_t ordinal)
 {
+    ASSERT(at < shard->peer_count);
     struct peer *peer = shard->peers[at];
     if (ordinal == 0)
         peer->told++;
@@ -498,6 +505,7 @@ void peers_opened(struct shard *shard, uint16_t at, uint32_t ordinal)
 
 static void fall_silent(struct shard *shard, uint16_t at, struct effects *effects)
 {
+    ASSERT(shard->keepalive.listener != NULL && at < shard->peer_count);
     struct peer *peer = shard->peers[at];
     if (peer->silent)
         return;
@@ -510,6 +518,7 @@ static void fall_silent(struct shard *shard, uint16_t at, struct effects *effect
 
 void peers_closed(struct shard *shard, uint16_t at, bool refused, struct effects *effects)
 {
+    ASSERT(at < shard->peer_count);
     shard->peers[at]->closed = true;
     shard->peers[at]->refused = refused;
     if (refused) /* PEERS-7 */

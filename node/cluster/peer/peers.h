@@ -133,5 +133,7 @@ uint16_t peers_for(const struct shard *shard, uint64_t node, uint32_t vnode);
 bool peers_lease_holds(const struct shard *shard, uint16_t peer);
 void peers_put_vnode(struct shard *shard, uint16_t peer, enum peer_record_type type,
                      const struct peer_vnode *entry, struct effects *effects);
+/* Asserts what peers_check.c says of all peers. */
+void peers_check_invariants(const struct shard *shard);
 
 #endif

@@ -1,5 +1,6 @@
 /* skew.c - clocks as seen by a shard; skew.h tells the idea. Pure. */
 #include "node/cluster/peer/skew.h"
+#include "base/assert.h"
 
 #include "node/cluster/shard_state.h"
 
@@ -42,6 +43,7 @@ void skew_ping(struct shard *shard, uint16_t at, const struct peer_ping *ping)
         clock->low_ns = low_ns;
         clock->high_ns = high_ns;
     }
+    ASSERT(clock->low_ns <= clock->high_ns); /* SKEW-5 */
     clock->told++;
     if (shard->watch.doubt_ns != 0 && echo_ns >= shard->watch.doubt_ns &&
         least(low_ns, high_ns) < CLUSTER_TIME_REFUSED_NS) /* SKEW-3 */
@@ -105,6 +107,7 @@ void skew_tick(struct shard *shard)
 void skew_view(struct shard *shard)
 {
     const struct view *view = shard->view;
+    ASSERT(view->self < view->member_count); /* VIEW-1 */
     shard->watch.refused = view->members[view->self].clock.verdict == CLOCK_REFUSED;
     for (uint16_t i = 0; i < shard->peer_count; i++) {
         struct peer *peer = shard->peers[i];
@@ -136,5 +139,6 @@ uint32_t shard_clocks(struct shard *shard, struct cluster_time_sample *out, uint
                                                     .count = peer->clock.told};
         peer->clock.told = 0;
     }
+    ASSERT(count <= capacity);
     return count;
 }

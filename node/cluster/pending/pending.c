@@ -1,5 +1,6 @@
 /* pending.c - checks that wait, by their place and by their ticket. */
 #include "node/cluster/pending/pending.h"
+#include "base/assert.h"
 #include "node/cluster/shard_state.h"
 
 struct pending_check *pending_at(const struct shard *shard, uint32_t index)
@@ -23,6 +24,7 @@ uint32_t pending_new(struct shard *shard, const struct forward *forward, int64_t
     check->status = PENDING_PARKED;
     /* What its caller repeats has other copies than the ones that leave here. */
     check->sends = (forward->flags & FORWARD_RETRY) != 0 ? 2 : 0;
+    ASSERT(shard->active_count < shard->pending.used); /* PENDINGCHECK-1 */
     check->active_at = shard->active_count;
     shard->active[shard->active_count++] = index;
     return index;
@@ -31,6 +33,7 @@ uint32_t pending_new(struct shard *shard, const struct forward *forward, int64_t
 void pending_free(struct shard *shard, uint32_t index)
 {
     const uint32_t at = pending_at(shard, index)->active_at;
+    ASSERT(shard->active_count == shard->pending.used && shard->active[at] == index); /* SHARD-3 */
     const uint32_t last = shard->active[--shard->active_count];
     shard->active[at] = last;
     pending_at(shard, last)->active_at = at;

@@ -92,5 +92,7 @@ void pending_free(struct shard *shard, uint32_t index);
 uint32_t pending_in(const struct shard *shard, uint64_t ticket, enum pending_status status);
 /* Parks a check: it is dispatched again after a moment. */
 void pending_rest(struct shard *shard, struct pending_check *check);
+/* Asserts what pending_check.c says of all checks that wait. */
+void pending_check_invariants(const struct shard *shard);
 
 #endif

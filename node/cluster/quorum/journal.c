@@ -18,6 +18,8 @@
  * JOURNAL-3  A batch holds the promises first: they are few, and others wait for them.
  * JOURNAL-4  A vnode is forgotten in the journal only when no batch with records of it is out; the
  *            shell forgets before it writes what was gathered later.
+ * JOURNAL-6  The list has each vnode with something due once, and those alone. The batch has each
+ *            once, too, and what is not in it is of no batch.
  * JOURNAL-5  Clean is a vnode whose header in the journal tells of all its slots. A journal that
  *            holds the slots and an older header is asked after a crash for no more than that
  *            header claims.
@@ -40,6 +42,7 @@ static void list(struct shard *shard, uint32_t number)
     struct quorum *quorum = quorum_of(shard, number);
     if (quorum->listed)
         return;
+    ASSERT(shard->journaling.count < shard->options.vnodes); /* JOURNAL-6 */
     quorum->listed = true;
     shard->journaling.list[shard->journaling.count++] = number;
 }
@@ -90,6 +93,7 @@ static void add_to_batch(struct shard *shard, uint32_t number)
     struct quorum *quorum = quorum_of(shard, number);
     if (quorum->in_batch)
         return;
+    ASSERT(shard->journaling.batch_count < shard->options.vnodes); /* JOURNAL-6 */
     quorum->in_batch = true;
     shard->journaling.batch[shard->journaling.batch_count++] = number;
 }
@@ -116,6 +120,7 @@ static void take_promises(struct shard *shard, struct shard_journal *out)
 static void take_slot(struct shard *shard, uint32_t slot, struct shard_journal *out)
 {
     const uint32_t number = table_slot_vnode(shard->table, slot);
+    ASSERT(vnodes_quorum(shard, number)); /* the others go by write-back */
     const int64_t expires_ns = table_expires_ns(shard->table, slot);
     const int len = table_export(shard->table, slot, out->bytes + out->bytes_len,
                                  out->bytes_capacity - out->bytes_len);
@@ -194,6 +199,7 @@ static void shorten_list(struct shard *shard)
         shard->journaling.list[kept++] = number;
         shard->journaling.held += waits(shard, number);
     }
+    ASSERT(kept <= shard->journaling.count && shard->journaling.held <= kept);
     shard->journaling.count = kept;
 }
 
@@ -283,6 +289,7 @@ static void header_kept(struct shard *shard, uint32_t number, struct effects *ef
 static void release(struct shard *shard, uint32_t number, bool ok, struct effects *effects)
 {
     struct quorum *quorum = quorum_of(shard, number);
+    ASSERT(quorum->in_batch); /* JOURNAL-6 */
     const bool promises = quorum->batch_promises;
     const bool header = quorum->batch_header;
     quorum->in_batch = false;
@@ -365,4 +372,37 @@ void journal_restored(struct shard *shard, uint32_t number, const struct term *s
     shard->vnodes[number].holds_newer = true; /* slots are written before their header */
     raise_term(&quorum->promised, state);
     raise_term(&shard->vnodes[number].term, state);
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+static void check_one(const struct shard *shard, uint32_t number)
+{
+    const struct quorum *quorum = quorum_of(shard, number);
+    const bool batch =
+        quorum->batch_slots || quorum->batch_promises || quorum->batch_header || quorum->in_batch;
+    INVARIANT("JOURNAL-6", !batch || (quorum->in_batch && shard->journaling.out));
+    INVARIANT("JOURNAL-6", quorum->listed || (!quorum->promise_due && !quorum->header_due));
+    INVARIANT("JOURNAL-5", !quorum->batch_slots || quorum->ahead || quorum->batch_header);
+}
+
+void journal_check_invariants(const struct shard *shard)
+{
+    const struct journaling *journaling = &shard->journaling;
+    uint32_t listed = 0;
+    uint32_t in_batch = 0;
+    for (uint32_t number = shard->options.vnodes; number < 2 * shard->options.vnodes; number++) {
+        check_one(shard, number);
+        listed += quorum_of(shard, number)->listed;
+        in_batch += quorum_of(shard, number)->in_batch;
+    }
+    INVARIANT("JOURNAL-6", listed == journaling->count && journaling->held <= journaling->count);
+    INVARIANT("JOURNAL-6", in_batch == journaling->batch_count);
+    INVARIANT("JOURNAL-1", journaling->out || journaling->batch_count == 0);
+    INVARIANT("JOURNAL-1", journaling->out || journaling->slot_count == 0);
+    INVARIANT("JOURNAL-1", journaling->slot_count <= SHARD_JOURNAL_SLOTS);
+    for (uint32_t i = 0; i < journaling->count; i++)
+        INVARIANT("JOURNAL-6", quorum_of(shard, journaling->list[i])->listed);
+    for (uint32_t i = 0; i < journaling->batch_count; i++)
+        INVARIANT("JOURNAL-6", quorum_of(shard, journaling->batch[i])->in_batch);
 }

@@ -59,6 +59,8 @@
  *            as well holds up nothing: a leader that the old set has hands what it holds to those
  *            that are left, and the transition ends, for the next to be removed are those that it
  *            waits for.
+ * QUORUM-12  Decisions that wait are in one list a vnode, in the order in which they were made, and
+ *            are counted. No history of this plane is ever apart, so nothing of it is merged.
  * QUORUM-10  A decision takes a check before it is made; without room it is busy and charges
  *            nothing.
  *
@@ -120,6 +122,7 @@ static uint64_t held_by(const struct shard *shard, uint32_t number, uint64_t nod
 static uint64_t set_committed(const struct shard *shard, uint32_t number,
                               const struct quorum_set *set)
 {
+    ASSERT(set->count <= VIEW_REPLICATION_MAX);
     uint64_t seqs[VIEW_REPLICATION_MAX];
     for (uint32_t i = 0; i < set->count; i++) { /* descending */
         const uint64_t seq = held_by(shard, number, set->ids[i]);
@@ -200,6 +203,7 @@ void quorum_forget(struct shard *shard, uint32_t index)
         quorum->last_part = check->commit_last;
     else
         pending_at(shard, check->commit_next)->commit_last = check->commit_last;
+    ASSERT(shard->quorum.uncommitted > 0); /* QUORUM-12 */
     shard->quorum.uncommitted--;
 }
 
@@ -213,6 +217,7 @@ void quorum_advance(struct shard *shard, uint32_t number, struct effects *effect
     const uint64_t committed = from < to ? from : to;
     if (committed <= quorum->committed_seq)
         return;
+    ASSERT(committed <= table_vnode_seq(shard->table, number)); /* QUORUM-3 */
     quorum->committed_seq = committed;
     if (committed >= table_vnode_seq(shard->table, number))
         quorum->stalled = false;
@@ -228,6 +233,7 @@ void quorum_advance(struct shard *shard, uint32_t number, struct effects *effect
 void quorum_link_held(struct shard *shard, uint32_t number, uint32_t link,
                       const struct peer_vnode *entry, struct effects *effects)
 {
+    ASSERT(link < SHARD_REPLICAS_OTHER);
     struct vnode *vnode = &shard->vnodes[number];
     struct replica_link *state = &vnode->links[link];
     if (!vnodes_leads(vnode->role) || term_compare(&entry->term, &vnode->term) != 0 ||
@@ -476,28 +482,73 @@ bool quorum_quiescent(const struct shard *shard, uint32_t number)
     return false;
 }
 
-void quorum_check(const struct shard *shard, uint32_t number)
+/* Returns how many decisions wait for a majority. */
+static uint32_t check_commits(const struct shard *shard, uint32_t number)
+{
+    const struct quorum *quorum = quorum_of(shard, number);
+    uint32_t count = 0;
+    uint32_t before = POOL_NONE;
+    uint64_t seq = 0;
+    for (uint32_t at = quorum->first_pending; at != POOL_NONE; count++) {
+        const struct pending_check *check = pending_at(shard, at);
+        INVARIANT("QUORUM-12", count < shard->active_count);
+        INVARIANT("QUORUM-12",
+                  check->status == PENDING_COMMITTING && check->forward.vnode == number);
+        INVARIANT("QUORUM-12", check->commit_last == before);
+        INVARIANT("QUORUM-3", check->commit_seq > quorum->committed_seq);
+        INVARIANT("QUORUM-12", check->commit_seq >= seq);
+        seq = check->commit_seq;
+        before = at;
+        at = check->commit_next;
+    }
+    INVARIANT("QUORUM-12", quorum->last_part == before);
+    return count;
+}
+
+static void check_leads(const struct shard *shard, uint32_t number)
 {
     const struct vnode *vnode = &shard->vnodes[number];
     const struct quorum *quorum = quorum_of(shard, number);
-    uint64_t last = 0;
-    ASSERT(vnode->merge.lineage.count == 0 && !vnode->merge.lineage.blind);
-    ASSERT(!vnode->merge.deposed && !vnode->merge.begun);
-    ASSERT(quorum->first_pending == POOL_NONE || vnodes_leads(vnode->role)); /* QUORUM-6 */
-    for (uint32_t at = quorum->first_pending; at != POOL_NONE;
-         at = pending_at(shard, at)->commit_next) {
-        const struct pending_check *check = pending_at(shard, at);
-        ASSERT(check->status == PENDING_COMMITTING && check->forward.vnode == number);
-        ASSERT(check->commit_seq > quorum->committed_seq && check->commit_seq >= last);
-        last = check->commit_seq;
-    }
-    ASSERT(quorum->moving == (quorum->sealed || quorum->campaigning)); /* BALLOT-6 */
-    if (vnodes_mine(shard, number) && vnode->role != ROLE_ABSENT)      /* BALLOT-1 */
-        ASSERT(term_compare(&quorum->promised, &vnode->term) <= 0);
-    if (vnodes_leads(vnode->role)) {
-        ASSERT(!quorum->campaigning);
-        ASSERT(quorum->committed_seq <= table_vnode_seq(shard->table, number));
-    }
+    INVARIANT("BALLOT-6", !quorum->campaigning);
+    INVARIANT("QUORUM-3", quorum->committed_seq <= table_vnode_seq(shard->table, number));
+    for (uint32_t i = 0; i < vnode->link_count; i++)
+        INVARIANT("QUORUM-4", vnode->links[i].durable_seq <= table_vnode_seq(shard->table, number));
+    INVARIANT("QUORUM-9", quorum->from.count > 0 && quorum->to.count > 0);
+    INVARIANT("QUORUM-9", quorum->from.count <= VIEW_REPLICATION_MAX);
+    INVARIANT("QUORUM-9", quorum->to.count <= VIEW_REPLICATION_MAX);
+}
+
+static void check_ballot(const struct shard *shard, uint32_t number)
+{
+    const struct vnode *vnode = &shard->vnodes[number];
+    const struct quorum *quorum = quorum_of(shard, number);
+    const uint32_t beyond = UINT32_MAX << SHARD_REPLICAS_OTHER;
+    INVARIANT("BALLOT-6", quorum->moving == (quorum->sealed || quorum->campaigning));
+    INVARIANT("BALLOT-7", !quorum->sealed || vnodes_leads(vnode->role));
+    INVARIANT("BALLOT-7",
+              (((uint32_t)quorum->promises | quorum->refused | quorum->free) & beyond) == 0);
+    if (vnodes_mine(shard, number) && vnode->role != ROLE_ABSENT)
+        INVARIANT("BALLOT-1", term_compare(&quorum->promised, &vnode->term) <= 0);
     if (quorum->campaigning)
-        ASSERT(vnode->role == ROLE_RECOVERING && vnode->term.writer == shard->options.node_id);
+        INVARIANT("BALLOT-7",
+                  vnode->role == ROLE_RECOVERING && vnode->term.writer == shard->options.node_id);
+    INVARIANT("QUORUM-6", quorum->first_pending == POOL_NONE || vnodes_leads(vnode->role));
+}
+
+void quorum_check_invariants(const struct shard *shard)
+{
+    uint32_t moving = 0;
+    uint32_t uncommitted = 0;
+    for (uint32_t number = shard->options.vnodes; number < shard->vnode_end; number++) {
+        const struct merge_vnode *merge = &shard->vnodes[number].merge;
+        INVARIANT("QUORUM-12", merge->lineage.count == 0 && !merge->lineage.blind);
+        INVARIANT("QUORUM-12", !merge->deposed && !merge->begun);
+        check_ballot(shard, number);
+        if (vnodes_leads(shard->vnodes[number].role))
+            check_leads(shard, number);
+        moving += quorum_of(shard, number)->moving;
+        uncommitted += check_commits(shard, number);
+    }
+    INVARIANT("BALLOT-6", moving == shard->quorum.moving);
+    INVARIANT("QUORUM-12", uncommitted == shard->quorum.uncommitted);
 }

@@ -129,8 +129,8 @@ void quorum_tick(struct shard *shard, uint32_t vnode, struct effects *effects);
 bool quorum_arrived(const struct shard *shard, uint32_t vnode);
 /* Whether a tick would find nothing to do for a leader. */
 bool quorum_quiescent(const struct shard *shard, uint32_t vnode);
-/* Asserts what quorum.c and journal.c say about the vnode. */
-void quorum_check(const struct shard *shard, uint32_t vnode);
+/* Asserts what quorum.c and quorum_ballot.c say about the plane. */
+void quorum_check_invariants(const struct shard *shard);
 
 /* ---- quorum_ballot.c ------------------------------------------------------------------------- */
 
@@ -191,5 +191,7 @@ void journal_tick(struct shard *shard);
 void journal_done(struct shard *shard, bool ok, struct effects *effects);
 /* Without a disk: ends at once what waits for the journal. */
 void journal_pretend(struct shard *shard, struct effects *effects);
+/* Asserts what journal.c says. */
+void journal_check_invariants(const struct shard *shard);
 
 #endif

@@ -40,6 +40,8 @@
  *           would need the same promises once more. A state of which nothing comes is asked for
  *           again; who refuses it because of a higher ballot says so, and the ballot is let go at
  *           once.
+ * BALLOT-7  Who campaigns recovers, with a ballot of its own; who is sealed leads. Answers are of
+ *           links that there are.
  * BALLOT-6  Not more than MOVING_MAX vnodes of a shard are between two ballots at a time (of its
  *           own will), so that the ones that are have the journals and the network for themselves.
  */
@@ -69,6 +71,7 @@ enum {
 
 static void count_moving(struct shard *shard, struct quorum *quorum)
 {
+    ASSERT(shard->quorum.moving > 0 || !quorum->moving); /* BALLOT-6 */
     const bool moving = quorum->sealed || quorum->campaigning;
     if (moving && !quorum->moving)
         shard->quorum.moving++;
@@ -114,6 +117,7 @@ void quorum_found(struct shard *shard, uint32_t number)
 
 void quorum_pause(struct shard *shard, uint32_t number)
 {
+    ASSERT(vnodes_quorum(shard, number));
     const uint64_t mixed =
         hash_mix64((uint64_t)shard->now_ns ^ shard->options.node_id << 20 ^ number);
     quorum_of(shard, number)->pause_ns =
@@ -271,6 +275,7 @@ void quorum_query(struct shard *shard, uint16_t at, const struct peer_vnode *ent
     }
     if (vnodes_adopt(shard, entry->vnode, &entry->term))
         count_try(quorum);
+    ASSERT(term_compare(&entry->term, &vnode->term) == 0); /* BALLOT-4 */
     quorum->heard_ns = shard->now_ns;
     firsts_report(shard, at, entry, effects);
     if (term_compare(&quorum->promised, &vnode->term) == 0) {
@@ -331,6 +336,7 @@ void quorum_recovering(struct shard *shard, uint32_t number)
     struct vnode *vnode = &shard->vnodes[number];
     struct quorum *quorum = quorum_of(shard, number);
     quorum_doubt(shard, number);
+    ASSERT(quorum->first_pending == POOL_NONE); /* QUORUM-6 */
     if (term_compare(&quorum->promised, &vnode->term) > 0)
         vnode->term = quorum->promised; /* to one who was no replica a term was a hint only */
     quorum_set_campaigning(shard, number, false);
@@ -350,6 +356,7 @@ void quorum_campaign(struct shard *shard, uint32_t number, bool planned, bool in
     quorum_doubt(shard, number);
     vnodes_set_role(shard, vnode, ROLE_RECOVERING);
     vnode->term = vnodes_term_above(shard, higher ? &quorum->seen : &vnode->term);
+    ASSERT(term_compare(&vnode->term, &quorum->promised) > 0); /* BALLOT-1 */
     vnode->hint = PEER_NONE;
     vnode->snapshot_to = PEER_NONE;
     vnode->fresh = planned;

@@ -38,6 +38,8 @@
  *          one of those who hold it can follow at once, and then holds the sum for the others.
  * MERGE-7  Guarding ends when every other replica holds a confirmed copy of the present term, and
  *          every writer of a cut is among them, or left, or was not seen for MERGE_LINEAGE_NS.
+ * MERGE-9  Guarded are as many vnodes as have a lineage, of the first plane. Only they have entries
+ *          in the store of merge bases. A branch that is being sent has a successor.
  * MERGE-8  Whoever is deposed while it guards has a branch like any other; what it merged goes
  *          along.
  *
@@ -87,6 +89,8 @@ void merge_frame_begin(struct shard *shard)
 void merge_set_lineage(struct shard *shard, uint32_t number, const struct lineage *lineage)
 {
     struct merge_vnode *merge = &shard->vnodes[number].merge;
+    ASSERT(lineage->count <= LINEAGE_FORKS_MAX &&
+           (shard->merge.guarded > 0 || merge->lineage.count == 0)); /* MERGE-9 */
     if (merge->lineage.count == 0 && lineage->count != 0)
         shard->merge.guarded++;
     if (merge->lineage.count != 0 && lineage->count == 0)
@@ -261,6 +265,7 @@ static void merge_slot(struct shard *shard, uint32_t number, struct hash128 id,
 static void await(struct shard *shard, uint32_t number, struct hash128 id, bool bare)
 {
     struct merge *merge = &shard->merge;
+    ASSERT(merge->wait_count < MERGE_WAITS_MAX); /* MERGE-9 */
     merge->waits[merge->wait_count++] =
         (struct merge_wait){.vnode = number, .id = id, .bare = bare};
 }
@@ -408,6 +413,7 @@ static void ask_disk(struct shard *shard, struct effects *effects)
         }
         merge->waits[kept++] = wait;
     }
+    ASSERT(kept <= merge->wait_count);
     merge->wait_count = kept;
 }
 
@@ -448,4 +454,30 @@ void merge_watch(struct shard *shard, uint32_t number)
     for (uint32_t link = 0; link < vnode->link_count; link++)
         if (vnode->links[link].node != 0)
             stream_watermark_again(shard, number, link);
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+static void check_vnode(const struct shard *shard, uint32_t number)
+{
+    const struct merge_vnode *merge = &shard->vnodes[number].merge;
+    INVARIANT("MERGE-9", merge->lineage.count <= LINEAGE_FORKS_MAX);
+    INVARIANT("MERGE-9", !merge->begun || merge->successor != PEER_NONE);
+    INVARIANT("MERGE-9", merge->refused_next < MERGE_REFUSED_MAX);
+    for (uint32_t i = 0; i < MERGE_ENDS_MAX; i++)
+        INVARIANT("MERGE-9", merge->ends[i].sync == 0 || merge->ends[i].from < shard->peer_count);
+}
+
+void merge_check_invariants(const struct shard *shard)
+{
+    uint32_t guarded = 0;
+    for (uint32_t number = 0; number < shard->vnode_end; number++) {
+        check_vnode(shard, number);
+        guarded += shard->vnodes[number].merge.lineage.count != 0;
+    }
+    INVARIANT("MERGE-9", guarded == shard->merge.guarded);
+    INVARIANT("MERGE-9", shard->merge.wait_count <= MERGE_WAITS_MAX);
+    for (uint32_t i = 0; i < shard->merge.wait_count; i++)
+        INVARIANT("MERGE-9", shard->merge.waits[i].vnode < 2 * shard->options.vnodes);
+    merge_base_check_invariants(&shard->merge.bases);
 }

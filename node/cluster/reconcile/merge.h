@@ -111,5 +111,7 @@ void merge_in_base(struct shard *shard, const struct peer_record *record);
 /* A state of the slot was taken from the leader / a mark was, after a complete copy or not. */
 void merge_in_slot(struct shard *shard, uint32_t vnode, struct hash128 id);
 void merge_in_watermark(struct shard *shard, uint32_t vnode, bool copied);
+/* Asserts what merge.c and merge_base.h say. */
+void merge_check_invariants(const struct shard *shard);
 
 #endif

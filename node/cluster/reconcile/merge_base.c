@@ -155,6 +155,7 @@ static void pieces_free(struct merge_base *bases, uint32_t piece)
 static void blob_free(struct merge_base *bases, struct entry *entry, uint32_t index)
 {
     const struct blob *blob = blob_at(bases, index);
+    ASSERT(entry->blob_count > 0 && entry->bytes >= blob->len); /* MERGEBASE-4 */
     entry->bytes -= blob->len;
     entry->blob_count--;
     bases->waiting -= blob->kind == MERGE_BASE_WAITING;
@@ -185,6 +186,7 @@ void merge_base_remove(struct merge_base *bases, uint32_t index)
         entry->blobs = blob_at(bases, blob)->next;
         blob_free(bases, entry, blob);
     }
+    ASSERT(bases->entries > 0 && entry->blob_count == 0); /* MERGEBASE-4 */
     unlink_entry(bases, index);
     pool_put(&bases->cells, index);
     bases->entries--;
@@ -192,12 +194,14 @@ void merge_base_remove(struct merge_base *bases, uint32_t index)
 
 void merge_base_remove_vnode(struct merge_base *bases, uint32_t vnode)
 {
+    ASSERT(vnode < bases->vnode_count);
     while (bases->vnodes[vnode] != MERGE_BASE_NONE)
         merge_base_remove(bases, bases->vnodes[vnode]);
 }
 
 uint32_t merge_base_first(const struct merge_base *bases, uint32_t vnode)
 {
+    ASSERT(vnode < bases->vnode_count);
     return bases->vnodes[vnode];
 }
 
@@ -266,6 +270,7 @@ static uint32_t pieces_put(struct merge_base *bases, const uint8_t *bytes, size_
     for (uint32_t i = pieces_of(len); i-- > 0;) {
         const size_t at = (size_t)i * PIECE_LEN;
         const uint32_t index = pool_get(&bases->cells);
+        ASSERT(index != MERGE_BASE_NONE); /* MERGEBASE-3: they were counted */
         struct piece *piece = piece_at(bases, index);
         memcpy(piece->bytes, bytes + at, len - at < PIECE_LEN ? len - at : PIECE_LEN);
         piece->next = first;
@@ -278,6 +283,7 @@ int merge_base_put(struct merge_base *bases, uint32_t index, const struct merge_
                    const void *bytes)
 {
     struct entry *entry = entry_at(bases, index);
+    ASSERT(blob->kind < MERGE_BASE_KIND_END);
     const uint32_t old = merge_base_blob(bases, index, blob->kind, &blob->term);
     const uint32_t old_len = old == MERGE_BASE_NONE ? 0 : blob_at(bases, old)->len;
     const uint32_t need = pieces_of(blob->len) + 1;
@@ -336,4 +342,59 @@ size_t merge_base_read(const struct merge_base *bases, uint32_t index, void *out
         at = piece_at(bases, at)->next;
     }
     return blob->len;
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+/* Returns the cells that the blob takes. */
+static uint32_t check_blob(const struct merge_base *bases, uint32_t index)
+{
+    const struct blob *blob = blob_at(bases, index);
+    uint32_t pieces = 0;
+    INVARIANT("MERGEBASE-2", blob->kind < MERGE_BASE_KIND_END);
+    for (uint32_t at = blob->piece; at != MERGE_BASE_NONE; at = piece_at(bases, at)->next, pieces++)
+        INVARIANT("MERGEBASE-4", pieces < bases->cells.used && pool_in_use(&bases->cells, at));
+    INVARIANT("MERGEBASE-4", pieces == pieces_of(blob->len));
+    return pieces + 1;
+}
+
+static uint32_t check_entry(const struct merge_base *bases, uint32_t index, uint32_t *waiting)
+{
+    const struct entry *entry = entry_at(bases, index);
+    uint32_t cells = 1;
+    uint32_t blobs = 0;
+    uint32_t bytes = 0;
+    INVARIANT("MERGEBASE-1", merge_base_find(bases, entry->id) == index);
+    for (uint32_t at = entry->blobs; at != MERGE_BASE_NONE; at = blob_at(bases, at)->next) {
+        INVARIANT("MERGEBASE-4", blobs < MERGE_BASE_BLOBS_MAX && pool_in_use(&bases->cells, at));
+        const struct blob *blob = blob_at(bases, at);
+        INVARIANT("MERGEBASE-2", merge_base_blob(bases, index, (enum merge_base_kind)blob->kind,
+                                                 &blob->term) == at);
+        cells += check_blob(bases, at);
+        *waiting += blob->kind == MERGE_BASE_WAITING;
+        bytes += blob->len;
+        blobs++;
+    }
+    INVARIANT("MERGEBASE-4", blobs == entry->blob_count && bytes == entry->bytes);
+    INVARIANT("MERGEBASE-4", bytes <= MERGE_BASE_ENTRY_BYTES_MAX);
+    return cells;
+}
+
+void merge_base_check_invariants(const struct merge_base *bases)
+{
+    uint32_t cells = 0;
+    uint32_t entries = 0;
+    uint32_t waiting = 0;
+    for (uint32_t vnode = 0; vnode < bases->vnode_count; vnode++) {
+        uint32_t before = MERGE_BASE_NONE;
+        for (uint32_t at = bases->vnodes[vnode]; at != MERGE_BASE_NONE;
+             before = at, at = entry_at(bases, at)->list_next, entries++) {
+            INVARIANT("MERGEBASE-1", entries < bases->cells.used && pool_in_use(&bases->cells, at));
+            INVARIANT("MERGEBASE-1", entry_at(bases, at)->vnode == vnode);
+            INVARIANT("MERGEBASE-1", entry_at(bases, at)->list_previous == before);
+            cells += check_entry(bases, at, &waiting);
+        }
+    }
+    INVARIANT("MERGEBASE-1", entries == bases->entries);
+    INVARIANT("MERGEBASE-4", cells == bases->cells.used && waiting == bases->waiting);
 }

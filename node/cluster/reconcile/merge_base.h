@@ -14,6 +14,8 @@
  * MERGEBASE-1  An entry is reached by its id, and by the list of its vnode, or is not in use.
  * MERGEBASE-2  An entry has at most one blob of a kind and term.
  * MERGEBASE-3  A put that is refused has changed nothing.
+ * MERGEBASE-4  Cells in use are those of entries, of their blobs, and of the bytes of these. What
+ *              an entry counts of them is so.
  */
 #ifndef NODE_CLUSTER_RECONCILE_MERGE_BASE_H
 #define NODE_CLUSTER_RECONCILE_MERGE_BASE_H
@@ -75,5 +77,7 @@ uint32_t merge_base_next_blob(const struct merge_base *bases, uint32_t blob);
 struct merge_base_blob merge_base_describe(const struct merge_base *bases, uint32_t blob);
 /* Copies the blob's bytes to `out`, which has room for them; returns their number. */
 size_t merge_base_read(const struct merge_base *bases, uint32_t blob, void *out);
+/* Asserts the above of all entries. */
+void merge_base_check_invariants(const struct merge_base *bases);
 
 #endif

@@ -92,6 +92,7 @@ const struct lineage *reconcile_lineage_of(const struct shard *shard, uint32_t n
 static void begin(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(reconcile_busy(vnode) && vnode->role == ROLE_REPLICA); /* RECONCILE-3 */
     vnode->merge.begun = true;
     vnode->snapshot_to = PEER_NONE;
     table_set_targets(
@@ -117,6 +118,7 @@ void reconcile_tick(struct shard *shard, uint32_t number)
 void reconcile_put_apart(const struct shard *shard, uint32_t number, struct bytes_writer *outbox)
 {
     const struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(vnode->merge.begun); /* MERGE-9 */
     const struct peer_apart apart = {
         .vnode = number,
         .to = vnode->term,
@@ -202,6 +204,8 @@ bool reconcile_refuse(struct shard *shard, uint32_t number)
 {
     const struct merge_frame *frame = &shard->merge.frame;
     struct merge_vnode *merge = &shard->vnodes[number].merge;
+    ASSERT(frame->from < shard->peer_count &&
+           merge->refused_next < MERGE_REFUSED_MAX); /* MERGE-9 */
     uint32_t at = 0;
     if (was_refused(merge, frame->from, frame->apart.sync))
         return false;
@@ -218,6 +222,7 @@ bool reconcile_refuse(struct shard *shard, uint32_t number)
 
 void reconcile_in_apart(struct shard *shard, uint16_t at, const struct peer_record *record)
 {
+    ASSERT(at < shard->peer_count);
     const struct peer_apart *apart = &record->apart;
     const struct vnode *vnode = &shard->vnodes[apart->vnode];
     struct merge_frame *frame = &shard->merge.frame;
@@ -294,6 +299,7 @@ void reconcile_in_end(struct shard *shard, uint16_t at, const struct peer_vnode 
                       struct effects *effects)
 {
     struct vnode *vnode = &shard->vnodes[entry->vnode];
+    ASSERT(!vnodes_quorum(shard, entry->vnode)); /* QUORUM-12 */
     struct merge_vnode *merge = &vnode->merge;
     if (!vnodes_mine(shard, entry->vnode) || vnode->role != ROLE_LEADING ||
         term_compare(&entry->term, &vnode->term) != 0)

@@ -46,6 +46,8 @@
  *           told the same. So tokens that come later are charged for none that was decided by
  *           REMOTE-4 meanwhile. What waits and what was told is remembered beside first answers
  *           (retry.h), and no longer.
+ * REMOTE-8  Regions are in the order of their ids, each once. Each vnode's home is a region, and
+ *           what is gathered for a shard elsewhere fits its line, one line a shard.
  */
 #include "node/cluster/region/remote_regions.h"
 #include "node/cluster/partition/vnodes.h"
@@ -114,6 +116,7 @@ static void add(struct remote_regions *remote, const struct remote_region *regio
     uint32_t at = remote->count;
     while (at > 0 && remote->regions[at - 1].id > region->id)
         at--;
+    ASSERT(remote->count <= REMOTE_REGIONS_MAX && at <= remote->count);
     if (at == REMOTE_REGIONS_MAX)
         return;
     if (remote->count == REMOTE_REGIONS_MAX)
@@ -152,6 +155,7 @@ static const struct view_member *member_at(const struct shard *shard, uint64_t r
 
 static void choose(struct shard *shard, struct remote_region *region)
 {
+    ASSERT(region->id != shard->remote.own); /* REMOTE-3 */
     const uint64_t mixed = hash_mix64(shard->options.node_id ^ region->id);
     const struct view_member *member =
         member_at(shard, region->id, (uint32_t)(mixed >> 32) % (1u << 20) + region->turn);
@@ -188,6 +192,7 @@ static void settle_homes(struct shard *shard)
     const char *names[REMOTE_REGIONS_MAX];
     uint64_t ids[REMOTE_REGIONS_MAX];
     const uint32_t count = list_homes(shard, names);
+    ASSERT(count <= REMOTE_REGIONS_MAX);
     for (uint32_t i = 0; i < count; i++)
         ids[i] = id_of(names[i]);
     const bool learns = shard->now_ns < remote->moved_until_ns;
@@ -223,6 +228,7 @@ void remote_follow_view(struct shard *shard)
     struct remote_region before[REMOTE_REGIONS_MAX];
     const uint32_t count = remote->count;
     memcpy(before, remote->regions, sizeof before);
+    ASSERT(view->self < view->member_count && count <= REMOTE_REGIONS_MAX); /* VIEW-1 */
     remote->count = 0;
     remote->own = remote_region_of_member(&view->members[view->self]);
     for (uint32_t m = 0; m < view->member_count; m++) {
@@ -307,6 +313,7 @@ uint32_t remote_others(const struct shard *shard, uint64_t out[REMOTE_REGIONS_MA
         out[count] = id_of(names[i]);
         count += out[count] != shard->remote.own;
     }
+    ASSERT(count <= all && all <= REMOTE_REGIONS_MAX);
     return count;
 }
 
@@ -388,6 +395,7 @@ struct bytes_writer *remote_outbox_of(struct shard *shard, uint64_t node, uint16
     }
     if (line->node != node || line->shard != to || line->outbox.len + len > REMOTE_LINE_LEN)
         flush(shard, line, effects);
+    ASSERT(len <= REMOTE_LINE_LEN - line->outbox.len); /* REMOTE-8 */
     line->node = node;
     line->shard = to;
     return &line->outbox;
@@ -432,6 +440,7 @@ void remote_answer(struct shard *shard, uint32_t index, const struct answer *ans
                    struct effects *effects)
 {
     const struct pending_check *check = pending_at(shard, index);
+    ASSERT(check->remote); /* PENDINGCHECK-5 */
     peer_put_remote_answer(remote_record(shard, check->origin_node, check->origin_peer, effects),
                            check->origin_ticket, answer);
 }
@@ -440,6 +449,7 @@ void remote_explain(struct shard *shard, uint32_t index, const struct peer_state
                     uint32_t count, struct effects *effects)
 {
     const struct pending_check *check = pending_at(shard, index);
+    ASSERT(check->remote && count <= PEER_LIMITS_MAX);
     peer_put_explain(remote_record(shard, check->origin_node, check->origin_peer, effects),
                      check->origin_ticket, states, count);
 }
@@ -474,5 +484,45 @@ void remote_tick(struct shard *shard, struct effects *effects)
             shard->now_ns + (region->heard_ns == 0 ? REMOTE_TIMEOUT_NS : REMOTE_PING_NS);
         peer_put_remote_ping(remote_record(shard, region->contact, region->shard, effects),
                              shard->now_ns, 0);
+    }
+}
+
+/* ---- what always holds ----------------------------------------------------------------------- */
+
+static void check_region(const struct shard *shard, const struct remote_region *region)
+{
+    INVARIANT("REMOTE-8", region->member < shard->view->member_count);
+    INVARIANT("REMOTE-8",
+              remote_region_of_member(&shard->view->members[region->member]) == region->id);
+    INVARIANT("REMOTE-8", region->heard_ns <= shard->now_ns);
+    INVARIANT("REMOTE-8", region->unanswered_ns <= shard->now_ns && region->rtt_ns >= 0);
+}
+
+static void check_lines(const struct remote_regions *remote)
+{
+    for (uint32_t i = 0; i < REMOTE_LINES_MAX; i++) {
+        const struct remote_line *line = &remote->lines[i];
+        INVARIANT("REMOTE-8", !line->outbox.failed && line->outbox.len <= REMOTE_LINE_LEN);
+        for (uint32_t k = 0; k < i && line->outbox.len > 0; k++)
+            INVARIANT("REMOTE-8", remote->lines[k].outbox.len == 0 ||
+                                      remote->lines[k].node != line->node ||
+                                      remote->lines[k].shard != line->shard);
+    }
+}
+
+void remote_check_invariants(const struct shard *shard)
+{
+    const struct remote_regions *remote = &shard->remote;
+    INVARIANT("REMOTE-8", remote->count <= REMOTE_REGIONS_MAX);
+    check_lines(remote);
+    if (shard->view == NULL)
+        return;
+    for (uint32_t i = 0; i < remote->count; i++) {
+        INVARIANT("REMOTE-8", i == 0 || remote->regions[i - 1].id < remote->regions[i].id);
+        check_region(shard, &remote->regions[i]);
+    }
+    for (uint32_t vnode = 0; vnode < shard->options.vnodes; vnode++) {
+        INVARIANT("REMOTE-5", remote->homes[vnode] != 0 && remote->homes[vnode] != REMOTE_NOWHERE);
+        INVARIANT("REMOTE-6", !remote->moved[vnode] || remote->moved_until_ns != 0);
     }
 }

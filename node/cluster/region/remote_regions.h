@@ -124,4 +124,7 @@ void remote_hear(struct shard *shard, struct remote_region *region);
 /* How long an answer is waited for until another member is asked. */
 int64_t remote_timeout_ns(const struct remote_region *region);
 
+/* Asserts what remote_regions.c says. */
+void remote_check_invariants(const struct shard *shard);
+
 #endif

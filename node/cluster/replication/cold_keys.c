@@ -53,6 +53,7 @@ static uint8_t bit_of(uint32_t link)
 
 void cold_keys_restarted(struct shard *shard, uint32_t number, uint32_t link)
 {
+    ASSERT(link < SHARD_REPLICAS_OTHER);
     if (shard->options.ephemeral || table_filter_fill_permille(shard->table, number) == 0)
         return;
     shard->vnodes[number].links[link].copy_due = true;
@@ -66,6 +67,7 @@ void cold_keys_restarted(struct shard *shard, uint32_t number, uint32_t link)
 
 static void list(struct shard *shard, struct effects *effects)
 {
+    ASSERT(!shard->cold_keys.listing && shard->cold_keys.out_count == 0); /* COLDKEYS-5 */
     shard->cold_keys.listing = true;
     shard->cold_keys.listed = 0;
     shard->cold_keys.count = 0;
@@ -122,6 +124,7 @@ bool cold_keys_listed(struct shard *shard, uint32_t number, const struct hash128
     struct cold_keys *copy = &shard->cold_keys;
     if (!copy->listing || copy->vnode != number)
         return false;
+    ASSERT(copy->active && copy->next == 0);        /* ids are asked for when all were listed */
     const bool damaged = is_damaged(shard, result); /* what was listed before it is all there is */
     for (size_t i = 0; i < count && result == 0; i++)
         if (copy->listed++ >= copy->skip && copy->count < COLD_KEYS_IDS_MAX)
@@ -180,6 +183,7 @@ static bool send_from_memory(struct shard *shard, struct hash128 id, struct effe
 static void take_next(struct shard *shard, struct effects *effects)
 {
     struct cold_keys *copy = &shard->cold_keys;
+    ASSERT(copy->next < copy->count && copy->out_count < COLD_KEYS_WINDOW); /* COLDKEYS-5 */
     const struct hash128 id = copy->ids[copy->next++];
     if (send_from_memory(shard, id, effects))
         return;
@@ -202,6 +206,7 @@ static void take_more(struct shard *shard, struct effects *effects)
 static void again(struct shard *shard, struct hash128 id, bool refused)
 {
     struct cold_keys *copy = &shard->cold_keys;
+    ASSERT(copy->next > 0); /* it was taken from there */
     copy->ids[--copy->next] = id;
     if (!refused || shard->now_ns < copy->next_ns)
         return;
@@ -242,6 +247,7 @@ bool cold_keys_loaded(struct shard *shard, struct hash128 id, int result, const 
 static void finish(struct shard *shard)
 {
     struct cold_keys *copy = &shard->cold_keys;
+    ASSERT(copy->active && copy->next == copy->count); /* COLDKEYS-1 */
     for (uint32_t link = 0; link < SHARD_REPLICAS_OTHER; link++)
         if ((copy->links & bit_of(link)) != 0)
             shard->vnodes[copy->vnode].links[link].copy_due = false;

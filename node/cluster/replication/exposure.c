@@ -114,6 +114,7 @@ static struct exposure_sample *sample_of(struct shard *shard, uint32_t number)
 /* Every stride-th mark with grants is looked at, so that a burst of marks is sampled all over. */
 static struct exposure_sample *sample_new(struct shard *shard, uint32_t number, int64_t from_ns)
 {
+    ASSERT(!shard->vnodes[number].sampled); /* EXPOSURE-5 */
     struct exposure *bound = &shard->exposure;
     if (++bound->passed < bound->stride)
         return NULL;
@@ -132,6 +133,7 @@ static struct exposure_sample *sample_new(struct shard *shard, uint32_t number, 
 static void sample_drop(struct shard *shard, uint32_t index)
 {
     struct exposure *bound = &shard->exposure;
+    ASSERT(index < bound->count && shard->vnodes[bound->samples[index].vnode].sampled);
     shard->vnodes[bound->samples[index].vnode].sampled = false;
     bound->samples[index] = bound->samples[--bound->count];
 }
@@ -139,6 +141,7 @@ static void sample_drop(struct shard *shard, uint32_t index)
 void exposure_watermarked(struct shard *shard, uint32_t number, uint32_t link)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(link < SHARD_REPLICAS_OTHER && deciding(vnode)); /* EXPOSURE-2 */
     vnode->links[link].granted.mark = vnode->granted;
     if (vnode->links[link].phase != LINK_LIVE || number >= shard->options.vnodes)
         return; /* nor is anything answered before it is acknowledged on the plane of quorum */

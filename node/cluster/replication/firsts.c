@@ -86,6 +86,7 @@ static uint64_t *bucket_of(const struct firsts *firsts, uint64_t tag)
 /* Strings together what was noted since that was last done. */
 static void string_all(struct firsts *firsts)
 {
+    ASSERT(firsts->strung <= firsts->end); /* FIRSTS-6 */
     if (firsts->strung + firsts->max < firsts->end)
         firsts->strung = firsts->end - firsts->max;
     for (; firsts->strung < firsts->end; firsts->strung++) {
@@ -114,6 +115,7 @@ static struct first *find(struct firsts *firsts, uint32_t vnode, uint64_t tag)
 static struct first *append(struct shard *shard)
 {
     struct firsts *firsts = &shard->firsts;
+    ASSERT(firsts->strung <= firsts->end && firsts->end != 0); /* FIRSTS-6 */
     struct first *first = &firsts->list[firsts->end++ & (firsts->max - 1)];
     firsts->lost += first->tag != 0 && (first->flags & FIRST_VOID) == 0 && is_young(shard, first);
     return first;
@@ -129,6 +131,7 @@ static bool refill(struct shard *shard)
     if (ms <= 0)
         return false;
     firsts->budget = ms > FIRSTS_BURST / FIRSTS_A_MS ? FIRSTS_BURST : (uint32_t)ms * FIRSTS_A_MS;
+    ASSERT(firsts->budget <= FIRSTS_BURST); /* FIRSTS-3 */
     firsts->budget_ns = shard->now_ns;
     return true;
 }

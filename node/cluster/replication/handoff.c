@@ -51,6 +51,7 @@ static uint32_t slots_max(const struct shard *shard)
 
 void handoff_offer(struct shard *shard, uint32_t number, uint32_t link)
 {
+    ASSERT(link < SHARD_REPLICAS_OTHER); /* its number is one byte, and 0 is none */
     struct vnode *vnode = &shard->vnodes[number];
     struct pass *pass = &shard->peers[stream_receiver(shard, number, link)]->pass;
     const uint32_t slots = table_count(shard->table, number);
@@ -83,6 +84,7 @@ static int link_of(const struct shard *shard, uint16_t at, uint32_t number)
 static void end_transfer(struct shard *shard, uint16_t at)
 {
     struct pass *pass = &shard->peers[at]->pass;
+    ASSERT(pass->running); /* PEERS-16 */
     for (uint32_t number = 0; number < shard->vnode_end; number++) {
         const int link = link_of(shard, at, number);
         pass->links[number] = 0;
@@ -134,6 +136,7 @@ static bool step_transfer(struct shard *shard, uint16_t at, uint32_t *steps,
 bool handoff_send(struct shard *shard, struct effects *effects)
 {
     struct handoff *handoff = &shard->handoff;
+    ASSERT(handoff->first <= shard->peer_count); /* HANDOFF-4 */
     uint32_t steps = HANDOFF_STEPS;
     bool ended = false;
     handoff->busy = false;

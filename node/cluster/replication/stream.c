@@ -190,6 +190,7 @@ static struct bytes_writer *begin_record(struct shard *shard, uint32_t number, u
     const struct vnode *vnode = &shard->vnodes[number];
     const struct replica_link *state = &vnode->links[link];
     const uint16_t at = receiver_of(vnode, link);
+    ASSERT(at < shard->peer_count); /* who pulls, follows or is told a branch */
     struct bytes_writer *outbox = channel_stream(shard, at, kind_of(state), len, effects);
     struct channel *channel = &shard->peers[at]->channels[kind_of(state)];
     put_whose(shard, channel, number, link);
@@ -241,6 +242,7 @@ static bool mark_change(struct shard *shard, uint32_t number, uint32_t link, uin
     if (state->change_at == 0 || state->term_frame != channel->frame || !state->confirmed ||
         !joins(shard, number, link))
         return false;
+    ASSERT(state->change_at <= channel->outbox.len);
     peer_watermark_change(&channel->outbox, state->change_at - 1, seq);
     return true;
 }
@@ -250,16 +252,19 @@ static void end_record(const struct shard *shard, uint32_t number, uint32_t link
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct replica_link *state = &vnode->links[link];
+    ASSERT(receiver_of(vnode, link) < shard->peer_count);
     state->sent_frame = shard->peers[receiver_of(vnode, link)]->channels[kind_of(state)].out_seq;
 }
 
 /* Notes that `link` of the vnode owes a WATERMARK. */
 static void owe_watermark(struct shard *shard, uint32_t number, uint32_t link)
 {
+    ASSERT(link < SHARD_REPLICAS_OTHER); /* PARTITION-6 */
     struct vnode *vnode = &shard->vnodes[number];
     vnode->watermarks_due |= (uint8_t)(1u << link);
     if (vnode->watermark_listed)
         return;
+    ASSERT(shard->watermarks.count < shard->vnode_end); /* PARTITION-1 */
     vnode->watermark_listed = true;
     shard->watermarks.list[shard->watermarks.count++] = number;
 }
@@ -415,6 +420,7 @@ static void put_watermark(struct shard *shard, uint32_t number, uint32_t link,
 {
     struct vnode *vnode = &shard->vnodes[number];
     struct replica_link *state = &vnode->links[link];
+    ASSERT(state->phase != LINK_WAITING && state->phase != LINK_COPYING); /* STREAM-2 */
     const bool again = state->phase == LINK_ASKED;
     const uint64_t seq = again ? state->watermark_seq : table_vnode_seq(shard->table, number);
     if (!mark_change(shard, number, link, seq)) {
@@ -503,6 +509,7 @@ static void put_marks(struct shard *shard, struct effects *effects)
         if (owes)
             shard->watermarks.list[kept++] = number;
     }
+    ASSERT(kept <= shard->watermarks.count);
     shard->watermarks.count = kept;
 }
 
@@ -610,6 +617,7 @@ bool stream_drain(struct shard *shard, uint32_t number, uint32_t link, struct ef
 /* Under a new sync nothing counts that was sent, acknowledged or held. */
 static void rename_link(struct shard *shard, uint32_t number, uint32_t link, enum link_phase phase)
 {
+    ASSERT(link < SHARD_REPLICAS_OTHER && phase <= LINK_WAITING); /* STREAM-10 */
     struct replica_link *state = &shard->vnodes[number].links[link];
     exposure_keep(shard, state);
     state->phase = (uint8_t)phase;
@@ -628,6 +636,7 @@ static void rename_link(struct shard *shard, uint32_t number, uint32_t link, enu
 
 void stream_owe_watermark(struct shard *shard, uint32_t number, uint32_t link)
 {
+    ASSERT(shard->vnodes[number].links[link].peer < shard->peer_count);
     rename_link(shard, number, link, LINK_LIVE);
     /* One that has started since may hold the state, which is on its disk, and no answers. */
     const struct peer *peer = shard->peers[shard->vnodes[number].links[link].peer];
@@ -654,6 +663,7 @@ void stream_watermark_again(struct shard *shard, uint32_t number, uint32_t link)
 
 void stream_unconfirm(struct shard *shard, uint32_t number, uint32_t link)
 {
+    ASSERT(link < shard->vnodes[number].link_count);
     struct replica_link *state = &shard->vnodes[number].links[link];
     exposure_keep(shard, state);
     state->confirmed = false;
@@ -674,6 +684,7 @@ static void forget_frames(struct replica_link *link, uint64_t acked)
 
 void stream_restart(struct shard *shard, uint16_t at, enum channel_kind kind)
 {
+    ASSERT(at < shard->peer_count && kind < CHANNELS);
     struct channel *channel = &shard->peers[at]->channels[kind];
     for (uint32_t number = 0; number < shard->vnode_end; number++) {
         struct vnode *vnode = &shard->vnodes[number];
@@ -733,6 +744,7 @@ void stream_held(struct shard *shard, uint16_t at, const struct peer_vnode *entr
     if (state->phase != LINK_LIVE)
         return; /* of an earlier mark: more was sent since */
     state->confirmed = true;
+    ASSERT(!state->confirmed || state->phase == LINK_LIVE); /* STREAM-9 */
     if (state->held_seq < entry->seq)
         state->held_seq = entry->seq;
 }
@@ -762,6 +774,7 @@ void stream_ask_again(struct shard *shard, uint32_t number, const struct effects
 
 uint64_t stream_held_seq(const struct shard *shard, uint32_t number, uint32_t link)
 {
+    ASSERT(link < SHARD_REPLICAS_OTHER);
     const struct replica_link *state = &shard->vnodes[number].links[link];
     if (!state->confirmed || state->peer == PEER_NONE)
         return 0;
@@ -792,6 +805,7 @@ void stream_acked(struct shard *shard, uint16_t at, const struct peer_record *re
         shard->lessor.due = true;
         exposure_acked(shard);
     }
+    ASSERT(channel->out_acked <= channel->out_seq); /* CHANNEL-2 */
     if (record->stream.resync)
         stream_restart(shard, at, kind);
 }

@@ -103,4 +103,7 @@ void stream_tell_held(struct shard *shard, uint16_t peer, uint32_t vnode, uint32
 /* Tells the leader that this replica missed some of its copy. */
 void stream_tell_lack(struct shard *shard, uint16_t peer, uint32_t vnode, struct effects *effects);
 
+/* Asserts what replication_check.c says of links, samples, cold keys and first answers. */
+void replication_check_invariants(const struct shard *shard);
+
 #endif

@@ -13,6 +13,7 @@
  * STREAMIN-3  Where a state found no room, no copy is asked for again for a while: it would find
  *             none either. Till then nothing of the vnode is acknowledged, and its leader says so.
  */
+#include "base/assert.h"
 #include "base/prefetch.h"
 #include "node/cluster/election/election.h"
 #include "node/cluster/partition/vnodes.h"
@@ -51,6 +52,7 @@ void stream_in_begin(struct shard *shard, uint16_t at, const struct peer_record 
 {
     struct channel *channel = &shard->peers[at]->channels[in->bulk ? CHANNEL_BULK : CHANNEL_LIVE];
     in->accept = false;
+    ASSERT(at < shard->peer_count && !in->accept);
     if (record->stream.boot != shard->options.boot)
         return; /* it continues what an earlier process of this node had received */
     in->accept = channel_take(channel, record->stream.stream, record->stream.seq);
@@ -68,6 +70,7 @@ void stream_in_broken(struct shard *shard, uint32_t number)
 static void end_copy(struct shard *shard, uint32_t number)
 {
     struct vnode *vnode = &shard->vnodes[number];
+    ASSERT(vnode->copy_complete); /* STREAM-4 */
     if (vnode->in_copy)
         vnode->has_stale_slots = table_copy_end(shard->table, number) != 0;
     if (vnode->has_stale_slots)
@@ -172,6 +175,7 @@ void stream_in_term(struct shard *shard, uint16_t at, const struct peer_written 
             table_copy_begin(shard->table, number);
             vnode->in_copy = true;
         }
+        ASSERT(vnode->copy_complete || !vnode->in_copy); /* STREAMIN-1 */
         vnodes_mark_active(shard, number);
     }
 }
@@ -239,11 +243,13 @@ void stream_tell_lack(struct shard *shard, uint16_t at, uint32_t number, struct 
 }
 
 /* STREAMIN-2: whether the mark claims less than the state that is pulled: it is of a copy that its
- * sender began when it still decided, and that was long under way. */
+ * sender began when it still decided, and that was long under way. Nor is a state taken of a term
+ * that is not known here, whoever claims it: what is opened on it would lie below (VNODES-1). */
 static bool below_caught_up(const struct vnode *vnode, const struct peer_vnode *entry)
 {
     const int order = term_compare(&entry->state, &vnode->best_state);
-    return order < 0 || (order == 0 && entry->seq < vnode->best_seq);
+    return order < 0 || (order == 0 && entry->seq < vnode->best_seq) ||
+           term_compare(&entry->state, &vnode->term) > 0;
 }
 
 void stream_in_watermark(struct shard *shard, uint16_t at, const struct peer_vnode *entry,
@@ -275,6 +281,7 @@ void stream_in_watermark(struct shard *shard, uint16_t at, const struct peer_vno
     const bool behind = term_compare(&entry->state, &vnode->state) == 0 &&
                         entry->seq < table_vnode_seq(shard->table, entry->vnode);
     if (!behind) {
+        ASSERT(term_compare(&entry->state, &vnode->term) <= 0); /* SHARD-4 */
         const struct term was = vnode->state;
         const uint64_t was_seq = table_vnode_seq(shard->table, entry->vnode);
         vnode->state = entry->state; /* SHARD-4 */

@@ -241,7 +241,7 @@ static void take_ask(struct shard *shard, const struct peer_envelope *envelope,
     uint32_t index = POOL_NONE;
     forward.home = 0;
     if (asked->home != shard->remote.own || (forward.retry.part & RETRY_UNDO) != 0)
-        answer.status = ANSWER_UNAVAILABLE; /* A3 */
+        answer.status = ANSWER_UNAVAILABLE; /* REMOTE-3 */
     else if (shard->pending.used < SHARD_UNDO_PENDING_MAX)
         index = pending_new(shard, &forward, shard->now_ns + SHARD_FORWARD_NS);
     if (index == POOL_NONE) {

@@ -518,9 +518,11 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
 static void release(struct shard *shard, uint32_t index)
 {
     struct request *request = pool_at(&shard->requests, index);
+    ASSERT(request->pending == 0 && !request->news); /* REQUESTS-7 */
     for (uint32_t i = 0; i * SHARD_ROW_BLOCK < request->count; i++)
         if (request->blocks[i] != POOL_NONE)
             pool_put(&shard->blocks, request->blocks[i]);
+    ASSERT(shard->policies[request->policy].references > 0); /* REQUESTS-10 */
     shard->policies[request->policy].references--;
     explain_end(shard, request->explained);
     pool_put(&shard->requests, index);
@@ -530,6 +532,7 @@ uint32_t requests_current(struct shard *shard)
 {
     if (shard->message.request != POOL_NONE)
         return shard->message.request;
+    ASSERT(shard->message.checks.count <= WIRE_CHECKS_MAX); /* REQUESTS-9 */
     const uint32_t blocks = (shard->message.checks.count + SHARD_ROW_BLOCK - 1) / SHARD_ROW_BLOCK;
     if (shard->blocks.capacity - shard->blocks.used < blocks)
         return POOL_NONE;
@@ -563,6 +566,7 @@ uint32_t requests_new_pending(struct shard *shard, uint16_t item, const struct p
     if (request == POOL_NONE)
         return POOL_NONE;
     struct request *waiting = pool_at(&shard->requests, request);
+    ASSERT(item < waiting->count); /* PENDINGCHECK-5 */
     const uint32_t index = pending_new(shard, forward, waiting->deadline_ns);
     if (index == POOL_NONE)
         return POOL_NONE;
@@ -610,6 +614,7 @@ static bool owes_undo(struct shard *shard, const struct row *row, const struct p
 /* All parts of the item are answered: those that were decided apart are let go. */
 static void settle_item(struct shard *shard, struct row *row, struct effects *effects)
 {
+    ASSERT(row->pending_left == 0);
     uint32_t index = row->first_pending;
     row->first_pending = POOL_NONE;
     while (index != POOL_NONE) {
@@ -627,6 +632,7 @@ static void settle_item(struct shard *shard, struct row *row, struct effects *ef
 static void note_news(struct shard *shard, uint32_t at)
 {
     struct request *request = pool_at(&shard->requests, at);
+    ASSERT(request->partly); /* REQUESTS-8 */
     if (request->news)
         return;
     request->news = true;
@@ -642,6 +648,7 @@ void requests_pending_done(struct shard *shard, uint32_t index, uint64_t node,
     if (check->rule != NULL && check->rule->consistency == POLICY_CONSISTENCY_ANY)
         lessee_told(shard, check);
     struct request *request = pool_at(&shard->requests, at);
+    ASSERT(request->pending > 0 && check->status == PENDING_DONE); /* REQUESTS-7 */
     struct row *row = row_of(shard, at, check->item);
     merge(shard, row, check->rule,
           &check->forward.limits[check->answer.limit_index % PEER_LIMITS_MAX], check->forward.vnode,
@@ -664,6 +671,7 @@ void requests_send_ready(struct shard *shard, struct effects *effects)
     while (shard->ready != POOL_NONE && effects_fit(effects, WIRE_MESSAGE_MAX)) {
         const uint32_t at = shard->ready;
         struct request *request = pool_at(&shard->requests, at);
+        ASSERT(request->news && request->partly); /* REQUESTS-8 */
         shard->ready = request->next_ready;
         request->news = false;
         reply(shard, request->connection, request->session, request->seq, at, request->count,

@@ -148,5 +148,7 @@ void requests_error(struct shard *shard, uint64_t connection, uint64_t session, 
 /* Answers a frame with an ERROR of its own session and sequence, as far as they can be read. */
 void requests_refuse(struct shard *shard, uint64_t connection, const void *frame, size_t len,
                      int code, const char *text, struct effects *effects);
+/* Asserts what requests_check.c says, between two events. */
+void requests_check_invariants(const struct shard *shard);
 
 #endif

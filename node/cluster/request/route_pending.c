@@ -62,6 +62,7 @@ static uint32_t vnode_of(const struct shard *shard, const struct forward *forwar
 void route_pending_send(struct shard *shard, uint32_t index, uint16_t at, struct forward *forward,
                         struct effects *effects)
 {
+    ASSERT(at < shard->peer_count); /* PENDINGCHECK-6 */
     struct pending_check *check = pending_at(shard, index);
     check->status = PENDING_WAITING;
     check->peer = at;
@@ -96,6 +97,7 @@ static void leave_fallback(struct pending_check *check)
 static void send(struct shard *shard, uint32_t index, uint16_t at, struct effects *effects)
 {
     struct pending_check *check = pending_at(shard, index);
+    ASSERT(!check->from_peer || check->forward.home != 0); /* ROUTEPENDING-3 */
     leave_fallback(check);
     shard->stats.undo_resent += check->undo && check->sends > 0;
     route_pending_send(shard, index, at, &check->forward, effects);
@@ -106,6 +108,7 @@ static void send(struct shard *shard, uint32_t index, uint16_t at, struct effect
 static void tell_moved(struct shard *shard, uint16_t at, uint64_t ticket, uint32_t vnode,
                        struct effects *effects)
 {
+    ASSERT(at < shard->peer_count && vnode < shard->vnode_end);
     shard->stats.moved++;
     peer_put_moved(peers_outbox(shard, at, PEER_RECORD_MAX, effects), ticket, vnode,
                    &shard->vnodes[vnode].term);
@@ -299,6 +302,7 @@ void route_pending_moved(struct shard *shard, uint64_t ticket)
 void route_pending_undo(struct shard *shard, uint32_t index, uint64_t keep, struct effects *effects)
 {
     struct pending_check *check = pending_at(shard, index);
+    ASSERT(check->status == PENDING_DONE && !check->undo); /* RESERVE-1 */
     ASSERT((check->forward.flags & FORWARD_SEVERAL) != 0);
     check->forward.attempt = pending_attempt(shard, index);
     check->undo = true;
@@ -363,6 +367,7 @@ void route_pending_load(struct shard *shard, uint32_t index, struct effects *eff
         effect->id = id;
         shard->stats.loads++;
     }
+    ASSERT(check->next_load == POOL_NONE); /* PENDINGCHECK-3 */
     check->status = PENDING_LOADING;
     check->loading = (uint8_t)limit;
     check->next_load = shard->loads.list[at].first_pending;
@@ -387,6 +392,7 @@ void route_pending_loaded(struct shard *shard, uint32_t vnode, struct hash128 id
     shard->loads.list[at] = shard->loads.list[--shard->loads.count];
     while (index != POOL_NONE) {
         struct pending_check *check = pending_at(shard, index);
+        ASSERT(check->status == PENDING_LOADING); /* PENDINGCHECK-3 */
         const uint32_t next = check->next_load;
         check->next_load = POOL_NONE;
         if (result == 0 || result == TG_ENOTFOUND) {
@@ -418,6 +424,7 @@ static void give_up(struct shard *shard, uint32_t index, struct effects *effects
 static void leave_load(struct shard *shard, uint32_t index)
 {
     const struct pending_check *check = pending_at(shard, index);
+    ASSERT(check->status == PENDING_LOADING && check->loading < check->forward.limit_count);
     const uint32_t at = find_load(shard, check->forward.ids[check->loading]);
     ASSERT(at != POOL_NONE);
     uint32_t *link = &shard->loads.list[at].first_pending;

@@ -29,11 +29,13 @@ int unfinished_init(struct shard *shard)
 
 static struct unfinished_message *at(const struct unfinished *unfinished, uint32_t i)
 {
+    ASSERT(i < UNFINISHED_MAX);
     return &unfinished->list[(unfinished->first + i) % UNFINISHED_MAX];
 }
 
 static void let_go(struct shard *shard, uint8_t *frame, uint32_t len)
 {
+    ASSERT(len <= shard->unfinished.bytes); /* UNFINISHED-5 */
     shard->unfinished.bytes -= len;
     alloc_put(shard->allocator, frame, len);
 }
@@ -85,6 +87,7 @@ bool unfinished_keep(struct shard *shard, uint32_t item)
         return false;
     }
     struct request *request = pool_at(&shard->requests, index);
+    ASSERT(item < request->count); /* UNFINISHED-5 */
     request->pending++;
     for (uint32_t i = item; i < request->count; i++)
         shard->rows[i] = (struct row){.pending_left = 1, .first_pending = POOL_NONE};
@@ -98,6 +101,7 @@ static void take_up(struct shard *shard, const struct unfinished_message *left)
     char error[WIRE_ERROR_LEN];
     struct message *message = &shard->message;
     struct request *request = pool_at(&shard->requests, left->request);
+    ASSERT(request->pending > 0 && left->item < request->count); /* REQUESTS-7 */
     const int result =
         wire_decode_checks(left->frame, left->len, &shard->checks_space, &message->checks, error);
     ASSERT(result == 0); /* it was read before */
@@ -121,6 +125,7 @@ static void take_up(struct shard *shard, const struct unfinished_message *left)
 void unfinished_tick(struct shard *shard, struct effects *effects)
 {
     struct unfinished *unfinished = &shard->unfinished;
+    ASSERT(unfinished->frame == NULL && unfinished->bytes <= UNFINISHED_BYTES_MAX);
     shard->turn_work = 0;
     for (uint32_t n = unfinished->count; n > 0 && shard->turn_work < shard->options.turn_work / 2;
          n--) {

@@ -112,6 +112,7 @@ static void init_vnodes(struct shard *shard)
 {
     const uint32_t vnodes = shard->options.vnodes;
     shard->vnode_end = vnodes;
+    ASSERT(shard->vnode_end <= 2 * vnodes && shard->options.shard < shard->options.shards);
     for (uint32_t number = 0; number < 2 * vnodes; number++) {
         shard->vnodes[number].hint = PEER_NONE;
         shard->vnodes[number].best = PEER_NONE;
@@ -133,6 +134,7 @@ static void init_vnodes(struct shard *shard)
 
 static void peer_is_silent(struct shard *shard, uint16_t peer, struct effects *effects)
 {
+    ASSERT(peer < shard->peer_count && shard->peers[peer]->silent);
     stream_restart(shard, peer, CHANNEL_LIVE);
     stream_restart(shard, peer, CHANNEL_BULK);
     vnodes_peer_silent(shard, peer, effects);
@@ -244,6 +246,7 @@ void shard_enter(struct shard *shard, int64_t now_ns)
 
 void shard_settle(struct shard *shard, struct effects *effects)
 {
+    ASSERT(shard->message.request == POOL_NONE); /* REQUESTS-11 */
     decide_run(shard, effects);
     if (shard->lessor.count > 0) {
         lessor_step(shard, effects);
@@ -280,7 +283,7 @@ void shard_client(struct shard *shard, int64_t now_ns, uint64_t connection, cons
     case WIRE_ADMIN:
         admin_command(shard, connection, frame, len, effects);
         break;
-    case WIRE_GOODBYE:
+    case WIRE_GOODBYE: /* nothing is kept for a session: what is queued goes with the connection */
         break;
     default:
         shard->stats.bad_frames++;
@@ -413,6 +416,7 @@ static bool of_one(const struct peer_record *record)
 static void take_stream(struct shard *shard, uint16_t at, const struct peer_record *record,
                         struct effects *effects)
 {
+    ASSERT(record->type == PEER_TERM || record->type == PEER_SLOT || record->type == PEER_CHANGE);
     if (record->type == PEER_TERM)
         stream_in_term(shard, at, &record->term, effects);
     else if (record->type == PEER_SLOT)
@@ -586,6 +590,7 @@ static uint64_t digest_peers(const struct shard *shard)
 void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
                 struct effects *effects)
 {
+    ASSERT(view->self < view->member_count && view->vnodes == shard->options.vnodes); /* VIEW-1 */
     shard_enter(shard, now_ns);
     const bool reconfigured = shard->view == NULL || shard->view->epoch != view->epoch;
     shard->view = view;
@@ -605,6 +610,7 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
 
 void shard_policy(struct shard *shard, const struct policy *policy)
 {
+    ASSERT(policy != NULL && shard->policy < SHARD_POLICIES_MAX);
     for (uint32_t i = 0; i < SHARD_POLICIES_MAX; i++) {
         struct policy_slot *slot = &shard->policies[i];
         if (slot->policy == NULL) {
@@ -655,17 +661,6 @@ const struct policy *shard_policy_take(struct shard *shard)
             return policy;
     }
     return NULL;
-}
-
-int shard_report_load(struct shard *shard, int64_t now_ns, uint32_t pool, uint32_t load_ppm)
-{
-    shard_enter(shard, now_ns);
-    if (load_ppm > PEER_LOAD_MAX)
-        return TG_EINVALID;
-    if (policy_pool_by_id(shard->policies[shard->policy].policy, pool) == NULL)
-        return TG_ENOTFOUND;
-    pools_load(shard, pool, load_ppm);
-    return 0;
 }
 
 void shard_loaded(struct shard *shard, int64_t now_ns, uint32_t vnode, struct hash128 id,
@@ -913,46 +908,32 @@ enum shard_role shard_vnode(const struct shard *shard, uint32_t number, struct t
     return (enum shard_role)shard->vnodes[number].role;
 }
 
-static void check_news(const struct shard *shard)
-{
-    uint32_t count = 0;
-    for (uint32_t at = shard->ready; at != POOL_NONE; count++) {
-        const struct request *request = pool_at(&shard->requests, at);
-        ASSERT(request->partly && request->news && count < shard->requests.used);
-        at = request->next_ready;
-    }
-}
+/* There are some 100,000 entries: each look is at the next ones. */
+enum { RETRY_LOOKS = 256 };
 
 void shard_check_invariants(const struct shard *shard)
 {
-    check_news(shard);
-    ASSERT(shard->active_count == shard->pending.used); /* SHARD-3 */
-    for (uint32_t i = 0; i < shard->active_count; i++)
-        ASSERT(pending_at(shard, shard->active[i])->active_at == i);
-    ASSERT(shard->batch.item_count == 0 && shard->message.request == POOL_NONE);
-    uint32_t moving = 0;
-    for (uint32_t number = 0; number < shard->vnode_end; number++) {
-        const struct vnode *vnode = &shard->vnodes[number];
-        const bool decides = vnode->role == ROLE_LEADING || vnode->role == ROLE_TRANSFERRING;
-        if (decides) { /* SHARD-2 */
-            ASSERT(vnode->term.writer == shard->options.node_id);
-            ASSERT(vnodes_mine(shard, number));
-        }
-        ASSERT(vnode->link_count <= SHARD_REPLICAS_OTHER);
-        for (uint32_t i = 0; decides && i < vnode->link_count; i++) /* STREAM-9 */
-            ASSERT(!vnode->links[i].confirmed || vnode->links[i].phase == LINK_LIVE);
-        if (vnodes_mine(shard, number))
-            ASSERT(vnode->is_active || vnodes_quiescent(shard, number)); /* VNODES-8 */
-        if (vnodes_quorum(shard, number)) {
-            quorum_check(shard, number);
-            moving += quorum_of(shard, number)->moving;
-        }
-    }
-    ASSERT(moving == shard->quorum.moving);
+    peers_check_invariants(shard);
+    vnodes_check_invariants(shard);
+    for (uint32_t number = vnodes_first(shard); number < shard->vnode_end;
+         number = vnodes_next(shard, number))
+        INVARIANT("VNODES-8", shard->vnodes[number].is_active || vnodes_quiescent(shard, number));
+    pending_check_invariants(shard);
+    requests_check_invariants(shard);
+    quorum_check_invariants(shard);
+    journal_check_invariants(shard);
     table_check_invariants(shard->table);
     pools_check_invariants(shard);
+    lessor_check_invariants(shard);
     lessee_check_invariants(shard);
+    allocation_check_invariants(shard);
+    replication_check_invariants(shard);
+    merge_check_invariants(shard);
     writeback_check_invariants(shard);
+    remote_check_invariants(shard);
+    reserve_check_invariants(&shard->reserves);
+    retry_check_invariants(&shard->reserves.answers, shard->ticks * RETRY_LOOKS, RETRY_LOOKS);
+    retry_check_invariants(&shard->retries, shard->ticks * RETRY_LOOKS, RETRY_LOOKS);
 }
 
 void shard_journaled(struct shard *shard, int64_t now_ns, bool ok, struct effects *effects)

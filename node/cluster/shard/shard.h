@@ -110,11 +110,6 @@ void shard_peer(struct shard *shard, int64_t now_ns, const void *frame, size_t l
  * over. */
 void shard_peer_closed(struct shard *shard, int64_t now_ns, uint64_t node, uint16_t peer_shard,
                        bool refused, struct effects *effects);
-/* A client says how loaded what the pool of that id protects is, in millionths: believed for three
- * seconds. 0, TG_EINVALID for more than 10^6, TG_ENOTFOUND for a pool that the rules do not have.
- */
-MUST_USE int shard_report_load(struct shard *shard, int64_t now_ns, uint32_t pool,
-                               uint32_t load_ppm);
 /* A new view; borrowed until the next one is given. */
 void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
                 struct effects *effects);
@@ -204,9 +199,10 @@ bool shard_flushed(struct shard *shard);
  * the journal, and shard_gather never gathers its slots. */
 
 enum shard_journal_kind {
-    JOURNAL_PROMISE, /* this node promised `term`: nothing of a lower one is accepted any more */
-    JOURNAL_HEADER,  /* with all before it, the slots of the vnode are those of (term, seq) */
-    JOURNAL_SLOT,    /* state of `id` */
+    JOURNAL_PROMISE =
+        0,              /* this node promised `term`: nothing of a lower one is accepted any more */
+    JOURNAL_HEADER = 1, /* with all before it, the slots of the vnode are those of (term, seq) */
+    JOURNAL_SLOT = 2,   /* state of `id` */
 };
 
 struct shard_journal_record {

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/search.h"
 
 enum {
     ENCODING = 1,
@@ -20,6 +21,8 @@ enum {
 #define DAY_MS UINT64_C(86400000)
 
 static_assert((USAGE_CHUNKS & (USAGE_CHUNKS - 1)) == 0, "a chunk is some bits of a hash");
+static_assert(USAGE_CHUNKS == 1024 && USAGE_ENTRY_LEN == 72,
+              "on disk a hash is looked for in the chunk of that number, in entries so long");
 static_assert(USAGE_CHUNK_MAX % ENTRIES_MIN == 0 &&
                   ((USAGE_CHUNK_MAX / ENTRIES_MIN) & (USAGE_CHUNK_MAX / ENTRIES_MIN - 1)) == 0,
               "doubling ends at the bound");
@@ -96,21 +99,15 @@ static struct chunk *chunk_of(struct usage_ledger *book, uint64_t hash)
 /* Where the hash is, or belongs. */
 static uint32_t place_of(const struct chunk *chunk, uint64_t hash)
 {
-    uint32_t low = 0;
-    uint32_t high = chunk->count;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (chunk->entries[middle].hash < hash)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    if (chunk->count == 0)
+        return 0;
+    return search_place(&chunk->entries->hash, sizeof *chunk->entries, chunk->count, hash);
 }
 
 /* Makes room for `count` entries in all; false: there is no memory. */
 static bool reserve(struct usage_ledger *book, struct chunk *chunk, uint32_t count)
 {
+    ASSERT(count <= USAGE_CHUNK_MAX); /* LEDGER-1 */
     uint32_t capacity = chunk->capacity == 0 ? (uint32_t)ENTRIES_MIN : chunk->capacity;
     while (capacity < count)
         capacity *= 2;
@@ -129,6 +126,7 @@ static bool reserve(struct usage_ledger *book, struct chunk *chunk, uint32_t cou
 
 static void forget_oldest(struct chunk *chunk)
 {
+    ASSERT(chunk->count > 0);
     uint32_t oldest = 0;
     for (uint32_t i = 1; i < chunk->count; i++)
         if (chunk->entries[i].last_ms < chunk->entries[oldest].last_ms)
@@ -151,6 +149,7 @@ static struct entry *entry_for(struct usage_ledger *book, struct chunk *chunk, u
     }
     if (!reserve(book, chunk, chunk->count + 1))
         return NULL;
+    ASSERT(chunk->count < chunk->capacity && at <= chunk->count); /* LEDGER-1 */
     memmove(&chunk->entries[at + 1], &chunk->entries[at],
             (chunk->count - at) * sizeof *chunk->entries);
     chunk->count++;
@@ -316,4 +315,18 @@ int usage_ledger_restore(struct usage_ledger *book, uint32_t number, const void 
     }
     chunk->count = count;
     return 0;
+}
+
+void usage_ledger_check_invariants(const struct usage_ledger *book)
+{
+    for (uint32_t number = 0; number < USAGE_CHUNKS; number++) {
+        const struct chunk *chunk = &book->chunks[number];
+        INVARIANT("LEDGER-1", chunk->count <= chunk->capacity);
+        INVARIANT("LEDGER-1", chunk->capacity <= USAGE_CHUNK_MAX);
+        for (uint32_t i = 0; i < chunk->count; i++) {
+            const struct entry *entry = &chunk->entries[i];
+            INVARIANT("LEDGER-2", (entry->hash & (USAGE_CHUNKS - 1)) == number);
+            INVARIANT("LEDGER-1", i == 0 || chunk->entries[i - 1].hash < entry->hash);
+        }
+    }
 }

@@ -79,4 +79,7 @@ void usage_ledger_retry(struct usage_ledger *book, uint32_t chunk);
 MUST_USE int usage_ledger_restore(struct usage_ledger *book, uint32_t chunk, const void *bytes,
                                   size_t len);
 
+/* Asserts the above. */
+void usage_ledger_check_invariants(const struct usage_ledger *book);
+
 #endif

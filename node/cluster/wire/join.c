@@ -105,7 +105,7 @@ int join_decode(const void *frame, size_t len, struct join_message *message)
     const uint64_t replicas = mp_get_uint(&cursor);
     message->config = mp_get_bin(&cursor, &message->config_len);
     join_get_region(&cursor, message->region);
-    if (cursor.failed || type < JOIN_JOIN || type > JOIN_CONFIG)
+    if (cursor.failed || type < JOIN_JOIN || type > JOIN_TYPE_LAST)
         return TG_EPROTOCOL;
     if (type == JOIN_ADMIT &&
         (!ring_vnodes_valid(vnodes) || replicas < 1 || replicas > VIEW_REPLICATION_MAX))

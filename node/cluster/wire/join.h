@@ -34,7 +34,8 @@ enum {
     JOIN_LARGE_FRAME_MAX = 1 << 20, /* of those that carry settings (settings_wire.h) */
 };
 
-enum join_type { JOIN_JOIN = 1, JOIN_ADMIT, JOIN_FETCH, JOIN_CONFIG };
+enum join_type { JOIN_JOIN = 1, JOIN_ADMIT = 2, JOIN_FETCH = 3, JOIN_CONFIG = 4 };
+enum { JOIN_TYPE_LAST = JOIN_CONFIG };
 
 struct join_message {
     enum join_type type;

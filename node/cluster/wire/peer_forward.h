@@ -65,7 +65,12 @@ struct forward {
 
 #define PEER_LOAD_UNKNOWN UINT32_MAX
 
-enum answer_status { ANSWER_DECIDED, ANSWER_BUSY, ANSWER_UNAVAILABLE, ANSWER_STATUS_END };
+enum answer_status {
+    ANSWER_DECIDED = 0,
+    ANSWER_BUSY = 1,
+    ANSWER_UNAVAILABLE = 2,
+    ANSWER_STATUS_END
+};
 
 /* The decision of one part: the limit that decided it (index into the part's limits). */
 struct answer {

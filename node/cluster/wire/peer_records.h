@@ -18,11 +18,11 @@
 #include "node/limit/engine/elastic.h"
 
 enum peer_role {
-    ROLE_ABSENT,
-    ROLE_REPLICA,
-    ROLE_RECOVERING,
-    ROLE_LEADING,
-    ROLE_TRANSFERRING,
+    ROLE_ABSENT = 0,
+    ROLE_REPLICA = 1,
+    ROLE_RECOVERING = 2,
+    ROLE_LEADING = 3,
+    ROLE_TRANSFERRING = 4,
     ROLE_END
 };
 

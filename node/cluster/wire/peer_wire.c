@@ -5,6 +5,8 @@
  */
 #include "node/cluster/wire/peer_wire.h"
 
+#include <assert.h>
+
 #include "base/assert.h"
 #include "base/mp.h"
 #include "node/limit/engine/engine.h"
@@ -73,6 +75,13 @@ enum {
 };
 enum { MARK_NOTHING = 1 };
 enum { OPERATION_SURE = 0x80, OPERATION_CLASSED = 0x40 }; /* beside the operation of a FORWARD */
+
+/* What older releases know by number, or by how many there are: these only grow. */
+static_assert((int)PEER_TYPE_END == 36 && (int)ANSWER_STATUS_END == 3 && (int)ROLE_END == 5 &&
+                  (int)MERGE_BASE_KIND_END == 4,
+              "one more has the next number, and is told only to who reads it");
+static_assert((int)OPERATION_COUNT <= (int)OPERATION_CLASSED, "an operation leaves both bits");
+static_assert(LIMIT_CLASSES == 3, "reports and levels of pools have a list, or a number, a class");
 
 void peer_put_ping(struct bytes_writer *writer, const struct peer_ping *ping)
 {
@@ -175,6 +184,7 @@ void peer_put_remote_answer(struct bytes_writer *writer, uint64_t ticket,
 void peer_put_explain(struct bytes_writer *writer, uint64_t ticket, const struct peer_state *states,
                       uint32_t count)
 {
+    ASSERT(count <= PEER_LIMITS_MAX);
     bytes_put_u8(writer, PEER_EXPLAIN);
     bytes_put_u64(writer, ticket);
     bytes_put_u8(writer, (uint8_t)count);
@@ -191,6 +201,7 @@ void peer_put_explain(struct bytes_writer *writer, uint64_t ticket, const struct
 void peer_put_reserved(struct bytes_writer *writer, uint32_t vnode, const struct term *term,
                        const struct term *line, const struct peer_reservation *what)
 {
+    ASSERT(what->attempts <= RETRY_ATTEMPTS_MAX && what->count <= PEER_LIMITS_MAX);
     bytes_put_u8(writer, PEER_RESERVED);
     bytes_put_u32(writer, vnode);
     term_put(writer, term);
@@ -305,6 +316,7 @@ void peer_put_diverged(struct bytes_writer *writer, uint32_t vnode, struct hash1
 
 static void put_cuts(struct bytes_writer *writer, const struct lineage *lineage)
 {
+    ASSERT(lineage->count <= LINEAGE_FORKS_MAX);
     bytes_put_u8(writer, (uint8_t)((lineage->overflowed ? LINEAGE_OVERFLOWED : 0) |
                                    (lineage->blind ? LINEAGE_BLIND : 0)));
     bytes_put_u8(writer, lineage->count);
@@ -412,6 +424,7 @@ void peer_put_vnode(struct bytes_writer *writer, enum peer_record_type type,
 
 int peer_encode(const struct peer_envelope *envelope, void *out, size_t capacity)
 {
+    ASSERT(envelope->node != 0 && envelope->len <= PEER_FRAME_MAX);
     struct mp_writer writer;
     mp_writer_init(&writer, out, capacity);
     mp_put_array(&writer, envelope->seen_ns != 0 ? 9 : 8);

@@ -21,6 +21,7 @@
  * REBUILD-2  One listing is out at a time; its pieces are counted on to come, the last one or an
  *            error ends it. If the vnode is removed meanwhile, the rebuild is off and the rest is
  *            ignored.
+ * REBUILD-4  The cursor goes round this shard's vnodes of the first plane alone.
  * REBUILD-3  A key that is in memory when its id is listed is left out: it goes to the filter when
  *            it is evicted. So a slice holds the keys that are on disk alone.
  *

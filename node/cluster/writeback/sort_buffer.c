@@ -77,6 +77,7 @@ static void begin_order(struct sort_buffer *buffer)
 
 bool sort_buffer_order(struct sort_buffer *buffer, uint32_t most)
 {
+    ASSERT(buffer->dealt <= buffer->filled); /* SORTBUFFER-1 */
     ASSERT(buffer->left == buffer->filled);
     if (buffer->dealt == 0)
         begin_order(buffer);
@@ -95,6 +96,17 @@ struct table_write *sort_buffer_rest(const struct sort_buffer *buffer)
 
 void sort_buffer_take(struct sort_buffer *buffer, uint32_t count)
 {
+    ASSERT(buffer->dealt == buffer->filled); /* SORTBUFFER-1 */
     ASSERT(count <= buffer->left);
     buffer->left -= count;
+}
+
+void sort_buffer_check_invariants(const struct sort_buffer *buffer)
+{
+    INVARIANT("SORTBUFFER-1", buffer->dealt <= buffer->filled && buffer->filled <= buffer->max);
+    INVARIANT("SORTBUFFER-1", buffer->left <= buffer->filled);
+    INVARIANT("SORTBUFFER-1", buffer->left == buffer->filled || buffer->dealt == buffer->filled);
+    for (uint32_t group = 1; group < SORT_BUFFER_GROUPS && buffer->dealt == buffer->filled; group++)
+        INVARIANT("SORTBUFFER-2",
+                  buffer->filled == 0 || buffer->at[group - 1] <= buffer->at[group]);
 }

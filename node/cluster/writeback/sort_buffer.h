@@ -12,6 +12,10 @@
  * one pass over them, in as many portions as the caller likes. A batch is a stretch of what is in
  * order, and stays where it lies until slots are put again.
  *
+ * SORTBUFFER-1  dealt <= filled <= max, and no more is left than was put. Only when all is in order
+ *               something is taken.
+ * SORTBUFFER-2  When all is in order, each group ends where the next one begins.
+ *
  * Pure; on the caller's memory, by one thread.
  */
 #ifndef NODE_CLUSTER_WRITEBACK_SORT_BUFFER_H
@@ -61,5 +65,7 @@ MUST_USE bool sort_buffer_order(struct sort_buffer *buffer, uint32_t most);
 struct table_write *sort_buffer_rest(const struct sort_buffer *buffer);
 /* The next `count` of these are taken. */
 void sort_buffer_take(struct sort_buffer *buffer, uint32_t count);
+/* Asserts the above. */
+void sort_buffer_check_invariants(const struct sort_buffer *buffer);
 
 #endif

@@ -39,6 +39,8 @@
  * WRITEBACK-4  Nothing is dropped on disk while a batch is being copied: its slots of the vnode
  *              would be written after that. (What is with the storage writer is written before:
  *              DISK-3.) Nor is anything copied of a vnode that is being removed.
+ * WRITEBACK-5  A batch that is not complete yet is of the stage that is being written: what was
+ *              gathered was copied, and what was copied is left in the stage.
  */
 #include <string.h>
 
@@ -319,14 +321,32 @@ void shard_written(struct shard *shard, int64_t now_ns, bool ok)
     }
 }
 
+static void filter_rebuild_check(const struct shard *shard)
+{
+    const struct filter_rebuild *rebuild = &shard->filter_rebuild;
+    INVARIANT("REBUILD-4", rebuild->cursor % shard->options.shards == shard->options.shard);
+    INVARIANT("REBUILD-4", !rebuild->listing || rebuild->vnode < shard->options.vnodes);
+    INVARIANT("REBUILD-2", !rebuild->listing || !shard->cold_keys.listing);
+}
+
 void writeback_check_invariants(const struct shard *shard)
 {
     const struct writeback *writeback = &shard->writeback;
-    ASSERT(writeback->gathered <= writeback->copied &&
-           writeback->copied <= writeback->sort_buffer.left);
-    ASSERT(!writeback->out || writeback->batch_count > 0);
-    if (writeback->copied > 0)
-        ASSERT(!writeback->out && writeback->more && writeback->round == ROUND_WRITES);
+    sort_buffer_check_invariants(&writeback->sort_buffer);
+    INVARIANT("WRITEBACK-5", writeback->gathered <= writeback->copied);
+    INVARIANT("WRITEBACK-5", writeback->copied <= writeback->sort_buffer.left);
+    INVARIANT("WRITEBACK-5", writeback->round <= ROUND_WRITES);
+    INVARIANT("WRITEBACK-1", !writeback->out || writeback->batch_count > 0);
+    if (writeback->copied > 0) {
+        INVARIANT("WRITEBACK-1", !writeback->out);
+        INVARIANT("WRITEBACK-5", writeback->more && writeback->round == ROUND_WRITES);
+    }
+    for (uint32_t number = 0; number < shard->vnode_end; number++) {
+        const struct vnode *vnode = &shard->vnodes[number];
+        INVARIANT("WRITEBACK-3", !vnode->claim_out || vnode->claim_fell);
+        INVARIANT("WRITEBACK-3", !vnode->claim_fell || !vnodes_quorum(shard, number));
+    }
+    filter_rebuild_check(shard);
 }
 
 bool shard_flushed(struct shard *shard)

@@ -5,6 +5,8 @@
  */
 #include "node/limit/algorithms/arena.h"
 
+#include <stdbool.h>
+
 #include "base/assert.h"
 
 struct block {
@@ -52,6 +54,7 @@ static void list_push(struct arena *arena, uint32_t handle)
 {
     struct block *block = block_at(arena, handle);
     const unsigned list = list_of(block_size(block));
+    ASSERT(block_free(block) && block_size(block) > 0); /* ARENA-2 */
     block->prev = ARENA_NONE;
     block->next = arena->list[list];
     if (block->next != ARENA_NONE)
@@ -64,6 +67,7 @@ static void list_remove(struct arena *arena, uint32_t handle)
 {
     const struct block *block = block_at(arena, handle);
     const unsigned list = list_of(block_size(block));
+    ASSERT(block_free(block)); /* ARENA-2 */
     if (block->next != ARENA_NONE)
         block_at(arena, block->next)->prev = block->prev;
     if (block->prev != ARENA_NONE)
@@ -89,6 +93,7 @@ static uint32_t list_first(const struct arena *arena, unsigned list)
 
 void arena_init(struct arena *arena, unsigned char *base, uint32_t end_granules)
 {
+    ASSERT(end_granules > 0 && (uintptr_t)base % ARENA_GRANULE == 0);
     *arena = (struct arena){.base = base, .end = end_granules, .low = end_granules};
 }
 
@@ -116,6 +121,7 @@ static void merge_and_push(struct arena *arena, uint32_t handle)
         block = block_at(arena, handle);
         size += block_size(block);
     }
+    ASSERT(handle >= arena->low && handle + size <= arena->end); /* ARENA-1 */
     block->size_free = size << 1 | 1;
     link_above(arena, handle);
     list_push(arena, handle);
@@ -131,6 +137,7 @@ static int arena_grow(struct arena *arena, uint32_t size)
     if (step > room || step >= arena->low)
         return 0;
     arena->low -= step;
+    ASSERT(arena->low >= arena->floor && arena->low != ARENA_NONE);
     struct block *block = block_at(arena, arena->low);
     *block = (struct block){.size_free = step << 1, .below = ARENA_NONE};
     link_above(arena, arena->low);
@@ -152,6 +159,7 @@ uint32_t arena_take(struct arena *arena, size_t len)
         return ARENA_NONE;
     list_remove(arena, handle);
     struct block *block = block_at(arena, handle);
+    ASSERT(block_free(block) && block_size(block) >= size); /* ARENA-2 */
     const uint32_t rest = block_size(block) - size;
     block->size_free = size << 1;
     if (rest > 0) {
@@ -168,24 +176,50 @@ void arena_give(struct arena *arena, uint32_t handle)
 {
     const struct block *block = block_at(arena, handle);
     ASSERT(handle >= arena->low && handle < arena->end && !block_free(block));
+    ASSERT(arena->used_bytes >= (uint64_t)block_size(block) * ARENA_GRANULE); /* ARENA-3 */
     arena->used_bytes -= (uint64_t)block_size(block) * ARENA_GRANULE;
     merge_and_push(arena, handle);
+}
+
+/* ARENA-2: free blocks of a list, all of its size, chained both ways. How many. */
+static uint32_t check_list(const struct arena *arena, unsigned list, uint32_t most)
+{
+    uint32_t count = 0;
+    uint32_t before = ARENA_NONE;
+    const bool used = (arena->lists_used[list / 64] >> list % 64 & 1) != 0;
+    INVARIANT("ARENA-2", used == (arena->list[list] != ARENA_NONE));
+    for (uint32_t at = arena->list[list]; at != ARENA_NONE; at = block_at(arena, at)->next) {
+        INVARIANT("ARENA-2", at >= arena->low && at < arena->end && count < most);
+        INVARIANT("ARENA-2", block_free(block_at(arena, at)));
+        INVARIANT("ARENA-2", list_of(block_size(block_at(arena, at))) == list);
+        INVARIANT("ARENA-2", block_at(arena, at)->prev == before);
+        before = at;
+        count++;
+    }
+    return count;
 }
 
 void arena_check(const struct arena *arena)
 {
     uint64_t used = 0;
+    uint32_t free = 0;
+    uint32_t listed = 0;
     uint32_t below = ARENA_NONE;
     for (uint32_t handle = arena->low; handle < arena->end;) {
         const struct block *block = block_at(arena, handle);
-        ASSERT(block_size(block) > 0 && block->below == below);
-        if (block_free(block))
-            ASSERT(below == ARENA_NONE || !block_free(block_at(arena, below)));
-        else
+        INVARIANT("ARENA-1", block_size(block) > 0 && block->below == below);
+        if (block_free(block)) {
+            INVARIANT("ARENA-1", below == ARENA_NONE || !block_free(block_at(arena, below)));
+            free++;
+        } else {
             used += (uint64_t)block_size(block) * ARENA_GRANULE;
+        }
         below = handle;
         handle += block_size(block);
-        ASSERT(handle <= arena->end);
+        INVARIANT("ARENA-1", handle <= arena->end);
     }
-    ASSERT(used == arena->used_bytes);
+    for (unsigned list = 0; list < ARENA_LISTS; list++)
+        listed += check_list(arena, list, free);
+    INVARIANT("ARENA-2", listed == free);
+    INVARIANT("ARENA-3", used == arena->used_bytes);
 }

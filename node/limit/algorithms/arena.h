@@ -10,6 +10,7 @@
  *
  * ARENA-1  Blocks tile [low, end) without a gap; no two free blocks touch.
  * ARENA-2  A free block is in exactly the list of its size.
+ * ARENA-3  `used_bytes` is what the blocks in use take, their headers included.
  */
 #ifndef NODE_LIMIT_ALGORITHMS_ARENA_H
 #define NODE_LIMIT_ALGORITHMS_ARENA_H

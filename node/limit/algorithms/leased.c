@@ -37,6 +37,8 @@
  * LEASED-6  Of a fixed window a lease ends with the window at the latest, for then its count is
  *           void; of any other the end lies LIMIT_LEASE_SLACK_NS behind what the holder is told: so
  *           far ahead may the clock of a successor be, who takes the table over.
+ * LEASED-7  The envelope of a live slot has 1 .. capacity leases, by their ends, each with some
+ *           left; `out` is what is left of all. Its state within is of an algorithm that may lease.
  *
  * When leases are in the way, what is said of the future is what can be known: `retry_after` is not
  * before some lease has ended, `reset_after` is when all have, and their tokens have drained.
@@ -66,6 +68,7 @@ const char *limit_lease_refusal(const struct limit *limit)
 
 int leased_wrap(struct limit_memory *memory, unsigned algorithm, struct limit_cell *cell)
 {
+    ASSERT(algorithm < ALGORITHM_COUNT); /* LEASED-7 */
     const uint32_t handle = arena_take(&memory->arena, leased_len(HOLDERS_MIN));
     if (handle == ARENA_NONE)
         return TG_EFULL;
@@ -78,6 +81,7 @@ int leased_wrap(struct limit_memory *memory, unsigned algorithm, struct limit_ce
 
 unsigned leased_unwrap(struct limit_memory *memory, struct limit_cell *cell)
 {
+    ASSERT(cell->wide);
     const struct leased *leased = leased_of(memory, cell);
     const struct limit_cell inner = leased->inner;
     const unsigned algorithm = leased->algorithm;
@@ -98,6 +102,7 @@ struct holder *leased_find(struct leased *leased, uint64_t id)
 
 void leased_put_in(struct leased *leased, const struct holder *holder)
 {
+    ASSERT(leased->count < leased->capacity && holder->used < holder->granted); /* LEASED-7 */
     uint32_t at = leased->count;
     while (at > 0 && leased->holder[at - 1].until_ns > holder->until_ns)
         at--;
@@ -111,11 +116,13 @@ void leased_put_in(struct leased *leased, const struct holder *holder)
 /* Takes the first `count` from `at` out. */
 static void take_out(struct leased *leased, uint32_t at, uint32_t count)
 {
+    ASSERT(count <= leased->count && at <= leased->count - count);
     for (uint32_t i = at; i < at + count; i++)
         leased->out -= holder_out(&leased->holder[i]);
     memmove(&leased->holder[at], &leased->holder[at + count],
             (leased->count - at - count) * sizeof *leased->holder);
     leased->count -= count;
+    ASSERT(leased->count > 0 || leased->out == 0); /* LEASED-7 */
 }
 
 static uint32_t index_of(const struct leased *leased, const struct holder *holder)
@@ -466,17 +473,21 @@ int leased_apply(struct limit_memory *memory, struct limit_cell *cell,
 
 void leased_check(const struct limit_memory *memory, const struct limit_cell *cell)
 {
-    ASSERT(cell->wide);
+    INVARIANT("LEASED-7", cell->wide);
     const struct leased *leased = leased_of(memory, cell);
     uint64_t out = 0;
     int64_t last_ns = 0;
-    ASSERT(leased->count > 0 && leased->count <= leased->capacity);
-    ASSERT(leased->capacity <= HOLDERS_MAX && leased->algorithm < ALGORITHM_COUNT);
+    INVARIANT("LEASED-7", leased->count > 0 && leased->count <= leased->capacity);
+    INVARIANT("LEASED-7", leased->capacity <= HOLDERS_MAX);
+    INVARIANT("LEASED-7",
+              leased->algorithm < ALGORITHM_COUNT && leased->algorithm != ALGORITHM_CONCURRENCY);
     for (uint32_t i = 0; i < leased->count; i++) {
-        ASSERT(leased->holder[i].until_ns >= last_ns);
-        ASSERT(leased->holder[i].used < leased->holder[i].granted);
-        last_ns = leased->holder[i].until_ns;
-        out += holder_out(&leased->holder[i]);
+        const struct holder *holder = &leased->holder[i];
+        INVARIANT("LEASED-7", holder->until_ns >= last_ns);
+        INVARIANT("LEASED-7", holder->used < holder->granted);
+        last_ns = holder->until_ns;
+        out += holder_out(holder);
     }
-    ASSERT(out == leased->out && leased->drain_ns >= 0);
+    INVARIANT("LEASED-7", out == leased->out && leased->drain_ns >= 0);
+    INVARIANT("LEASED-7", leased->inner.wide <= 1);
 }

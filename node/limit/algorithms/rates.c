@@ -50,6 +50,7 @@ static uint32_t rates_home(uint64_t p, uint32_t q)
 
 uint32_t rates_take(struct rates *rates, uint64_t p, uint32_t q)
 {
+    ASSERT(p != 0 && q != 0 && q <= RATE_DENOMINATOR_MAX);
     uint32_t at = rates_home(p, q);
     for (; rates->index[at] != 0; at = (at + 1) & (RATES_INDEX - 1)) {
         struct rate *rate = &rates->rate[rates->index[at]];
@@ -61,6 +62,7 @@ uint32_t rates_take(struct rates *rates, uint64_t p, uint32_t q)
     const uint32_t number = rates->first_free;
     if (number == 0)
         return 0;
+    ASSERT(rates->rate[number].p == 0); /* RATES-3 */
     rates->first_free = rates->rate[number].refs;
     rates->rate[number] = (struct rate){.p = p, .q = q, .refs = 1};
     rates->index[at] = (uint16_t)number;
@@ -69,6 +71,8 @@ uint32_t rates_take(struct rates *rates, uint64_t p, uint32_t q)
 
 void rates_hold(struct rates *rates, uint32_t number)
 {
+    ASSERT(number == 0 ||
+           (rates->rate[number].p != 0 && rates->rate[number].refs > 0)); /* RATES-1 */
     if (number != 0)
         rates->rate[number].refs++;
 }
@@ -76,6 +80,7 @@ void rates_hold(struct rates *rates, uint32_t number)
 static void rates_forget(struct rates *rates, uint32_t number)
 {
     const uint32_t mask = RATES_INDEX - 1;
+    ASSERT(number != 0 && rates->rate[number].refs == 0);
     uint32_t hole = rates_home(rates->rate[number].p, rates->rate[number].q);
     while (rates->index[hole] != number)
         hole = (hole + 1) & mask;
@@ -99,4 +104,35 @@ void rates_release(struct rates *rates, uint32_t number)
     ASSERT(rates->rate[number].p != 0 && rates->rate[number].refs > 0);
     if (--rates->rate[number].refs == 0)
         rates_forget(rates, number);
+}
+
+/* How many numbers are in the chain of free ones. */
+static uint32_t check_free(const struct rates *rates)
+{
+    uint32_t count = 0;
+    for (uint32_t at = rates->first_free; at != 0; at = rates->rate[at].refs) {
+        INVARIANT("RATES-3", at < RATES_MAX && count < RATES_MAX - 1);
+        INVARIANT("RATES-3", rates->rate[at].p == 0);
+        count++;
+    }
+    return count;
+}
+
+void rates_check(const struct rates *rates)
+{
+    uint32_t found = 0;
+    for (uint32_t at = 0; at < RATES_INDEX; at++) {
+        const uint32_t number = rates->index[at];
+        if (number == 0)
+            continue;
+        INVARIANT("RATES-3", number < RATES_MAX);
+        const struct rate *rate = &rates->rate[number];
+        INVARIANT("RATES-3", rate->p != 0 && rate->q != 0 && rate->refs > 0);
+        uint32_t home = rates_home(rate->p, rate->q);
+        while (rates->index[home] != 0 && rates->index[home] != number)
+            home = (home + 1) & (RATES_INDEX - 1);
+        INVARIANT("RATES-3", home == at);
+        found++;
+    }
+    INVARIANT("RATES-3", found + check_free(rates) == RATES_MAX - 1);
 }

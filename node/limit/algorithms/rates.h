@@ -7,6 +7,8 @@
  * RATES-1  A number with references keeps its meaning; one without is free for another rate.
  * RATES-2  Number 0 means "unknown": used when all numbers are taken. Such a bucket keeps its time,
  *          and its tokens are read at whatever rate the request has.
+ * RATES-3  Each number but 0 is either in the index, found by its rate, with references; or in the
+ *          chain of free ones.
  */
 #ifndef NODE_LIMIT_ALGORITHMS_RATES_H
 #define NODE_LIMIT_ALGORITHMS_RATES_H
@@ -45,5 +47,7 @@ size_t rates_bytes(void);
 uint32_t rates_take(struct rates *rates, uint64_t p, uint32_t q);
 void rates_hold(struct rates *rates, uint32_t number);
 void rates_release(struct rates *rates, uint32_t number);
+/* Asserts RATES-3. O(RATES_INDEX). */
+void rates_check(const struct rates *rates);
 
 #endif

@@ -241,6 +241,7 @@ static uint32_t index_place(const struct elastic *elastic, struct hash128 id)
 static void index_remove(struct elastic *elastic, struct hash128 id)
 {
     uint32_t hole = index_place(elastic, id);
+    ASSERT(elastic->index[hole] != 0); /* ELASTIC-5 */
     for (uint32_t at = (hole + 1) & (INDEX_LEN - 1); elastic->index[at] != 0;
          at = (at + 1) & (INDEX_LEN - 1)) {
         const uint32_t home = home_of(elastic->keys[elastic->index[at] - 1].id);
@@ -266,6 +267,7 @@ static void chain_add(struct elastic *elastic, uint32_t at)
 static void chain_remove(struct elastic *elastic, uint32_t at)
 {
     const struct key *key = &elastic->keys[at];
+    ASSERT(key->before != NONE || elastic->pools[key->pool].first == at); /* ELASTIC-5 */
     if (key->next != NONE)
         elastic->keys[key->next].before = key->before;
     if (key->before != NONE)
@@ -276,6 +278,7 @@ static void chain_remove(struct elastic *elastic, uint32_t at)
 
 static void key_remove(struct elastic *elastic, uint32_t at)
 {
+    ASSERT(at < elastic->count);
     const uint32_t last = elastic->count - 1;
     chain_remove(elastic, at);
     index_remove(elastic, elastic->keys[at].id);
@@ -323,6 +326,7 @@ static struct key *key_use(struct elastic *elastic, const struct limit *limit, u
         chain_add(elastic, at);
     }
     const uint32_t at = elastic->index[place] - 1;
+    ASSERT(at < elastic->count && pool < elastic->pools_end); /* ELASTIC-5 */
     struct key *key = &elastic->keys[at];
     if (key->pool != pool) { /* the rule has changed */
         chain_remove(elastic, at);
@@ -476,11 +480,6 @@ uint32_t elastic_pools(const struct elastic *elastic)
     return elastic->pools_end;
 }
 
-uint32_t elastic_pool_at(const struct elastic *elastic, uint32_t index)
-{
-    return elastic->pools[index].id;
-}
-
 /* Adds up what the keys ask for, and lets go those that ask for nothing any more. */
 static void gather(struct elastic *elastic, struct pool *pool, int64_t now_ns)
 {
@@ -527,20 +526,25 @@ bool elastic_report(struct elastic *elastic, uint32_t index, int64_t now_ns,
 void elastic_check_invariants(const struct elastic *elastic)
 {
     uint32_t chained = 0;
+    uint32_t indexed = 0;
+    INVARIANT("ELASTIC-4", elastic->count <= ELASTIC_KEYS_MAX);
+    INVARIANT("ELASTIC-4", elastic->pools_end <= ELASTIC_POOLS_MAX);
     for (uint32_t i = 0; i < elastic->pools_end; i++) {
         uint32_t before = NONE;
         if (elastic->pools[i].id == 0)
             continue;
         for (uint32_t at = elastic->pools[i].first; at != NONE; at = elastic->keys[at].next) {
-            ASSERT(at < elastic->count && elastic->keys[at].pool == i);
-            ASSERT(elastic->keys[at].before == before);
+            INVARIANT("ELASTIC-5", at < elastic->count && elastic->keys[at].pool == i);
+            INVARIANT("ELASTIC-5", elastic->keys[at].before == before);
             before = at;
             chained++;
         }
     }
     for (uint32_t at = 0; at < elastic->count; at++) {
         const uint32_t place = index_place(elastic, elastic->keys[at].id);
-        ASSERT(elastic->index[place] == at + 1);
+        INVARIANT("ELASTIC-5", elastic->index[place] == at + 1);
     }
-    ASSERT(chained == elastic->count);
+    for (uint32_t place = 0; elastic->pools_end > 0 && place < INDEX_LEN; place++)
+        indexed += elastic->index[place] != 0;
+    INVARIANT("ELASTIC-5", chained == elastic->count && indexed == elastic->count);
 }

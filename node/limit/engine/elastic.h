@@ -21,6 +21,8 @@
  *            ELASTIC_IDLE_NS.
  * ELASTIC-4  All memory is taken by elastic_new. What there is no room for is not lent to, and
  *            counted.
+ * ELASTIC-5  Each key is in the chain of its pool once, linked both ways, and found by the index,
+ *            which names no other.
  *
  * Rates are in nanotokens a second (fair_share.h). Pure: the time is an argument. One thread.
  */
@@ -110,12 +112,10 @@ void elastic_set_level(struct elastic *elastic, uint32_t pool, const struct elas
 bool elastic_level(const struct elastic *elastic, uint32_t pool, int64_t now_ns,
                    struct elastic_level *level);
 
-/* The pools that are known here: of which something was admitted or asked for lately. `index` goes
- * from 0 to below what is returned; the id is 0 at places that are free. */
-/* Whether the pool is known here. */
+/* Whether the pool is known here: something of it was admitted or asked for lately. */
 bool elastic_knows(const struct elastic *elastic, uint32_t pool);
+/* How many places of pools there are: an `index` goes from 0 to below it. */
 uint32_t elastic_pools(const struct elastic *elastic);
-uint32_t elastic_pool_at(const struct elastic *elastic, uint32_t index);
 /* Makes the report of the pool at `index`, and forgets keys and pools that are idle. False if there
  * is none. */
 bool elastic_report(struct elastic *elastic, uint32_t index, int64_t now_ns,

@@ -156,6 +156,7 @@ static bool row_create(struct table *table, const struct row *row, const struct 
         plan->ops->release(&table->memory, cell);
         return false;
     }
+    ASSERT((table->slots[number].kind & KIND_WIDE) == 0); /* it is new */
     slot_set_cell(&table->slots[number], cell);
     table_changed(table, number, false);
     return true;

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 
 enum { FAIR_SHARE_FINE_LOG2 = 6 };
@@ -71,6 +72,8 @@ uint64_t fair_share_level(const struct fair_share *fair_share, uint64_t spare, u
             *left = 0;
             return rest / weight;
         }
+        ASSERT(bin->ask <= rest &&
+               bin->weight <= weight); /* weights have 32 bits: no sum saturates */
         rest -= bin->ask;
         weight -= bin->weight;
     }
@@ -95,6 +98,7 @@ size_t fair_share_summary(const struct fair_share *fair_share, uint64_t near,
             const size_t octave = i == 0 ? 0 : (i - 1) / FAIR_SHARE_FINE;
             group_end = fine ? i + 1 : i == 0 ? 1 : 1 + (octave + 1) * FAIR_SHARE_FINE;
         }
+        ASSERT(count >= 1 && count <= FAIR_SHARE_SUMMARY_MAX);
         share_add(&out[count - 1], bin->weight, bin->ask);
     }
     return count;

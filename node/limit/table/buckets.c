@@ -18,6 +18,7 @@ enum {
 
 void buckets_init(struct buckets *buckets, struct slot *slots, struct bucket_head *heads)
 {
+    ASSERT((uintptr_t)heads % _Alignof(struct bucket_head) == 0);
     *buckets = (struct buckets){.slots = slots,
                                 .heads = heads,
                                 .size = BUCKETS_MIN,
@@ -56,6 +57,7 @@ static void count_over(struct buckets *buckets, uint32_t home, uint32_t at, bool
 {
     for (uint32_t bucket = home; bucket < at; bucket++) {
         uint8_t *over = &buckets->heads[bucket].over;
+        ASSERT(more || *over > 0); /* BUCKETS-1 */
         if (*over < BUCKETS_OVER_MAX)
             *over = (uint8_t)(more ? *over + 1 : *over - 1);
     }
@@ -101,7 +103,9 @@ uint32_t bucket_guess_behind(const struct buckets *buckets, uint64_t hash, uint3
 /* In a bucket that has a free one. */
 static uint32_t take_place(struct buckets *buckets, uint64_t hash, uint32_t home, uint32_t bucket)
 {
-    const uint32_t i = choose(hash, bucket, bucket_match(&buckets->heads[bucket], 0));
+    const uint32_t vacant = bucket_match(&buckets->heads[bucket], 0);
+    ASSERT(vacant != 0 && home <= bucket); /* BUCKETS-2 */
+    const uint32_t i = choose(hash, bucket, vacant);
     buckets->heads[bucket].tag[i] = bucket_tag(hash);
     count_over(buckets, home, bucket, true);
     return bucket * BUCKET_SLOTS + i;
@@ -115,12 +119,15 @@ uint32_t buckets_way(const struct buckets *buckets, uint64_t hash, uint32_t most
 
 static void vacate(struct buckets *buckets, uint32_t number, uint32_t home)
 {
+    ASSERT(buckets->heads[number / BUCKET_SLOTS].tag[number % BUCKET_SLOTS] != 0);
+    ASSERT(home <= number / BUCKET_SLOTS); /* BUCKETS-2 */
     count_over(buckets, home, number / BUCKET_SLOTS, false);
     buckets->heads[number / BUCKET_SLOTS].tag[number % BUCKET_SLOTS] = 0;
 }
 
 void buckets_remove(struct buckets *buckets, uint32_t number)
 {
+    ASSERT(number < buckets_end(buckets) && buckets->used > 0); /* BUCKETS-6 */
     vacate(buckets, number, bucket_home(buckets, hash_at(buckets, number)));
     memset(&buckets->slots[number], 0, sizeof(struct slot));
     buckets->used--;
@@ -135,6 +142,7 @@ bool buckets_grow(struct buckets *buckets, uint32_t size_max)
     const uint32_t next = wish < size_max ? (uint32_t)wish : size_max;
     if (buckets->frontier != 0 || next < size + size / BUCKETS_GROWTH_MIN)
         return false;
+    ASSERT(buckets->size_next == size); /* BUCKETS-6 */
     buckets->size_next = next;
     buckets->frontier = size; /* all old homes are below it: nothing has moved yet */
     /* As many come before it is to grow again. */
@@ -224,6 +232,7 @@ static void move_bucket(struct buckets *buckets)
 {
     struct mover movers[MOVERS_MAX];
     struct targets targets;
+    ASSERT(buckets->frontier > 0 && buckets->frontier <= buckets->size); /* BUCKETS-6 */
     const uint32_t home = buckets->frontier - 1;
     const uint32_t count = find_movers(buckets, home, movers);
     targets.first = (uint32_t)((uint64_t)home * buckets->size_next / buckets->size);
@@ -274,7 +283,14 @@ static void check_over(const struct buckets *buckets, uint32_t bucket)
         for (uint32_t i = 0; i < BUCKET_SLOTS; i++)
             left -= left > 0 && buckets->heads[at].tag[i] != 0 &&
                     bucket_home(buckets, hash_at(buckets, at * BUCKET_SLOTS + i)) <= bucket;
-    ASSERT(left == 0 || buckets->heads[bucket].over == BUCKETS_OVER_MAX);
+    INVARIANT("BUCKETS-1", left == 0 || buckets->heads[bucket].over == BUCKETS_OVER_MAX);
+}
+
+/* BUCKETS-4 for a bucket without a tag. */
+static void check_vacant(const struct buckets *buckets, uint32_t bucket)
+{
+    static const struct slot nothing[BUCKET_SLOTS];
+    ASSERT(memcmp(&buckets->slots[bucket * BUCKET_SLOTS], nothing, sizeof nothing) == 0);
 }
 
 void buckets_check(const struct buckets *buckets)
@@ -287,15 +303,18 @@ void buckets_check(const struct buckets *buckets)
     bool exact = true;
     for (uint32_t bucket = 0; bucket < end; bucket++) {
         const struct bucket_head *head = &buckets->heads[bucket];
-        for (uint32_t i = 0; i < BUCKET_SLOTS; i++) {
+        const bool vacant = buckets_vacant(buckets, bucket);
+        if (vacant)
+            check_vacant(buckets, bucket);
+        for (uint32_t i = 0; i < BUCKET_SLOTS && !vacant; i++) {
             const struct slot *slot = &buckets->slots[bucket * BUCKET_SLOTS + i];
             if (head->tag[i] == 0) {
-                ASSERT(memcmp(slot, &nothing, sizeof *slot) == 0); /* BUCKETS-4 */
+                INVARIANT("BUCKETS-4", memcmp(slot, &nothing, sizeof *slot) == 0);
                 continue;
             }
             const uint64_t hash = bucket_hash(buckets, slot->id);
-            ASSERT(head->tag[i] == bucket_tag(hash));
-            ASSERT(bucket_home(buckets, hash) <= bucket);
+            INVARIANT("BUCKETS-2", head->tag[i] == bucket_tag(hash));
+            INVARIANT("BUCKETS-2", bucket_home(buckets, hash) <= bucket);
             far += bucket - bucket_home(buckets, hash);
             used++;
         }
@@ -303,7 +322,10 @@ void buckets_check(const struct buckets *buckets)
         over += head->over;
         exact = exact && head->over < BUCKETS_OVER_MAX;
     }
-    ASSERT(buckets->heads[end].over == 0); /* where every look ends */
-    ASSERT(far == over || !exact);
-    ASSERT(used == buckets->used);
+    INVARIANT("BUCKETS-1", buckets->heads[end].over == 0); /* where every look ends */
+    INVARIANT("BUCKETS-1", far == over || !exact);
+    INVARIANT("BUCKETS-6", used == buckets->used);
+    INVARIANT("BUCKETS-6", buckets->size <= buckets->size_next);
+    INVARIANT("BUCKETS-6", buckets->frontier <= buckets->size);
+    INVARIANT("BUCKETS-6", (buckets->frontier == 0) == (buckets->size == buckets->size_next));
 }

@@ -26,6 +26,8 @@
  * BUCKETS-5  A new slot lies near its home, or is not taken; so there is room for all that is
  *            moved: of the slots whose old home is h or above, size - h + BUCKETS_NEAR buckets full
  *            at most, the new homes and the pad hold more.
+ * BUCKETS-6  `used` is how many places are taken. It grows while `size_next` is above `size`, and
+ *            then alone there is a frontier, up to `size`.
  *
  * The hash of an id names its slot for those who come back later (a slot's ref). It has a seed:
  * keys that come in the order of another table's slots, as they are copied from node to node, would
@@ -89,8 +91,15 @@ uint32_t buckets_way(const struct buckets *buckets, uint64_t hash, uint32_t most
 uint32_t buckets_add(struct buckets *buckets, struct hash128 id);
 /* Frees a place, and clears its slot, which still has its id. */
 void buckets_remove(struct buckets *buckets, uint32_t number);
-/* Asserts BUCKETS-1, BUCKETS-2 and BUCKETS-4, and that what is counted is so. O(slots). */
+/* Asserts BUCKETS-1, BUCKETS-2, BUCKETS-4 and BUCKETS-6. O(slots). */
 void buckets_check(const struct buckets *buckets);
+
+/* Whether no place of a bucket is taken: all its slots are zero then (BUCKETS-4). */
+static inline bool buckets_vacant(const struct buckets *buckets, uint32_t bucket)
+{
+    static const uint8_t none[BUCKET_SLOTS];
+    return memcmp(buckets->heads[bucket].tag, none, sizeof none) == 0;
+}
 
 /* Places 0 .. end - 1 may be taken. */
 static inline uint32_t buckets_end(const struct buckets *buckets)

@@ -37,6 +37,7 @@ size_t filter_bytes_used(const struct filter *filter)
 /* Keeps slices_used in step with adds. */
 static void set_adds(struct filter *filter, uint32_t vnode, uint32_t adds)
 {
+    ASSERT(filter->adds[vnode] == 0 || filter->slices_used > 0); /* FILTER-3 */
     filter->slices_used += (adds != 0);
     filter->slices_used -= (filter->adds[vnode] != 0);
     filter->adds[vnode] = adds;
@@ -118,6 +119,7 @@ void filter_add(struct filter *filter, uint32_t vnode, struct hash128 id)
 
 int filter_maybe(const struct filter *filter, uint32_t vnode, struct hash128 id)
 {
+    ASSERT(vnode < filter->vnodes);
     if (filter->adds[vnode] == 0)
         return 0;
     uint64_t hash = filter_hash(id);
@@ -148,6 +150,7 @@ void filter_saturate(struct filter *filter, uint32_t vnode)
 
 uint32_t filter_fill_permille(const struct filter *filter, uint32_t vnode)
 {
+    ASSERT(vnode < filter->vnodes);
     if (filter->adds[vnode] == 0)
         return 0; /* the pages of an empty slice stay untouched */
     const uint64_t *slice = slice_of(filter, vnode);
@@ -181,6 +184,7 @@ void filter_rebuild_end(struct filter *filter)
 {
     if (filter->rebuilding == FILTER_VNODE_NONE)
         return;
+    ASSERT(filter->rebuilding < filter->vnodes); /* FILTER-3 */
     memcpy(slice_of(filter, filter->rebuilding), slice_shadow(filter), slice_words(filter) * 8);
     set_adds(filter, filter->rebuilding, filter->rebuilt_adds);
     filter->rebuilding = FILTER_VNODE_NONE;
@@ -189,4 +193,14 @@ void filter_rebuild_end(struct filter *filter)
 void filter_rebuild_abort(struct filter *filter)
 {
     filter->rebuilding = FILTER_VNODE_NONE;
+}
+
+void filter_check(const struct filter *filter)
+{
+    uint32_t used = 0;
+    for (uint32_t vnode = 0; vnode < filter->vnodes; vnode++)
+        used += filter->adds[vnode] != 0;
+    INVARIANT("FILTER-3", used == filter->slices_used);
+    INVARIANT("FILTER-3",
+              filter->rebuilding == FILTER_VNODE_NONE || filter->rebuilding < filter->vnodes);
 }

@@ -8,6 +8,7 @@
  * FILTER-1  filter_maybe is 1 for every id added to the vnode since its last reset.
  * FILTER-2  A rebuild never makes FILTER-1 untrue: adds made meanwhile reach both the old slice and
  *           the new.
+ * FILTER-3  `slices_used` counts the vnodes with an add; only a vnode of the filter is rebuilt.
  *
  * Pure and single-threaded: belongs to the thread of its table.
  */
@@ -64,5 +65,7 @@ MUST_USE int filter_rebuild_begin(struct filter *filter, uint32_t vnode);
 void filter_rebuild_add(struct filter *filter, struct hash128 id);
 void filter_rebuild_end(struct filter *filter);
 void filter_rebuild_abort(struct filter *filter);
+/* Asserts FILTER-3. O(vnodes). */
+void filter_check(const struct filter *filter);
 
 #endif

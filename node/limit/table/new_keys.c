@@ -1,6 +1,8 @@
 /* new_keys.c - see new_keys.h for the idea and its terms. */
 #include "node/limit/table/new_keys.h"
 
+#include "base/assert.h"
+
 enum {
     SLACK = 8,   /* one part of so many: what NEWKEYS-2 allows too much of */
     PASSES = 16, /* in search of the level; fewer are too few only to find all of it */
@@ -70,6 +72,7 @@ void new_keys_mark(struct new_keys *keys, uint64_t room)
 void new_keys_written(struct new_keys *keys)
 {
     for (uint32_t place = 0; place < NEW_KEYS_PLACES; place++) {
+        ASSERT(keys->marked[place] <= keys->added); /* NEWKEYS-3 */
         keys->added -= keys->marked[place];
         keys->marked[place] = 0;
     }
@@ -82,10 +85,19 @@ void new_keys_settle(struct new_keys *keys, uint64_t kept)
     if (keys->added <= kept + kept / SLACK + 1)
         return;
     const uint64_t all = keys->added;
+    ASSERT(kept < all);
     keys->added = 0;
     for (uint32_t place = 0; place < NEW_KEYS_PLACES; place++) {
         keys->since[place] = (uint32_t)(keys->since[place] * kept / all);
         keys->marked[place] = (uint32_t)(keys->marked[place] * kept / all);
         keys->added += (uint64_t)keys->since[place] + keys->marked[place];
     }
+}
+
+void new_keys_check(const struct new_keys *keys)
+{
+    uint64_t added = 0;
+    for (uint32_t place = 0; place < NEW_KEYS_PLACES; place++)
+        added += (uint64_t)keys->since[place] + keys->marked[place];
+    INVARIANT("NEWKEYS-3", added == keys->added);
 }

@@ -23,6 +23,7 @@
  *
  * NEWKEYS-1  A class that added nothing is refused only where there is no room at all.
  * NEWKEYS-2  What all classes are said to have added is not much more than what may not leave.
+ * NEWKEYS-3  `added` is the sum of what each place added, before the last mark and since.
  *
  * A class is any number: that of a rule, 0 for inline limits. Many numbers share a place. Pure.
  */
@@ -61,5 +62,7 @@ void new_keys_mark(struct new_keys *keys, uint64_t room);
 void new_keys_written(struct new_keys *keys);
 /* NEWKEYS-2: so many slots may not leave now. */
 void new_keys_settle(struct new_keys *keys, uint64_t kept);
+/* Asserts NEWKEYS-3. */
+void new_keys_check(const struct new_keys *keys);
 
 #endif

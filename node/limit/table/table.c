@@ -232,11 +232,13 @@ void table_update_floor(struct table *table)
     const uint32_t slots = table->slots_end / BUCKET_SLOTS * BUCKET_GRANULES;
     const uint32_t share = table->memory.arena.end / 4 * (4 - ARENA_SHARE_4THS);
     table->memory.arena.floor = slots > share ? slots : share;
+    ASSERT(slots <= table->memory.arena.low); /* TABLE-9 */
 }
 
 /* A sweep that runs goes on to where slots may have moved. */
 static void extend(struct sweep *sweep, uint32_t end)
 {
+    ASSERT(sweep->at <= sweep->end && sweep->end <= end); /* TABLE-9 */
     if (sweep->at < sweep->end)
         sweep->end = end;
 }
@@ -249,6 +251,7 @@ static bool table_grow(struct table *table)
         return true;
     if (!buckets_grow(&table->buckets, buckets_now(table)))
         return false;
+    ASSERT(buckets_end(&table->buckets) > table->slots_end); /* TABLE-9 */
     table->slots_end = buckets_end(&table->buckets);
     for (unsigned reader = 0; reader < TABLE_READERS; reader++)
         extend(&table->sweep[reader], table->slots_end);
@@ -295,6 +298,7 @@ void table_discard(struct table *table, uint32_t number)
     table->vanished_news = table->vanished_news || owed != 0;
     if (slot_old(table, slot))
         table_old_gone(table, slot->vnode);
+    ASSERT(state->count > 0 && table->slots_used > 0); /* TABLE-8 */
     if (--state->count == 0)
         state->removing = 0;
     table->slots_used--;
@@ -351,6 +355,7 @@ static bool slot_pinned(const struct table *table, const struct slot *slot)
 static void slot_evict(struct table *table, uint32_t number)
 {
     const struct slot *slot = &table->slots[number];
+    ASSERT(slot_clean(slot)); /* TABLE-2 */
     struct vnode_state *state = &table->vnodes[slot->vnode];
     const uint8_t owed = slot_dirty(table, slot) & (uint8_t)~TABLE_TARGET_BIT(TABLE_DISK);
     if (!state->removing) {
@@ -398,6 +403,7 @@ static bool evict_consider(struct table *table, uint32_t number, int64_t now_ns,
 static uint32_t next_bucket(const struct table *table, uint32_t *hand)
 {
     const uint32_t buckets = table->slots_end / BUCKET_SLOTS;
+    ASSERT(*hand < buckets); /* TABLE-9 */
     *hand = *hand + 1 < buckets ? *hand + 1 : 0;
     return (uint32_t)(*hand * HAND_LEAP % buckets) * BUCKET_SLOTS;
 }
@@ -421,6 +427,7 @@ static bool evict_second(struct table *table, uint32_t second)
 {
     if (second == TABLE_NONE)
         return false;
+    ASSERT(slot_live(&table->slots[second]));
     table->evicted++;
     slot_evict(table, second);
     return true;
@@ -529,6 +536,7 @@ static uint32_t take_place(struct table *table, struct hash128 id, uint64_t hash
 uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, unsigned algorithm,
                       uint32_t keep, int64_t now_ns)
 {
+    ASSERT(vnode < table->vnodes_count && algorithm <= LIMIT_LEASED);
     const uint64_t hash = bucket_hash(&table->buckets, id);
     if (find_ref(table, hash, true) != TABLE_NONE)
         return TABLE_NONE; /* TABLE-3: of another id, one in 2^64 */
@@ -536,6 +544,7 @@ uint32_t table_insert(struct table *table, struct hash128 id, uint32_t vnode, un
     if (number == TABLE_NONE)
         return TABLE_NONE;
     struct slot *slot = &table->slots[number];
+    ASSERT(slot->kind == 0 && slot->dirty == 0); /* BUCKETS-4 */
     *slot = (struct slot){.id = id, .vnode = (uint16_t)vnode};
     /* Not referenced before its second use: else the hand's first turn would pass over all old
      * slots and meet the newest, which are not on disk yet. */
@@ -569,6 +578,7 @@ void table_remove_vnode(struct table *table, uint32_t vnode)
 
 bool table_vnode_removing(const struct table *table, uint32_t vnode)
 {
+    ASSERT(vnode < table->vnodes_count);
     return table->vnodes[vnode].removing;
 }
 
@@ -691,6 +701,7 @@ void table_drop(struct table *table, uint32_t slot)
 
 void table_filter_add(struct table *table, uint32_t vnode, struct hash128 id)
 {
+    ASSERT(vnode < table->vnodes_count);
     if (vnode_journaled(table, vnode))
         table->vnodes[vnode].spilled = true;
     else

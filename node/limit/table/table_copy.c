@@ -40,6 +40,7 @@ void table_copy_begin(struct table *table, uint32_t vnode)
     state->doubtful = state->old > 0; /* TABLECOPY-2 */
     if (state->old > 0)
         return;
+    ASSERT(state->fading == FADING_NOT); /* TABLECOPY-1 */
     state->colour ^= KIND_COLOUR;
     state->old = state->count;
 }
@@ -88,6 +89,7 @@ void table_old_gone(struct table *table, uint32_t vnode)
     ASSERT(state->old > 0);
     if (--state->old > 0 || state->fading == FADING_NOT)
         return;
+    ASSERT(table->fading > 0); /* TABLE-8 */
     state->fading = FADING_NOT;
     table->fading--;
 }
@@ -130,6 +132,7 @@ static void fade_finish(struct table *table)
 void table_fade_some(struct table *table)
 {
     struct sweep *sweep = &table->fade;
+    ASSERT(table->fading > 0 && sweep->end <= table->slots_end); /* TABLE-9 */
     for (unsigned n = 0; n < TABLE_FADE_SLOTS && sweep->at < sweep->end; n++, sweep->at++)
         if (slot_live(&table->slots[sweep->at]))
             (void)table_fade_slot(table, sweep->at);

@@ -46,6 +46,7 @@ void table_set_targets(struct table *table, uint32_t vnode, uint8_t mask)
         uint32_t *vnodes = &table->target_vnodes[reader_of(table, vnode, target)];
         if ((mask & bit) != 0 && (state->targets & bit) == 0)
             (*vnodes)++;
+        ASSERT((state->targets & bit) == 0 || *vnodes > 0 || (mask & bit) != 0); /* TABLE-8 */
         if ((mask & bit) == 0 && (state->targets & bit) != 0)
             (*vnodes)--;
     }
@@ -79,6 +80,7 @@ uint64_t table_vnode_seq(const struct table *table, uint32_t vnode)
 
 void table_set_vnode_seq(struct table *table, uint32_t vnode, uint64_t seq)
 {
+    ASSERT(vnode < table->vnodes_count);
     table->vnodes[vnode].seq = seq;
 }
 
@@ -224,12 +226,14 @@ void table_mark_vnode(struct table *table, uint32_t vnode, unsigned target)
 
 bool table_vnode_marked(const struct table *table, uint32_t vnode, unsigned target)
 {
+    ASSERT(vnode < table->vnodes_count && target < TABLE_TARGETS);
     const struct vnode_state *state = &table->vnodes[vnode];
     return ((state->mark | state->mark_next) & TABLE_TARGET_BIT(target)) != 0;
 }
 
 bool table_vnode_behind(const struct table *table, uint32_t vnode, unsigned target)
 {
+    ASSERT(vnode < table->vnodes_count && target < TABLE_TARGETS);
     return (table->vnodes[vnode].behind & TABLE_TARGET_BIT(target)) != 0;
 }
 
@@ -240,6 +244,7 @@ bool table_vnode_missed(const struct table *table, uint32_t vnode, unsigned targ
 
 void table_forgive_missed(struct table *table, uint32_t vnode, unsigned target)
 {
+    ASSERT(vnode < table->vnodes_count && target != TABLE_DISK && target < TABLE_TARGETS);
     table->vnodes[vnode].missed &= (uint8_t)~TABLE_TARGET_BIT(target);
 }
 
@@ -259,6 +264,7 @@ bool table_vanished_news(struct table *table)
 
 uint8_t table_take_vanished(struct table *table, uint32_t vnode)
 {
+    ASSERT(vnode < table->vnodes_count);
     const uint8_t vanished = table->vnodes[vnode].vanished;
     table->vnodes[vnode].vanished = 0;
     return vanished;
@@ -317,6 +323,7 @@ static void fall_back(struct table *table, unsigned target)
 /* Makes room for one entry: whoever is a whole ring behind falls back to a sweep. */
 static void ring_make_room(struct table *table)
 {
+    ASSERT(table->ring_head >= table->ring_len && table->cursor_oldest <= table->ring_head);
     const uint64_t limit = table->ring_head - table->ring_len + 1;
     uint64_t oldest = table->ring_head;
     for (unsigned target = 0; target < TABLE_READERS; target++) {
@@ -335,6 +342,7 @@ static void ring_push(struct table *table, const struct slot *slot)
 {
     if (table->ring_head - table->cursor_oldest == table->ring_len)
         ring_make_room(table);
+    ASSERT(table->ring_head - table->cursor_oldest < table->ring_len); /* TABLE-9 */
     table->ring[table->ring_head++ & (table->ring_len - 1)] = slot_ref(table, slot);
 }
 
@@ -488,6 +496,7 @@ static uint32_t take_of_sweep(struct table *table, struct table_write *writes, u
     const uint8_t bit = TABLE_TARGET_BIT(TABLE_DISK);
     const struct slot *slots = table->slots;
     struct sweep *sweep = &table->sweep[TABLE_DISK];
+    ASSERT(sweep->at <= sweep->end && sweep->end <= table->slots_end); /* TABLE-9 */
     const uint32_t left = sweep->end - sweep->at;
     const uint32_t end = sweep->at + (most < left ? most : left);
     uint32_t dirty = 0;
@@ -526,6 +535,7 @@ static uint32_t take_of_ring(struct table *table, struct table_write *writes, ui
 uint32_t table_round_take(struct table *table, struct table_write *writes, uint16_t *vnodes,
                           uint32_t most)
 {
+    ASSERT(table->round.until <= table->ring_head); /* TABLE-9 */
     if (table_round_over(table))
         return 0;
     return table->round.sweeps ? take_of_sweep(table, writes, vnodes, most)
@@ -584,6 +594,7 @@ static inline uint32_t find_written(const struct table *table, const struct tabl
 bool table_write_again(struct table *table, struct table_write *writes, uint32_t count,
                        void *buffer, struct table_state *out)
 {
+    ASSERT(count > 0 && buffer != NULL);
     if (count > AGAIN_AHEAD)
         prefetch_to_write(&table->slots[writes[AGAIN_AHEAD].hint]);
     writes->hint = find_written(table, writes);

@@ -3,6 +3,12 @@
  *   table.c        memory, slots, eviction, disk life-cycle      table_dirty.c  changes and sweeps
  *   table_codec.c  export, import     table_copy.c   complete copies     table_merge.c  merge
  *   table_room.c   new keys           table_check.c  the invariants
+ *
+ * TABLE-8   What is counted is so: live slots and clean ones, those of each vnode, vnodes that are
+ *           fading, vnodes of each target, slots of journaled vnodes by what they have to tell.
+ * TABLE-9   Slots end where the buckets do, below the arena, which grows no further down. Hands and
+ *           passes stay below that end; no cursor is ahead of the ring.
+ * TABLE-10  A vnode owes nothing to a target that it does not have.
  */
 #ifndef NODE_LIMIT_TABLE_TABLE_PRIVATE_H
 #define NODE_LIMIT_TABLE_TABLE_PRIVATE_H

@@ -138,6 +138,7 @@ static bool is_free(const struct items *items, unsigned algorithm, unsigned ordi
 
 static void take(struct item *item, struct item *was)
 {
+    ASSERT(item->ordinal == NONE && !was->taken); /* ORDINALS-6 */
     item->ordinal = was->ordinal;
     item->gone = was->gone;
     was->taken = true;
@@ -205,6 +206,7 @@ static uint8_t fresh(const struct items *items, const struct items *was, unsigne
 
 static void match(struct items *items, struct items *was)
 {
+    ASSERT(items->count <= ORDINALS_MAX);
     for (uint32_t i = 0; i < items->count; i++)
         items->list[i].ordinal = NONE;
     match_windows(items, was, FIT_COUNT);
@@ -223,6 +225,7 @@ static uint8_t ordinal_of(struct items *items, const struct policy_rule *rule, u
 {
     const uint8_t fixed = fixed_ordinal(rule, i);
     const struct item *item = fixed == NONE ? find_item(items, rule, i) : NULL;
+    ASSERT(item == NULL || item->ordinal < ORDINALS_MAX);
     return fixed != NONE ? fixed : item != NULL ? item->ordinal : ORDINALS_MAX - 1;
 }
 
@@ -297,6 +300,7 @@ static int subjects_init(struct subjects *subjects, const struct policy *policy,
         const struct policy_rule *rule = policy->rules[i];
         if (rule->limit_count > 0 && (!rule->plan || rule == plan))
             subjects->rules[subjects->count++] = rule;
+        ASSERT(subjects->count < subjects->capacity);
     }
     if (subjects->count > 1)
         qsort(subjects->rules, subjects->count, sizeof *subjects->rules, compare_subjects);

@@ -114,6 +114,7 @@ int packed_make(const char *text, size_t len, const struct allocator *allocator,
     stream.avail_out = (uInt)out->block_len;
     const int result = run(&stream, deflate, deflateEnd);
     ASSERT(result == 0); /* zlib needs no more memory, and has room */
+    ASSERT(stream.total_out <= out->block_len && stream.avail_in == 0);
     out->len = stream.total_out;
     return 0;
 }
@@ -144,6 +145,7 @@ int packed_open(const void *bytes, size_t len, const struct allocator *allocator
     int result = run(&stream, inflate, inflateEnd);
     if (result == 0 && (stream.total_out != text_len || stream.avail_in != 0))
         result = TG_EINVALID;
+    ASSERT(stream.total_out <= text_len); /* PACKED-1 */
     out->len = text_len;
     if (result != 0)
         packed_fini(out, allocator);

@@ -38,6 +38,7 @@ static int compare_rules(const void *a, const void *b)
 static int sort_rules(struct policy *policy)
 {
     const size_t count = policy->rule_count;
+    ASSERT(policy->rules == NULL && count <= POLICY_RULES_MAX + POLICY_TIERS_MAX);
     struct policy_rule **order = chunks_get(&policy->chunks, count, sizeof(struct policy_rule *));
 
     if (order == NULL)
@@ -79,6 +80,7 @@ static int build_index(struct policy *policy)
 
     if (index == NULL)
         return TG_ENOMEM;
+    ASSERT(policy->index == NULL);
     policy->index = index;
     return policy_index_init(index, &policy->chunks, policy_kinds(policy), policy->rules,
                              policy->rule_count);
@@ -145,6 +147,7 @@ int policy_compile_collecting(const char *text, size_t len, const struct allocat
         struct policy *policy = new_policy(allocator);
         result = policy == NULL ? TG_ENOMEM : build(policy, &reader, zones);
         yaml_reader_fini(&reader);
+        ASSERT(result != TG_OK || policy->index != NULL); /* COMPILE-1 */
         if (result == TG_OK)
             *out = policy;
         else

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "node/policy/model/policy_internal.h"
 
 #define NO_PLACE UINT32_MAX
@@ -48,6 +49,7 @@ static void release(struct names *names, const struct allocator *allocator)
 static void note(struct policy_diff *diff, enum policy_difference what, uint32_t room,
                  const struct policy_rule *rule)
 {
+    ASSERT(diff->listed[what] <= diff->counts[what]);
     diff->counts[what]++;
     if (diff->rules[what] != NULL && diff->listed[what] < room)
         diff->rules[what][diff->listed[what]++] = rule;
@@ -58,6 +60,7 @@ static void walk(const struct names *old, const struct names *new, struct places
 {
     size_t i = 0;
     size_t j = 0;
+    ASSERT(places->count == old->count);
     while (i < old->count || j < new->count) {
         const struct policy_rule *a = i < old->count ? old->rules[i] : NULL;
         const struct policy_rule *b = j < new->count ? new->rules[j] : NULL;

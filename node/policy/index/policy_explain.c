@@ -122,6 +122,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct sentence *sentence,
 {
     va_list arguments;
     const size_t room = sentence->capacity - sentence->len;
+    ASSERT(sentence->len < sentence->capacity);
 
     va_start(arguments, format);
     const int written = vsnprintf(sentence->out + sentence->len, room, format, arguments);

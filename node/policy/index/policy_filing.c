@@ -96,6 +96,7 @@ static void add_length(struct policy_lengths *kept, size_t len)
         len = 0;
         at = -1;
     }
+    ASSERT(kept->count < POLICY_LENGTHS_MAX && len <= UINT16_MAX); /* FILING-2 */
     const size_t behind = (size_t)(kept->count - (at + 1));
     memmove(&kept->lengths[at + 2], &kept->lengths[at + 1], behind * sizeof(uint16_t));
     kept->lengths[at + 1] = (uint16_t)len;
@@ -113,7 +114,9 @@ static uint16_t cut_length(const struct policy_lengths *kept, size_t len)
 
 static void use_length(struct policy_lengths *kept, size_t len)
 {
-    kept->used |= 1U << floor_length(kept, len);
+    const int at = floor_length(kept, len);
+    ASSERT(at >= 0 && kept->lengths[at] == len); /* FILING-1 */
+    kept->used |= 1U << at;
 }
 
 static void drop_unused(struct policy_lengths *kept)
@@ -124,6 +127,7 @@ static void drop_unused(struct policy_lengths *kept)
         if ((kept->used >> i & 1) != 0)
             kept->lengths[count++] = kept->lengths[i];
     }
+    ASSERT(count <= kept->count);
     kept->count = count;
 }
 
@@ -151,6 +155,7 @@ static size_t prefix_len(const struct policy_match *match, const struct policy_t
     const bool folds =
         match->kind == ATTRIBUTE_PATH && star + 1 == value->len && policy_pattern_folds(value);
 
+    ASSERT(!folds || star > 0);
     return folds ? star - 1 : star;
 }
 
@@ -221,6 +226,7 @@ static size_t pattern_filings(const struct policy_filed *filed, uint32_t attribu
         out[count++] = (struct policy_filing){
             .hash = hash_end(hash), .at = suffix, .kind = POLICY_FILED_SUFFIX};
     }
+    ASSERT(count < POLICY_FILINGS_MAX);
     return count + segment_filings(attribute, value, POLICY_FILINGS_MAX - count, out + count);
 }
 
@@ -261,6 +267,7 @@ void policy_filed_use(struct policy_filed *filed, const struct policy_filing *fi
         use_length(&filed->suffixes, filing->at);
         break;
     case POLICY_FILED_SEGMENT:
+        ASSERT(filing->at < POLICY_SEGMENTS_MAX);
         filed->segments |= 1U << filing->at;
         break;
     case POLICY_FILED_BLOCK:

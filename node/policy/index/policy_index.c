@@ -81,6 +81,7 @@ static uint32_t intern(struct policy_index *index, const struct policy_text *nam
     uint32_t *slot = find_name(index, name->data, name->len);
 
     if (*slot == POLICY_INDEX_NONE) {
+        ASSERT(index->attribute_count < index->name_mask); /* INDEX-4 */
         *slot = index->attribute_count++;
         index->attributes[*slot].name = *name;
     }
@@ -188,6 +189,7 @@ static struct policy_rule *move_beside(char *to, const struct policy_rule *from)
     }
     memcpy(name, from->name.data, rule->name.len);
     name[rule->name.len] = '\0';
+    ASSERT(name + rule->name.len + 1 <= to + beside_len(from));
     rule->name.data = name;
     return rule;
 }
@@ -214,6 +216,7 @@ static int pack_rules(struct policy_index *index, struct chunks *chunks, struct 
     for (size_t i = 0; i < draft->rule_count; i++) {
         char *plan = plans + (size_t)POLICY_PLAN_ALIGN * plan_at[i];
         draft->rules[i] = move_beside(plan + policy_plan_len(draft->rules[i]), draft->rules[i]);
+        ASSERT(draft->rules[i]->rank == i); /* COMPILE-2 */
         policy_plan_put((void *)plan, draft->rules[i], draft->attributes[i], groups[i]);
     }
     index->plans = plans;
@@ -242,6 +245,7 @@ struct condition {
 
 static struct condition condition_of(const struct draft *draft, size_t rank, uint32_t match)
 {
+    ASSERT(match < draft->rules[rank]->match_count);
     return (struct condition){&draft->rules[rank]->matches[match], draft->attributes[rank][match]};
 }
 
@@ -313,6 +317,7 @@ static struct policy_filing rarest_filing(const struct policy_index *index,
             best = f;
         }
     }
+    ASSERT(count >= 1 && count <= POLICY_FILINGS_MAX);
     return filings[best];
 }
 
@@ -358,10 +363,12 @@ static void file_rule(struct policy_index *index, struct draft *draft, size_t ra
             continue;
         }
         struct policy_bucket *bucket = &index->buckets[from->slot];
+        ASSERT(bucket->hash == filing.hash && from->filed >= 1); /* INDEX-1 */
         if (from->filed == 1) {
             bucket->at = index->plan_at[rank];
         } else {
             uint32_t *list = index->places + (bucket->at & ~POLICY_BUCKET_LIST);
+            ASSERT(list[0] < from->filed); /* INDEX-2 */
             list[++list[0]] = index->plan_at[rank];
         }
     }
@@ -453,6 +460,7 @@ int policy_index_init(struct policy_index *index, struct chunks *chunks,
 {
     struct draft draft = {.kinds = kinds, .rules = rules, .rule_count = rule_count};
 
+    ASSERT(rule_count <= POLICY_RULES_MAX + POLICY_TIERS_MAX);
     *index = (struct policy_index){.plans = NULL};
     chunks_init(&draft.chunks, chunks->allocator, POLICY_MEMORY_MAX);
     const int result = build(index, chunks, &draft);
@@ -466,6 +474,7 @@ size_t policy_index_hashes(const struct policy_index *index, uint32_t attribute,
                            const struct policy_text *value, const struct policy_ip *ip,
                            uint32_t *hashes)
 {
+    ASSERT(attribute < index->attribute_count);
     const struct policy_filed *filed = &index->attributes[attribute].filed;
     size_t count = policy_filed_hashes(filed, attribute, value, hashes);
 

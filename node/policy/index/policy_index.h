@@ -15,6 +15,8 @@
  * INDEX-1  A rule that matches a request is among its candidates: the index only ever filters.
  * INDEX-2  Each list holds its rules in rank order, each once.
  * INDEX-3  A request follows at most POLICY_CURSORS_MAX lists, whatever the rules are.
+ * INDEX-4  An attribute is found by its name, under its number, with its kind; each table has one
+ *          free place at least, where a look ends.
  */
 #ifndef NODE_POLICY_INDEX_POLICY_INDEX_H
 #define NODE_POLICY_INDEX_POLICY_INDEX_H

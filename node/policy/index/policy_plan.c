@@ -97,7 +97,8 @@ void policy_plan_put(struct policy_plan *plan, const struct policy_rule *rule,
         *at++ = attributes[rule->match_count + k];
     for (size_t m = 0; m < rule->match_count; m++)
         at = put_condition(at, &rule->matches[m], attributes[m]);
-    ASSERT(at == plan->words + plan_words(rule));
+    ASSERT(at == plan->words + plan_words(rule)); /* PLAN-1 */
+    ASSERT((const char *)at <= (const char *)plan + policy_plan_len(rule));
 }
 
 bool policy_plan_holds(const uint32_t *condition, const struct policy_text *value,

@@ -141,12 +141,14 @@ static void add_part(struct policy_search *request, const struct policy_plan *pl
         request->overflow |= !plan->shadow; /* POLICYRESOLVE-3 */
         return;
     }
+    ASSERT(out->part_count < POLICY_PARTS_MAX); /* POLICYRESOLVE-3 */
     request->parts[out->part_count++] = plan;
 }
 
 static bool end_search(struct policy_result *out, enum policy_action action,
                        const struct policy_plan *plan)
 {
+    ASSERT(out->rule == NULL && !plan->shadow); /* POLICYRESOLVE-2 */
     out->action = action;
     out->rule = plan->rule;
     return true;
@@ -277,6 +279,7 @@ static void fill_parts(const struct policy_search *request)
         for (size_t k = 0; k < plan->key_count; k++) {
             const struct policy_known *known =
                 policy_search_known(request, policy_plan_key(plan)[k]);
+            ASSERT(known != NULL && known->value.len > 0); /* policy_search_lacks saw to it */
             part->values[k] = known->value;
             if (known->ip.len == POLICY_IPV6_LEN) {
                 part->values[k].len = policy_ip_format(known->value.data, known->value.len,
@@ -302,6 +305,7 @@ void policy_search_end(struct policy_search *request)
     struct policy_result *out = request->out;
     const bool deny = request->policy->unmatched_deny;
     const bool bypass = out->action == POLICY_ALLOW;
+    ASSERT(out->part_count <= POLICY_PARTS_MAX); /* POLICYRESOLVE-3 */
 
     if (out->action == POLICY_BLOCK || out->action == POLICY_MISSING) {
         out->part_count = 0;
@@ -366,6 +370,7 @@ void policy_search_look(struct policy_search *request)
 
     if (!request->ahead)
         return;
+    ASSERT(request->asked_count <= POLICY_ASKED_MAX);
     request->asked_count = (uint32_t)policy_index_find(index, request->asked, request->asked_count);
     prefetch_plans(index, request->asked, request->asked_count);
 }
@@ -375,6 +380,7 @@ void policy_search_run(struct policy_search *request)
     struct policy_places lists[1 + POLICY_ASKED_MAX];
     struct policy_pattern_space space;
 
+    ASSERT(request->space == NULL); /* SEARCH-1 */
     policy_pattern_begin(&space);
     request->space = &space;
     if (request->ahead)

@@ -70,6 +70,7 @@ void attribute_kinds_set(struct attribute_kinds *kinds, const struct policy_text
     const uint32_t at = find(kinds, name->data, name->len);
 
     ASSERT(at < sizeof kinds->named / sizeof kinds->named[0]);
+    ASSERT(kind < ATTRIBUTE_KINDS && at <= kinds->count);
     kinds->named[at] = (struct attribute_named){*name, (uint8_t)kind};
     kinds->filter |= bit_of(name->data, name->len);
     kinds->count += at == kinds->count;

@@ -30,10 +30,10 @@
 #include "node/policy/model/policy_request.h"
 
 enum attribute_kind {
-    ATTRIBUTE_VERBATIM,
-    ATTRIBUTE_ADDRESS,
-    ATTRIBUTE_PATH,
-    ATTRIBUTE_UPPER,
+    ATTRIBUTE_VERBATIM = 0,
+    ATTRIBUTE_ADDRESS = 1,
+    ATTRIBUTE_PATH = 2,
+    ATTRIBUTE_UPPER = 3,
     ATTRIBUTE_KINDS
 };
 

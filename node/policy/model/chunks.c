@@ -32,10 +32,12 @@ void chunks_fini(struct chunks *chunks)
 {
     while (chunks->first != NULL) {
         struct chunks_block *block = chunks->first;
+        ASSERT(block->used <= block->len && block->len <= chunks->taken);
+        chunks->taken -= block->len;
         chunks->first = block->next;
         alloc_put(chunks->allocator, block, block->len);
     }
-    chunks->taken = 0;
+    ASSERT(chunks->taken == 0); /* CHUNKS-2 */
 }
 
 /* Puts a block with room for `bytes` in front. NULL when memory or the maximum is exhausted. */
@@ -43,6 +45,7 @@ static struct chunks_block *grow(struct chunks *chunks, size_t bytes)
 {
     const size_t needed = HEADER_LEN + bytes;
     const size_t len = needed > CHUNKS_BLOCK_LEN ? needed : CHUNKS_BLOCK_LEN;
+    ASSERT(chunks->taken <= chunks->taken_max); /* CHUNKS-2 */
 
     if (len > chunks->taken_max - chunks->taken)
         return NULL; /* CHUNKS-2 */
@@ -69,6 +72,7 @@ void *chunks_get(struct chunks *chunks, size_t count, size_t size)
         return NULL;
     void *piece = (char *)block + block->used;
     block->used += bytes;
+    ASSERT(block->used <= block->len && block->used % CHUNKS_ALIGN == 0); /* CHUNKS-1 */
     return piece;
 }
 

@@ -18,7 +18,8 @@ const struct policy *policy_empty(void)
 
 struct policy *policy_share(struct policy *policy)
 {
-    atomic_fetch_add(&policy->shares, 1);
+    const uint32_t before = atomic_fetch_add(&policy->shares, 1);
+    ASSERT(before < UINT32_MAX && policy != &empty_policy);
     return policy;
 }
 
@@ -29,6 +30,7 @@ void policy_free(struct policy **pointer)
     *pointer = NULL;
     if (policy == NULL || policy == &empty_policy || atomic_fetch_sub(&policy->shares, 1) != 0)
         return;
+    ASSERT((policy->joiner != NULL) == (policy->free_joined != NULL)); /* JOIN-1 */
     if (policy->joiner != NULL) {
         policy->free_joined(policy);
         return;

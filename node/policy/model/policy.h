@@ -80,20 +80,24 @@ struct policy_error {
 #define POLICY_WAN_WAIT_NS     UINT64_C(150000000) /* of rules that say nothing */
 #define POLICY_WAN_WAIT_MAX_NS UINT64_C(10000000000)
 
-enum policy_act { POLICY_ACT_THROTTLE, POLICY_ACT_ALLOW, POLICY_ACT_BLOCK };
-enum policy_class { POLICY_CLASS_CRITICAL, POLICY_CLASS_NORMAL, POLICY_CLASS_BATCH };
+enum policy_act { POLICY_ACT_THROTTLE = 0, POLICY_ACT_ALLOW = 1, POLICY_ACT_BLOCK = 2 };
+enum policy_class { POLICY_CLASS_CRITICAL = 0, POLICY_CLASS_NORMAL = 1, POLICY_CLASS_BATCH = 2 };
 /* Who must know of a decision before it is answered: the key's decider; a majority of its replicas,
  * durably; or whoever was asked, who holds tokens of the decider's. */
 enum policy_consistency {
-    POLICY_CONSISTENCY_ONE,
-    POLICY_CONSISTENCY_QUORUM,
-    POLICY_CONSISTENCY_ANY
+    POLICY_CONSISTENCY_ONE = 0,
+    POLICY_CONSISTENCY_QUORUM = 1,
+    POLICY_CONSISTENCY_ANY = 2
 };
 /* Where a rule is counted: in each region by itself, or in one for all. */
-enum policy_scope { POLICY_SCOPE_REGION, POLICY_SCOPE_GLOBAL };
+enum policy_scope { POLICY_SCOPE_REGION = 0, POLICY_SCOPE_GLOBAL = 1 };
 /* What a request gets when no node can decide for its key: allowed, an error, or the decision of a
  * stand-in with a share of the limit. */
-enum policy_failure { POLICY_FAILURE_OPEN, POLICY_FAILURE_CLOSED, POLICY_FAILURE_LOCAL };
+enum policy_failure {
+    POLICY_FAILURE_OPEN = 0,
+    POLICY_FAILURE_CLOSED = 1,
+    POLICY_FAILURE_LOCAL = 2
+};
 
 /* Who knows the time zones: node/zones/zones.c, or a test. */
 struct policy_zones {

@@ -3,10 +3,18 @@
  * POLICYDIGEST-1  The digest covers what the rules mean, each field with its length, in acting
  *                 order.
  */
+#include <assert.h>
+
 #include "base/hash.h"
 #include "node/policy/model/attribute_kind.h"
 #include "node/policy/model/policy.h"
 #include "node/policy/model/policy_internal.h"
+
+/* Nodes of two releases compare digests: a word has the same number in both. */
+static_assert(POLICY_ACT_BLOCK == 2 && POLICY_CLASS_BATCH == 2 && POLICY_CONSISTENCY_ANY == 2 &&
+                  POLICY_SCOPE_GLOBAL == 1 && POLICY_FAILURE_LOCAL == 2 && ATTRIBUTE_KINDS == 4 &&
+                  LIMIT_ALIGN_COUNT == 8,
+              "one more has the next number");
 
 /* Each field is hashed under the digest of all before it and its own length, so that no two
  * different sequences of fields meet by moving bytes from one to the next. */

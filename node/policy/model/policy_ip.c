@@ -336,6 +336,7 @@ enum policy_block_result policy_block_parse(const char *text, size_t len, struct
 
 size_t policy_block_put(const struct policy_block *block, char *out)
 {
+    ASSERT(block->prefix <= 8 * block->ip.len);
     const size_t len = policy_ip_put(&block->ip, out);
 
     if (block->prefix == 8 * block->ip.len)

@@ -109,6 +109,7 @@ static size_t decode(const char *text, size_t len, char *out)
     for (size_t i = 0; i < len; i++) {
         out[to++] = text[i];
         to = decode_tail(out, to);
+        ASSERT(to >= 1 && to <= i + 1); /* PATH-1 */
     }
     return to;
 }
@@ -184,5 +185,6 @@ size_t policy_path_put(const char *text, size_t len, char *out)
     out_len = fold_slashes(out, out_len);
     if (out_len == 0)
         out[out_len++] = '/';
+    ASSERT(out_len <= len); /* PATH-1 */
     return out_len;
 }

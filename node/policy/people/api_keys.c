@@ -82,6 +82,7 @@ const char *api_key_state_name(enum api_key_state state)
 {
     static const char *const names[] = {
         [API_KEY_ACTIVE] = "active", [API_KEY_EXPIRED] = "expired", [API_KEY_REVOKED] = "revoked"};
+    ASSERT(state <= API_KEY_REVOKED);
     return names[state];
 }
 
@@ -275,6 +276,7 @@ static void set(struct policy_attribute *attributes, size_t *count, const char *
         attributes[i].value_len = value->len;
         found = true;
     }
+    ASSERT(found || *count < POLICY_ATTRIBUTES_MAX);
     if (!found)
         attributes[(*count)++] = (struct policy_attribute){name, len, value->data, value->len};
 }
@@ -349,4 +351,24 @@ void api_keys_free(struct api_keys **pointer)
 size_t api_keys_count(const struct api_keys *keys)
 {
     return keys != NULL ? keys->table.count : 0;
+}
+
+static uint64_t hash_of(const void *entry)
+{
+    const struct api_key *key = entry;
+    return digest_word(&key->digest);
+}
+
+void api_keys_check_invariants(const struct api_keys *keys)
+{
+    if (keys == NULL)
+        return;
+    lookup_check(&keys->table, hash_of);
+    for (size_t i = 0; i < keys->table.count; i++) {
+        const struct api_key *key = (const void *)(keys->table.entries + i * sizeof *key);
+        INVARIANT("APIKEYS-5", key->hash == api_key_hash(key->id.data, key->id.len));
+        INVARIANT("APIKEYS-5", key->limited == own_limits_limit(&key->own));
+        INVARIANT("APIKEYS-5", key->owner.len <= API_KEY_OWNER_LEN_MAX);
+        INVARIANT("APIKEYS-5", key->tier.len <= API_KEY_TIER_LEN_MAX);
+    }
 }

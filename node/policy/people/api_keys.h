@@ -18,6 +18,7 @@
  * APIKEYS-3  Once a set has been asked, the key itself is in no attribute any more: it is neither
  *            counted nor told to anybody.
  * APIKEYS-4  A key ends by time alone: whether or not anybody has changed its record.
+ * APIKEYS-5  A key's `hash` is that of its id, and it is `limited` if it has a rate of its own.
  *
  * What keeps others from guessing: 160 random bits. The digest of what a caller sends cannot be
  * steered, so the time that a probe takes tells nothing of the keys there are; digests are compared
@@ -121,6 +122,8 @@ struct api_keys *api_keys_share(struct api_keys *keys);
 /* Frees the set unless it is shared still; NULL is allowed. */
 void api_keys_free(struct api_keys **keys);
 size_t api_keys_count(const struct api_keys *keys);
+/* Asserts APIKEYS-5 and that each key is found; NULL is allowed. */
+void api_keys_check_invariants(const struct api_keys *keys);
 
 /* The key that is written so, whatever its state, or NULL. */
 const struct api_key *api_keys_find(const struct api_keys *keys, const char *text, size_t len);

@@ -51,6 +51,7 @@ struct blocks {
 
 static void cut(uint8_t address[ADDRESS_LEN], unsigned prefix)
 {
+    ASSERT(prefix <= ADDRESS_BITS);
     for (unsigned i = 0; i < ADDRESS_LEN; i++) {
         const unsigned kept = prefix > i * 8 ? prefix - i * 8 : 0;
         if (kept < 8)
@@ -294,6 +295,7 @@ static void note_prefix(struct blocks *blocks, uint8_t prefix)
     if (at < blocks->prefix_count && blocks->prefixes[at] == prefix)
         return;
     memmove(blocks->prefixes + at + 1, blocks->prefixes + at, blocks->prefix_count - at);
+    ASSERT(blocks->prefix_count < sizeof blocks->prefixes && prefix <= ADDRESS_BITS); /* BLOCKS-3 */
     blocks->prefixes[at] = prefix;
     blocks->prefix_count++;
 }
@@ -417,4 +419,37 @@ void blocks_free(struct blocks **pointer)
     const struct allocator *allocator = blocks->table.allocator;
     lookup_fini(&blocks->table);
     alloc_put(allocator, blocks, sizeof *blocks);
+}
+
+static uint64_t hash_of_entry(const void *entry)
+{
+    const struct entry *block = entry;
+    return hash_place(&block->place);
+}
+
+static void check_address(const struct blocks *blocks, const struct place *place)
+{
+    const uint8_t prefix = (uint8_t)place->text[ADDRESS_LEN];
+    uint8_t address[ADDRESS_LEN];
+    INVARIANT("BLOCKS-3", place->len == ADDRESS_LEN + 1);
+    INVARIANT("BLOCKS-3", memchr(blocks->prefixes, prefix, blocks->prefix_count) != NULL);
+    memcpy(address, place->text, sizeof address);
+    cut(address, prefix);
+    INVARIANT("BLOCKS-3", memcmp(address, place->text, sizeof address) == 0);
+}
+
+void blocks_check_invariants(const struct blocks *blocks)
+{
+    if (blocks == NULL)
+        return;
+    lookup_check(&blocks->table, hash_of_entry);
+    INVARIANT("BLOCKS-3", blocks->prefix_count <= sizeof blocks->prefixes);
+    for (uint32_t i = 1; i < blocks->prefix_count; i++)
+        INVARIANT("BLOCKS-3", blocks->prefixes[i - 1] > blocks->prefixes[i]);
+    for (size_t i = 0; i < blocks->table.count; i++) {
+        const struct entry *entry = (const void *)(blocks->table.entries + i * sizeof *entry);
+        if (entry->place.kind == KIND_ADDRESS)
+            check_address(blocks, &entry->place);
+        INVARIANT("BLOCKS-3", entry->rule.act == POLICY_ACT_BLOCK && entry->rule.enabled);
+    }
 }

@@ -21,6 +21,8 @@
  * BLOCKS-1  A set of blocks is made whole and never changed after; any thread may look.
  * BLOCKS-2  A look costs one probe an attribute, and one for each length of prefix in use if there
  *           is an address; where nothing is blocked, one comparison.
+ * BLOCKS-3  Lengths of prefixes are there once each, longest first, that of each blocked address
+ *           among them; the address has no bit behind its prefix.
  */
 #ifndef NODE_POLICY_PEOPLE_BLOCKS_H
 #define NODE_POLICY_PEOPLE_BLOCKS_H
@@ -54,6 +56,8 @@ MUST_USE int blocks_name(const struct attribute_kinds *kinds, const char *text, 
 MUST_USE int blocks_new(const struct allocator *allocator, const struct attribute_kinds *kinds,
                         const struct block *blocks, size_t count, struct blocks **out);
 void blocks_free(struct blocks **blocks);
+/* Asserts BLOCKS-3 and that each block is found; NULL is allowed. */
+void blocks_check_invariants(const struct blocks *blocks);
 
 /* The block that denies a request with these attributes, in the one spelling of each, or a check of
  * this key, at `now_ms`, as a rule whose message is the reason; of several the one that lasts

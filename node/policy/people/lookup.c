@@ -11,7 +11,7 @@ int lookup_init(struct lookup *lookup, const struct allocator *allocator, size_t
                 size_t entry_size, size_t bytes)
 {
     uint32_t slots = SLOTS_MIN;
-    ASSERT(count < UINT32_MAX / 4);
+    ASSERT(count < UINT32_MAX / 4 && entry_size > 0);
     while (slots < 2 * count)
         slots *= 2;
     *lookup = (struct lookup){.allocator = allocator,
@@ -53,7 +53,34 @@ void *lookup_add(struct lookup *lookup)
 void lookup_file(struct lookup *lookup, uint64_t hash)
 {
     uint32_t at = lookup_home(lookup, hash);
+    ASSERT(lookup->count >= 1 && 2 * lookup->count <= (size_t)lookup->mask + 1); /* LOOKUP-2 */
     while (lookup->slots[at] != 0)
         at = lookup_next(lookup, at);
     lookup->slots[at] = (uint32_t)lookup->count;
+}
+
+/* Whether a look by the hash comes to entry `number`. */
+static bool is_filed(const struct lookup *lookup, uint64_t hash, size_t number)
+{
+    uint32_t at = lookup_home(lookup, hash);
+    while (lookup->slots[at] != 0 && lookup->slots[at] != number + 1)
+        at = lookup_next(lookup, at);
+    return lookup->slots[at] != 0;
+}
+
+void lookup_check(const struct lookup *lookup, uint64_t (*hash_of)(const void *entry))
+{
+    size_t taken = 0;
+    INVARIANT("LOOKUP-3", lookup->count < lookup->capacity);
+    INVARIANT("LOOKUP-3", lookup->bytes_used < lookup->bytes_len);
+    INVARIANT("LOOKUP-3", lookup->bytes[lookup->bytes_used] == '\0');
+    for (uint32_t at = 0; at <= lookup->mask; at++) {
+        INVARIANT("LOOKUP-1", lookup->slots[at] <= lookup->count);
+        taken += lookup->slots[at] != 0;
+    }
+    INVARIANT("LOOKUP-1", taken == lookup->count);
+    INVARIANT("LOOKUP-2", 2 * taken <= (size_t)lookup->mask + 1);
+    for (size_t i = 0; i < lookup->count; i++)
+        INVARIANT("LOOKUP-1",
+                  is_filed(lookup, hash_of(lookup->entries + i * lookup->entry_size), i));
 }

@@ -5,12 +5,17 @@
  *   entries  of one size, in the order in which they were added, never moved
  *   bytes    the texts, each with a NUL behind it
  *
+ * LOOKUP-1  Each entry that was added is filed once, and found by its hash; no slot names another.
+ * LOOKUP-2  At most half of the slots are taken: every look ends at a free one.
+ * LOOKUP-3  What was kept and added has room; behind the texts there is still a NUL.
+ *
  * All memory is taken at the beginning; nothing is ever taken out. Reading needs no lock once the
  * last entry is in. Must not: know what an entry is, or allocate later.
  */
 #ifndef NODE_POLICY_PEOPLE_LOOKUP_H
 #define NODE_POLICY_PEOPLE_LOOKUP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +48,8 @@ struct policy_text lookup_keep(struct lookup *lookup, const char *text, size_t l
 void *lookup_add(struct lookup *lookup);
 /* Files the entry that was added last under `hash`. */
 void lookup_file(struct lookup *lookup, uint64_t hash);
+/* Asserts LOOKUP-1 to LOOKUP-3 of a set that is filled; `hash_of` is an entry's. */
+void lookup_check(const struct lookup *lookup, uint64_t (*hash_of)(const void *entry));
 
 /* The entries that may be filed under `hash`, one after the other:
  *     for (at = lookup_home(l, hash); (entry = lookup_at(l, at)) != NULL; at = lookup_next(l, at))

@@ -150,6 +150,7 @@ static uint32_t add_own(struct people *people, const struct own_limits *own)
 {
     if (own_limits_empty(own))
         return NOTHING;
+    ASSERT(people->own_count < people->own_capacity); /* PEOPLE-4 */
     people->owns[people->own_count] = *own;
     return (uint32_t)people->own_count++;
 }
@@ -158,6 +159,7 @@ static uint32_t add_verdict(struct people *people, const struct quota *quota)
 {
     if (!quota->blocked)
         return NOTHING;
+    ASSERT(people->verdict_count < people->verdict_capacity); /* PEOPLE-4 */
     struct verdict *verdict = &people->verdicts[people->verdict_count];
     *verdict = (struct verdict){
         .rule = {.name = {"", 0},
@@ -260,6 +262,38 @@ size_t people_count(const struct people *people)
     return people == NULL ? 0 : people->table.count;
 }
 
+static uint64_t hash_of(const void *entry)
+{
+    const struct entry *record = entry;
+    return people_hash(record->user, record->user_len);
+}
+
+void people_check_invariants(const struct people *people)
+{
+    uint32_t owns = 0;
+    uint32_t verdicts = 0;
+    if (people == NULL)
+        return;
+    lookup_check(&people->table, hash_of);
+    for (size_t i = 0; i < people->table.count; i++) {
+        const struct entry *entry = (const void *)(people->table.entries + i * sizeof *entry);
+        const char *tier = entry->user + entry->user_len + 1;
+        INVARIANT("PEOPLE-4", entry->user_len >= 1 && entry->user_len <= POLICY_VALUE_LEN_MAX);
+        INVARIANT("PEOPLE-4", entry->user[entry->user_len] == '\0');
+        INVARIANT("PEOPLE-4", entry->tier_len == 0 || people_tier_ok(tier, entry->tier_len));
+        INVARIANT("PEOPLE-4", entry->own == NOTHING || entry->own == owns);
+        INVARIANT("PEOPLE-4", entry->verdict == NOTHING || entry->verdict == verdicts);
+        owns += entry->own != NOTHING;
+        verdicts += entry->verdict != NOTHING;
+    }
+    INVARIANT("PEOPLE-4", owns == people->own_count && owns < people->own_capacity);
+    INVARIANT("PEOPLE-4", verdicts == people->verdict_count && verdicts < people->verdict_capacity);
+    for (uint32_t i = 0; i < owns; i++)
+        INVARIANT("PEOPLE-4", !own_limits_empty(&people->owns[i]));
+    for (uint32_t i = 0; i < verdicts; i++)
+        INVARIANT("PEOPLE-4", people->verdicts[i].rule.act == POLICY_ACT_BLOCK);
+}
+
 /* ---- a request ------------------------------------------------------------------------------- */
 
 static bool is_named(const struct policy_attribute *attribute, const char *name, size_t len)
@@ -307,6 +341,8 @@ void people_find(const struct people *people, struct policy_attribute *attribute
     if (entry == NULL)
         return;
     person->user_hash = hash;
+    ASSERT(entry->verdict == NOTHING || entry->verdict < people->verdict_count);
+    ASSERT(entry->own == NOTHING || entry->own < people->own_count); /* PEOPLE-4 */
     if (entry->verdict != NOTHING) {
         const struct verdict *verdict = &people->verdicts[entry->verdict];
         if (verdict->rule.until_ms == 0 || now_ms < verdict->rule.until_ms)
@@ -342,6 +378,7 @@ static void add_part(struct policy_result *result, const struct policy_rule *rul
         result->part_count = 0;
         return;
     }
+    ASSERT(result->part_count < POLICY_PARTS_MAX);
     struct policy_part *part = &result->parts[result->part_count++];
     part->rule = rule;
     part->values[0] = *value;

@@ -20,6 +20,8 @@
  *           costs one hash and one probe for a request with a user, and nothing where nobody has a
  *           record.
  * PEOPLE-3  Nothing is charged or kept here: the same attributes give the same answer.
+ * PEOPLE-4  A record has a user, and of own limits and a verdict one each or none, which are no
+ *           other record's. A verdict blocks; own limits are not empty.
  */
 #ifndef NODE_POLICY_PEOPLE_PEOPLE_H
 #define NODE_POLICY_PEOPLE_PEOPLE_H
@@ -71,6 +73,8 @@ struct people *people_share(struct people *people);
 /* Frees the set unless it is shared still; NULL is allowed. */
 void people_free(struct people **people);
 size_t people_count(const struct people *people);
+/* Asserts PEOPLE-4 and that each record is found; NULL is allowed. */
+void people_check_invariants(const struct people *people);
 
 /* What is known of who asks, beside attributes. Points into the set and the request. */
 struct person {

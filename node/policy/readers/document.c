@@ -1,5 +1,6 @@
 /* document.c - lines, places and brackets of a document; see document.h. */
 #include "node/policy/readers/document.h"
+#include "base/assert.h"
 #include "node/policy/readers/yaml_reader.h"
 
 #include <string.h>
@@ -66,6 +67,7 @@ static size_t skip_quoted(const struct document *document, size_t at)
 {
     const char *text = document->text;
     const char quote = text[at++];
+    ASSERT(at <= document->len);
     while (at < document->len) {
         const bool more = at + 1 < document->len;
         if (quote == '"' && text[at] == '\\')

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "node/policy/model/policy_internal.h"
 #include "node/policy/readers/readers.h"
@@ -20,9 +21,10 @@
 #define BURST_MAX  (OWN_RATE_MAX * (YEAR_NS / SECOND_NS))
 #define EXCEED_MAX (100 + LIMIT_EXCEED_MAX) /* per cent */
 
-enum { BURST_BIT = 1 << OWN_UNITS, STATUS = 429, ORDINAL_STEP = 8 };
+enum { BURST_BIT = 0x80, STATUS = 429, ORDINAL_STEP = 8 };
 
-static_assert(OWN_UNITS < 8, "the units and the burst are bits of a byte");
+static_assert(OWN_UNITS == 7 && BURST_BIT == 1 << 7,
+              "the units and the burst are the bits of a byte, as it is kept: there is none left");
 static_assert(BURST_MAX * (uint64_t)EXCEED_MAX / 100 <= LIMIT_COUNT_MAX &&
                   OWN_RATE_MAX * (uint64_t)EXCEED_MAX / 100 <= LIMIT_RATE_MAX,
               "any own limit is one, exceeded by whatever a rule says (OWNLIMITS-2)");
@@ -208,6 +210,7 @@ uint32_t own_limits_merge(const struct own_limits *own, const struct policy_rule
         }
         set_burst(limit, own);
     }
+    ASSERT(count <= OWN_MERGED_MAX);
     for (unsigned unit = 0; unit < OWN_UNITS && count < OWN_MERGED_MAX; unit++) {
         if (own->counts[unit] == 0 || (replaced >> unit & 1) != 0)
             continue;

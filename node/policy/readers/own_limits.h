@@ -32,15 +32,15 @@
 #include "node/policy/model/policy.h"
 #include "node/policy/model/policy_request.h"
 
-/* Windows that a limit may have here. */
+/* Windows that a limit may have here; kept as bits and in ordinals, so no number ever changes. */
 enum own_unit {
-    OWN_SECOND,
-    OWN_MINUTE,
-    OWN_HOUR,
-    OWN_DAY,
-    OWN_WEEK,
-    OWN_MONTH,
-    OWN_YEAR,
+    OWN_SECOND = 0,
+    OWN_MINUTE = 1,
+    OWN_HOUR = 2,
+    OWN_DAY = 3,
+    OWN_WEEK = 4,
+    OWN_MONTH = 5,
+    OWN_YEAR = 6,
     OWN_UNITS
 };
 

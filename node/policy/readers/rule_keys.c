@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/limit.h"
 #include "base/quantity.h"
 #include "base/vocabulary.h"
@@ -508,6 +509,7 @@ const struct rule_map_row *rule_map(enum rule_map map)
 
 const struct rule_key *rule_key(enum rule_map map, unsigned key)
 {
+    ASSERT(key < maps[map].count); /* RULEKEYS-1 */
     return &maps[map].keys[key];
 }
 

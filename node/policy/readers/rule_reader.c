@@ -145,6 +145,7 @@ static int read_key(struct policy *policy, const struct yaml_reader *reader, uin
                                         "key: found attribute %s twice; expected it once",
                                         yaml_reader_shown(reader, node, shown));
         }
+        ASSERT(rule->key_count < POLICY_KEY_ATTRIBUTES_MAX); /* the table of keys bounds it */
         if (attribute_kinds_of(policy_kinds(policy), key[rule->key_count].data,
                                key[rule->key_count].len) == ATTRIBUTE_ADDRESS)
             rule->key_addresses |= (uint8_t)(1u << rule->key_count);

@@ -107,6 +107,7 @@ static int add_node(struct builder *builder, const yaml_mark_t *mark,
         if (result != TG_OK)
             return result;
     }
+    ASSERT(reader->node_count < reader->node_capacity); /* YAMLBUILDER-1 */
     *index = reader->node_count++;
     reader->nodes[*index] = *node;
     reader->nodes[*index].next = YAML_READER_NONE;
@@ -120,6 +121,7 @@ static int attach(struct builder *builder, const yaml_mark_t *mark, uint32_t ind
 {
     struct yaml_reader_node *nodes = builder->reader->nodes;
 
+    ASSERT(index < builder->reader->node_count && builder->depth <= YAML_READER_DEPTH_MAX);
     if (builder->depth == 0) {
         if (builder->reader->root != YAML_READER_NONE)
             return fail_at(builder, mark, "a second document; expected one document in a file");
@@ -162,6 +164,7 @@ static int add_anchor(struct builder *builder, const yaml_event_t *event, const 
     char *copy = chunks_copy(&builder->reader->chunks, text, strlen(text));
     if (copy == NULL)
         return fail_memory(builder);
+    ASSERT(index < builder->reader->node_count);
     builder->anchors[builder->anchor_count++] = (struct anchor){copy, index};
     return TG_OK;
 }
@@ -228,6 +231,7 @@ static int on_end(struct builder *builder)
     const uint32_t top = --builder->depth;
     struct yaml_reader_node *node = &builder->reader->nodes[builder->open[top]];
 
+    ASSERT(node->open && node->kind != YAML_READER_SCALAR); /* YAMLBUILDER-2 */
     node->open = false;
     node->len =
         node->kind == YAML_READER_MAPPING ? builder->children[top] / 2 : builder->children[top];
@@ -248,6 +252,7 @@ static int on_alias(struct builder *builder, const yaml_event_t *event)
     }
     if (found == YAML_READER_NONE)
         return fail_at(builder, &event->start_mark, "an unknown alias; expected a name set by &");
+    ASSERT(found < builder->reader->node_count);
     const struct yaml_reader_node node = builder->reader->nodes[found];
     if (node.open)
         /* YAMLBUILDER-2 */

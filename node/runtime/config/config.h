@@ -29,6 +29,8 @@ enum {
     CONFIG_PLACE_LEN = 32,     /* a region's or zone's name and NUL */
     CONFIG_PATH_LEN = 4096,
     CONFIG_SEEDS_MAX = 64,
+    CONFIG_LISTEN_MAX = 8,   /* further places where clients of a protocol come */
+    CONFIG_SOCKET_LEN = 108, /* the path of a socket and NUL, as the system has it */
     CONFIG_SHARDS_MAX = 16,
     CONFIG_SHARD_PORT_STEP = 10, /* shard i listens at port + 10 i (client, peer, resp) */
     CONFIG_REPLICAS_MAX = 3,
@@ -40,6 +42,17 @@ struct config_endpoint {
     bool off; /* host is "" and port 0 then */
     uint16_t port;
     char host[CONFIG_HOST_LEN];
+};
+
+/* A further place to listen at: an endpoint, or a socket of the file system. */
+struct config_place {
+    struct config_endpoint endpoint;
+    char path[CONFIG_SOCKET_LEN]; /* absolute, and `endpoint` all zero; or "" */
+};
+
+struct config_listen {
+    uint32_t count;
+    struct config_place at[CONFIG_LISTEN_MAX];
 };
 
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
@@ -56,6 +69,8 @@ struct config {
     struct config_endpoint peer;
     struct config_endpoint gossip;
     struct config_endpoint resp;
+    struct config_listen client_more; /* further ones, which all shards share */
+    struct config_listen resp_more;
     struct config_endpoint http; /* http, grpc: always off in this version */
     struct config_endpoint grpc;
     bool insecure;

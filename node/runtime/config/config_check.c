@@ -19,22 +19,24 @@
 #include "node/runtime/config/config_option.h"
 #include "ring/ring.h"
 
-enum { TOLD = 3, ENDPOINTS = 4, SOCKETS_MAX = 3 * CONFIG_SHARDS_MAX + 1 };
+enum { TOLD = 3, ENDPOINTS = 4, SOCKETS_MAX = 3 * CONFIG_SHARDS_MAX + 1 + 2 * CONFIG_LISTEN_MAX };
 
 struct named {
     const char *name;
     struct config_endpoint *endpoint;
-    char *address;     /* CONFIG_ADDRESS_LEN; NULL: others are not told */
-    uint32_t sockets;  /* one, or one a shard */
-    uint32_t base_add; /* to the base port */
+    char *address;                    /* CONFIG_ADDRESS_LEN; NULL: others are not told */
+    uint32_t sockets;                 /* one, or one a shard */
+    uint32_t base_add;                /* to the base port */
+    const struct config_listen *more; /* or NULL */
 };
 
 static void name_endpoints(struct config *config, struct named out[ENDPOINTS])
 {
-    out[0] = (struct named){"client", &config->client, config->client_address, config->shards, 0};
-    out[1] = (struct named){"peer", &config->peer, config->peer_address, config->shards, 1};
-    out[2] = (struct named){"gossip", &config->gossip, config->gossip_address, 1, 2};
-    out[3] = (struct named){"resp", &config->resp, NULL, config->shards, 3};
+    out[0] = (struct named){"client", &config->client,     config->client_address, config->shards,
+                            0,        &config->client_more};
+    out[1] = (struct named){"peer", &config->peer, config->peer_address, config->shards, 1, NULL};
+    out[2] = (struct named){"gossip", &config->gossip, config->gossip_address, 1, 2, NULL};
+    out[3] = (struct named){"resp", &config->resp, NULL, config->shards, 3, &config->resp_more};
 }
 
 /* Gives endpoints that were not set their host and port. A node without one of the first three
@@ -82,6 +84,18 @@ static bool listeners_clash(const struct listener *a, const struct listener *b)
             config_host_is_wildcard(b->host));
 }
 
+/* Adds the further endpoints, which have no port for each shard. Returns how many there are then.
+ */
+static uint32_t add_more(const struct named *named, struct listener all[SOCKETS_MAX],
+                         uint32_t count)
+{
+    for (uint32_t i = 0; named->more != NULL && i < named->more->count; i++)
+        if (named->more->at[i].path[0] == '\0')
+            all[count++] = (struct listener){named->name, named->more->at[i].endpoint.host,
+                                             named->more->at[i].endpoint.port};
+    return count;
+}
+
 /* CONFIGCHECK-1 */
 static int check_ports(const struct named named[ENDPOINTS], char error[CONFIG_ERROR_LEN])
 {
@@ -94,6 +108,7 @@ static int check_ports(const struct named named[ENDPOINTS], char error[CONFIG_ER
             all[count++] =
                 (struct listener){named[i].name, endpoint->host,
                                   endpoint->port + shard * (uint32_t)CONFIG_SHARD_PORT_STEP};
+        count = add_more(&named[i], all, count);
     }
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; j < i; j++) {
@@ -109,20 +124,32 @@ static int check_ports(const struct named named[ENDPOINTS], char error[CONFIG_ER
     return TG_OK;
 }
 
-/* CONFIGCHECK-2 */
-static int check_reach(const struct config *config, const struct named *named,
-                       char error[CONFIG_ERROR_LEN])
+static int check_reach_of(const struct named *named, const struct config_endpoint *endpoint,
+                          char error[CONFIG_ERROR_LEN])
 {
     char text[CONFIG_ENDPOINT_LEN];
 
-    if (config->insecure || named->endpoint->off || config_host_is_loopback(named->endpoint->host))
+    if (endpoint->off || config_host_is_loopback(endpoint->host))
         return TG_OK;
     (void)snprintf(error, CONFIG_ERROR_LEN,
                    "--%s: other machines can reach %.128s, and this version has no transport keys: "
                    "whoever reaches it can read and change limits; give --insecure to accept that "
                    "(in a network you trust), or bind 127.0.0.1",
-                   named->name, config_endpoint_text(named->endpoint, text));
+                   named->name, config_endpoint_text(endpoint, text));
     return TG_EINVALID;
+}
+
+/* CONFIGCHECK-2 */
+static int check_reach(const struct config *config, const struct named *named,
+                       char error[CONFIG_ERROR_LEN])
+{
+    if (config->insecure)
+        return TG_OK;
+    int result = check_reach_of(named, named->endpoint, error);
+    for (uint32_t i = 0; result == TG_OK && named->more != NULL && i < named->more->count; i++)
+        if (named->more->at[i].path[0] == '\0')
+            result = check_reach_of(named, &named->more->at[i].endpoint, error);
+    return result;
 }
 
 /* Fills in the address that others are told. */

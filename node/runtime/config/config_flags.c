@@ -5,7 +5,8 @@
  * Reading and applying are two steps, because --config has to be known before the other flags are
  * applied over the file.
  *
- * CONFIGFLAGS-1  No flag is taken twice but --seed: which of two would count is a guess.
+ * CONFIGFLAGS-1  No flag is taken twice but those that repeat (--seed, --client, --resp): which
+ *                of two would count is a guess.
  *
  * Must not: know what a value means.
  */
@@ -63,7 +64,7 @@ static bool is_repeated(const struct config_arguments *arguments,
 {
     for (uint32_t i = 0; i < arguments->count; i++) {
         if (arguments->items[i].option == option)
-            return option->kind != CONFIG_KIND_SEED; /* CONFIGFLAGS-1 */
+            return !config_option_repeats(option); /* CONFIGFLAGS-1 */
     }
     return false;
 }
@@ -120,18 +121,23 @@ int config_flags_read(int argc, const char *const *argv, struct config_arguments
     return result;
 }
 
+static bool is_first(const struct config_arguments *arguments, uint32_t at)
+{
+    for (uint32_t i = 0; i < at; i++)
+        if (arguments->items[i].option == arguments->items[at].option)
+            return false;
+    return true;
+}
+
 int config_flags_apply(const struct config_arguments *arguments, struct config *config,
                        char error[CONFIG_ERROR_LEN])
 {
     char why[CONFIG_WHY_LEN];
-    bool seeds = false;
 
     for (uint32_t i = 0; i < arguments->count; i++) {
         const struct config_argument *item = &arguments->items[i];
-        if (item->option->kind == CONFIG_KIND_SEED && !seeds) {
-            seeds = true;
-            config->seed_count = 0; /* flags replace the file's list, they do not add to it */
-        }
+        if (config_option_repeats(item->option) && is_first(arguments, i))
+            config_option_clear(item->option, config);
         if (config_option_set(item->option, config, item->value, why) != TG_OK) {
             (void)snprintf(error, CONFIG_ERROR_LEN, "--%s: %s", item->option->name, why);
             return TG_EINVALID;

@@ -30,7 +30,10 @@
 #define AT(field)        .offset = offsetof(struct config, field)
 #define SWITCH(f)        .kind = CONFIG_KIND_SWITCH, AT(f)
 #define ENDPOINT(f)      .value = "HOST:PORT", .kind = CONFIG_KIND_ENDPOINT, AT(f)
-#define GATEWAY(f)       .value = "off", .initial = "off", .kind = CONFIG_KIND_GATEWAY, AT(f)
+#define LISTEN(f)                                                                                  \
+    .value = "HOST:PORT|unix:PATH", .kind = CONFIG_KIND_LISTEN, AT(f),                             \
+    .more = offsetof(struct config, f##_more)
+#define GATEWAY(f) .value = "off", .initial = "off", .kind = CONFIG_KIND_GATEWAY, AT(f)
 
 static const struct config_option options[] = {
     {.name = "config",
@@ -56,9 +59,10 @@ static const struct config_option options[] = {
      AT(base_port),
      .help = "client port; peer is + 1, gossip + 2, Redis + 3; shard i adds 10 * i"},
     {.name = "client",
-     ENDPOINT(client),
+     LISTEN(client),
      .derived = "BIND:BASE-PORT",
-     .help = "where clients connect"},
+     .help = "where clients connect; repeatable, a list in the file: all shards share those after "
+             "the first"},
     {.name = "peer",
      ENDPOINT(peer),
      .derived = "BIND:BASE-PORT + 1",
@@ -68,9 +72,10 @@ static const struct config_option options[] = {
      .derived = "BIND:BASE-PORT + 2",
      .help = "where membership is talked about"},
     {.name = "resp",
-     ENDPOINT(resp),
+     LISTEN(resp),
+     .may_be_off = true,
      .derived = "BIND:BASE-PORT + 3",
-     .help = "where Redis clients connect; or off"},
+     .help = "where Redis clients connect, or off; repeatable likewise"},
     {.name = "http", GATEWAY(http), .help = "gateway for HTTP"},
     {.name = "grpc", GATEWAY(grpc), .help = "gateway for gRPC"},
     {.name = "advertise",

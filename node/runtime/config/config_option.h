@@ -23,7 +23,8 @@ enum config_kind {
     CONFIG_KIND_NAME,     /* char[max + 1] of letters, digits, . _ - ; min..max bytes */
     CONFIG_KIND_HOST,     /* char[CONFIG_HOST_LEN] */
     CONFIG_KIND_ENDPOINT, /* struct config_endpoint or off */
-    CONFIG_KIND_GATEWAY,  /* the same, but off is all that this version has */
+    CONFIG_KIND_LISTEN,   /* the same, and further places in `more`; repeatable */
+    CONFIG_KIND_GATEWAY,  /* an endpoint, but off is all that this version has */
     CONFIG_KIND_SEED,     /* one more of `seeds` */
     CONFIG_KIND_LEVEL,
     CONFIG_KIND_FORMAT,
@@ -41,7 +42,9 @@ struct config_option {
     const char *help;
     enum config_kind kind;
     bool flag_only;
-    size_t offset; /* in struct config */
+    bool may_be_off; /* of an endpoint: the word `off` is taken as well */
+    size_t offset;   /* in struct config */
+    size_t more;     /* likewise, of a struct config_listen */
     uint64_t min;
     uint64_t max;
 };
@@ -75,6 +78,10 @@ bool config_option_bare(const struct config_option *option);
  * without the option's name. */
 MUST_USE int config_option_set(const struct config_option *option, struct config *config,
                                const char *text, char why[CONFIG_WHY_LEN]);
+/* Whether the option may be given more than once, each time one more. */
+bool config_option_repeats(const struct config_option *option);
+/* Forgets what a file gave such an option: flags do not add to it. */
+void config_option_clear(const struct config_option *option, struct config *config);
 /* What the option's value may be, "" if it takes none: what refusals expect, and documents tell.
  * Returns `out`. */
 const char *config_option_expected(const struct config_option *option, char out[CONFIG_WHY_LEN]);
@@ -88,14 +95,14 @@ struct config_argument {
     const struct config_option *option;
     const char *value; /* "true" for a bare switch; points into argv */
 };
-enum { CONFIG_ARGUMENTS_MAX = CONFIG_OPTIONS_MAX + CONFIG_SEEDS_MAX };
+enum { CONFIG_ARGUMENTS_MAX = CONFIG_OPTIONS_MAX + CONFIG_SEEDS_MAX + 2 * CONFIG_LISTEN_MAX };
 struct config_arguments {
     uint32_t count;
     struct config_argument items[CONFIG_ARGUMENTS_MAX];
 };
 
-/* Splits argv into flags and values, none of them twice but seeds. 0, CONFIG_HELP, CONFIG_VERSION
- * or TG_EINVALID with `error`. */
+/* Splits argv into flags and values, none of them twice but those that repeat. 0, CONFIG_HELP,
+ * CONFIG_VERSION or TG_EINVALID with `error`. */
 MUST_USE int config_flags_read(int argc, const char *const *argv, struct config_arguments *out,
                                char error[CONFIG_ERROR_LEN]);
 /* Sets what the flags say. */

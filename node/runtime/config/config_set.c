@@ -64,6 +64,7 @@ const char *config_option_expected(const struct config_option *option, char out[
         [CONFIG_KIND_SWITCH] = "true or false",
         [CONFIG_KIND_HOST] = "an IP address or a host's name, without port",
         [CONFIG_KIND_ENDPOINT] = "HOST:PORT (an IPv6 address in brackets)",
+        [CONFIG_KIND_LISTEN] = "HOST:PORT (an IPv6 address in brackets), unix:PATH",
         [CONFIG_KIND_GATEWAY] = "off",
         [CONFIG_KIND_SEED] = "HOST:PORT of a member's gossip (an IPv6 address in brackets)",
         [CONFIG_KIND_LEVEL] = "debug, info, warn or error",
@@ -101,7 +102,8 @@ const char *config_option_expected(const struct config_option *option, char out[
         break;
     default:
         if (fixed[option->kind] != NULL)
-            (void)snprintf(out, CONFIG_WHY_LEN, "%s", fixed[option->kind]);
+            (void)snprintf(out, CONFIG_WHY_LEN, "%s%s", fixed[option->kind],
+                           option->may_be_off ? ", or off" : "");
         break;
     }
     return out;
@@ -248,6 +250,69 @@ static int set_endpoint(const struct config_option *option, struct config_endpoi
     return TG_OK;
 }
 
+static struct config_listen *listen_of(const struct config_option *option, struct config *config)
+{
+    return (void *)((unsigned char *)config + option->more);
+}
+
+/* "unix:/run/tidegate.sock": an absolute path, for the node may be started anywhere. */
+static int parse_place(const char *text, struct config_place *out)
+{
+    static const char unix_word[] = "unix:";
+    const char *path = text + sizeof unix_word - 1;
+
+    *out = (struct config_place){.path = ""};
+    if (strncmp(text, unix_word, sizeof unix_word - 1) != 0)
+        return config_endpoint_parse(text, &out->endpoint);
+    if (path[0] != '/' || path[1] == '\0' || strlen(path) >= sizeof out->path)
+        return TG_EINVALID;
+    (void)snprintf(out->path, sizeof out->path, "%s", path);
+    return TG_OK;
+}
+
+/* The first HOST:PORT is where others are told to come; what follows, and sockets of the file
+ * system, are further places. */
+static int add_listen(const struct config_option *option, struct config *config, const char *text,
+                      char why[CONFIG_WHY_LEN])
+{
+    struct config_endpoint *first = (void *)((unsigned char *)config + option->offset);
+    struct config_listen *more = listen_of(option, config);
+    struct config_place place;
+    const bool off = strcmp(text, "off") == 0;
+
+    if (!off && parse_place(text, &place) != TG_OK)
+        return refuse_value(option, text, why);
+    if (first->off || (off && (first->port != 0 || more->count > 0)))
+        return refuse(why, text, "off alone, or places to listen at");
+    if (off) {
+        first->off = true;
+    } else if (first->port == 0 && place.path[0] == '\0') {
+        *first = place.endpoint;
+    } else {
+        if (more->count == CONFIG_LISTEN_MAX)
+            return refuse(why, text, "at most %d places beside the first", CONFIG_LISTEN_MAX);
+        more->at[more->count++] = place;
+    }
+    return TG_OK;
+}
+
+bool config_option_repeats(const struct config_option *option)
+{
+    return option->kind == CONFIG_KIND_SEED || option->kind == CONFIG_KIND_LISTEN;
+}
+
+void config_option_clear(const struct config_option *option, struct config *config)
+{
+    ASSERT(config_option_repeats(option));
+    if (option->kind == CONFIG_KIND_SEED) {
+        config->seed_count = 0;
+        return;
+    }
+    *(struct config_endpoint *)(void *)((unsigned char *)config + option->offset) =
+        (struct config_endpoint){.off = false};
+    listen_of(option, config)->count = 0;
+}
+
 static int add_seed(const struct config_option *option, struct config *config, const char *text,
                     char why[CONFIG_WHY_LEN])
 {
@@ -299,6 +364,8 @@ int config_option_set(const struct config_option *option, struct config *config,
     case CONFIG_KIND_ENDPOINT:
     case CONFIG_KIND_GATEWAY:
         return set_endpoint(option, field, text, why);
+    case CONFIG_KIND_LISTEN:
+        return add_listen(option, config, text, why);
     case CONFIG_KIND_SEED:
         return add_seed(option, config, text, why);
     case CONFIG_KIND_LEVEL:

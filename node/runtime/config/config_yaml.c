@@ -85,7 +85,7 @@ static int apply_pair(const struct source *source, uint32_t key_index)
 
     if (option == NULL || option->flag_only)
         return refuse_unknown(source, key);
-    if (option->kind != CONFIG_KIND_SEED ||
+    if (!config_option_repeats(option) ||
         yaml_reader_at(source->reader, key->next)->kind != YAML_READER_LIST)
         return apply_scalar(source, option, key->text, key->next);
     uint32_t item = yaml_reader_at(source->reader, key->next)->first;

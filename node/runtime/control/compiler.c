@@ -84,7 +84,7 @@ static void list_init(struct job_list *list)
 
 static void list_put(struct job_list *list, struct compiler_job *job)
 {
-    job->next = NULL;
+    ASSERT(job->next == NULL && *list->end == NULL); /* COMPILER-1 */
     *list->end = job;
     list->end = &job->next;
 }
@@ -178,6 +178,7 @@ static void remember(struct compiler *compiler, const struct compiler_job *job)
         compiler_job_free(&copy);
         return;
     }
+    ASSERT(job->policy != NULL && job->error == 0);
     copy->policy = policy_share(job->policy);
     compiler_job_free(&compiler->last);
     compiler->last = copy;
@@ -312,6 +313,7 @@ struct compiler_job *compiler_take(struct compiler *compiler)
 {
     (void)pthread_mutex_lock(&compiler->lock);
     struct compiler_job *job = list_take(&compiler->done);
+    ASSERT(job == NULL || job->purpose != COMPILER_QUESTION || compiler->questions > 0);
     if (job != NULL && job->purpose == COMPILER_QUESTION)
         compiler->questions--;
     (void)pthread_mutex_unlock(&compiler->lock);

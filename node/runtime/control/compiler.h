@@ -38,7 +38,7 @@ enum { COMPILER_QUESTIONS_MAX = 8, COMPILER_AUTHOR_LEN = 136 };
 enum compiler_purpose {
     COMPILER_RULES,    /* to be in force */
     COMPILER_FILE,     /* of the rules file, to be applied */
-    COMPILER_QUESTION, /* of an operator, in `letter` */
+    COMPILER_QUESTION, /* of an operator, in `message` */
     COMPILER_PURPOSES
 };
 
@@ -51,7 +51,7 @@ struct compiler_job {
     void *known;      /* RULES: for ordinals_give; malloc'ed, freed with the job */
     size_t known_len;
     char author[COMPILER_AUTHOR_LEN]; /* RULES: whose they are */
-    struct letter letter;             /* QUESTION: whom to answer; its block is `block` */
+    struct mailbox_message message;   /* QUESTION: whom to answer; its block is `block` */
     /* when it is done */
     int error;
     struct policy *policy; /* NULL after an error; else freed with the job, if nobody took it */

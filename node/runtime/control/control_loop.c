@@ -1,7 +1,7 @@
 /* control_loop.c - the main thread's loop: gossip, membership, signals, operators' questions.
  *
  *     gossip ROUTER --+                          +--> gossip DEALERs
- *     timer, letters --+--> control core --> effects --> durable meta values
+ *     timer, messages --+--> control core --> effects --> durable meta values
  *     signals --------+                          +--> views to the shards
  *
  * Nothing here is on the check path, so it may take a mutex, allocate, and wait for a disk sync:
@@ -86,27 +86,60 @@ static void carry_out(struct daemon *daemon)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-enum { REDIS_FIGURES = 12 };
+enum { CLIENT_FIGURES = 15 };
 
-/* What Redis clients did, of all shards. */
-static void sum_redis(struct daemon *daemon, struct control_figure out[REDIS_FIGURES])
+/* What clients of a protocol did, of all shards. */
+static void put_figures(const struct gateway_stats *stats,
+                        struct control_figure out[CLIENT_FIGURES])
 {
-    const struct control_figure names[REDIS_FIGURES] = {
-        {"connections", 0},     {"accepted", 0},     {"refused", 0}, {"accept_failures", 0},
-        {"commands", 0},        {"checks", 0},       {"batches", 0}, {"busy", 0},
-        {"protocol_errors", 0}, {"slow_readers", 0}, {"crowded", 0}, {"late", 0},
+    const struct control_figure figures[CLIENT_FIGURES] = {
+        {"connections", stats->connections},
+        {"accepted", stats->accepted},
+        {"refused", stats->refused},
+        {"accept_failures", stats->accept_failures},
+        {"commands", stats->commands},
+        {"checks", stats->checks},
+        {"batches", stats->batches},
+        {"busy", stats->busy},
+        {"protocol_errors", stats->protocol_errors},
+        {"slow_readers", stats->slow_readers},
+        {"crowded", stats->crowded},
+        {"late", stats->late},
+        {"evicted", stats->evicted},
+        {"unfinished", stats->unfinished},
+        {"dropped", stats->dropped},
     };
-    memcpy(out, names, sizeof names);
+    memcpy(out, figures, sizeof figures);
+}
+
+static void add_stats(struct gateway_stats *sum, const struct gateway_stats *more)
+{
+    sum->connections += more->connections;
+    sum->accepted += more->accepted;
+    sum->refused += more->refused;
+    sum->accept_failures += more->accept_failures;
+    sum->evicted += more->evicted;
+    sum->commands += more->commands;
+    sum->checks += more->checks;
+    sum->batches += more->batches;
+    sum->busy += more->busy;
+    sum->protocol_errors += more->protocol_errors;
+    sum->slow_readers += more->slow_readers;
+    sum->unfinished += more->unfinished;
+    sum->crowded += more->crowded;
+    sum->dropped += more->dropped;
+    sum->late += more->late;
+}
+
+static void sum_clients(struct daemon *daemon, struct gateway_stats *native,
+                        struct gateway_stats *redis)
+{
+    *native = *redis = (struct gateway_stats){.connections = 0};
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
-        struct resp_stats stats;
-        shard_loop_redis_stats(daemon->shards[i], &stats);
-        const uint64_t values[REDIS_FIGURES] = {
-            stats.connections,     stats.accepted,     stats.refused, stats.accept_failures,
-            stats.commands,        stats.checks,       stats.batches, stats.busy,
-            stats.protocol_errors, stats.slow_readers, stats.crowded, stats.late,
-        };
-        for (uint32_t k = 0; k < REDIS_FIGURES; k++)
-            out[k].value += values[k];
+        struct gateway_stats of[2];
+        shard_loop_clients(daemon->shards[i], &of[0], &of[1]);
+        add_stats(native, &of[0]);
+        add_stats(redis, &of[1]);
     }
 }
 
@@ -138,57 +171,66 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
     };
 }
 
-static void answer_admin(struct daemon *daemon, const struct letter *letter,
+static void answer_admin(struct daemon *daemon, const struct mailbox_message *message,
                          const struct control_compiled *compiled)
 {
     struct shard_stats stats[CONFIG_SHARDS_MAX];
-    struct control_figure redis[REDIS_FIGURES];
+    struct gateway_stats clients[2];
+    struct control_figure native[CLIENT_FIGURES];
+    struct control_figure redis[CLIENT_FIGURES];
+    sum_clients(daemon, &clients[0], &clients[1]);
+    put_figures(&clients[0], native);
+    put_figures(&clients[1], redis);
     const struct control_figure files[] = {
         {"max", daemon->sockets.files.max},
         {"kept", daemon->sockets.files.kept},
         {"paused", atomic_load(&daemon->sockets.files.paused)},
         {"pauses", daemon->sockets.files.pauses},
-        {"dropped", files_refused(&daemon->sockets.files)},
+        {"dropped", clients[0].accept_failures + clients[1].accept_failures},
     };
-    sum_redis(daemon, redis);
     rules_note_spread(daemon);
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         shard_loop_stats(daemon->shards[i], true, &stats[i]);
     struct control_report report = report_of(daemon, stats);
     report.compiled = compiled;
     report.resp = redis;
-    report.resp_count = REDIS_FIGURES;
+    report.resp_count = CLIENT_FIGURES;
+    report.native = native;
+    report.native_count = CLIENT_FIGURES;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        report.links_dropped += shard_loop_links_dropped(daemon->shards[i]);
+    report.log_lines_dropped = log_output_dropped(&daemon->output);
     report.files = files;
     report.files_count = sizeof files / sizeof *files;
-    const size_t len = control_admin(daemon->control, now_of(daemon), letter->pointer, letter->len,
-                                     &report, daemon->reply, sizeof daemon->reply);
-    (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[letter->shard]), LETTER_REPLY,
-                           letter->shard, letter->number, daemon->reply, len);
+    const size_t len = control_admin(daemon->control, now_of(daemon), message->pointer,
+                                     message->len, &report, daemon->reply, sizeof daemon->reply);
+    (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[message->shard]), MESSAGE_REPLY,
+                           message->shard, message->number, daemon->reply, len);
 }
 
-/* Answers what an operator asks, or has its rules compiled first. The letter's block is taken. */
-static void take_admin(struct daemon *daemon, const struct letter *letter)
+/* Answers what an operator asks, or has its rules compiled first. The message's block is taken. */
+static void take_admin(struct daemon *daemon, const struct mailbox_message *message)
 {
     static const struct control_compiled busy = {.error = TG_EBUSY};
     const char *text;
     size_t len;
     struct compiler_job *job;
-    if (!control_admin_compiles(letter->pointer, letter->len, &text, &len)) {
-        answer_admin(daemon, letter, NULL);
-        free(letter->pointer);
+    if (!control_admin_compiles(message->pointer, message->len, &text, &len)) {
+        answer_admin(daemon, message, NULL);
+        free(message->pointer);
         return;
     }
     if ((job = compiler_job_new(COMPILER_QUESTION, NULL, 0)) == NULL) {
-        answer_admin(daemon, letter, &busy);
-        free(letter->pointer);
+        answer_admin(daemon, message, &busy);
+        free(message->pointer);
         return;
     }
-    job->letter = *letter;
-    job->block = letter->pointer;
+    job->message = *message;
+    job->block = message->pointer;
     job->text = text;
     job->len = len;
     if (!compiler_ask(daemon->rules.compiler, job)) {
-        answer_admin(daemon, letter, &busy);
+        answer_admin(daemon, message, &busy);
         compiler_job_free(&job);
     }
 }
@@ -204,7 +246,7 @@ static void read_compiled(struct daemon *daemon)
                                                   .warnings = job->warnings,
                                                   .warning_count = job->warning_count};
         if (job->purpose == COMPILER_QUESTION)
-            answer_admin(daemon, &job->letter, &compiled);
+            answer_admin(daemon, &job->message, &compiled);
         else
             rules_compiled(daemon, job);
         compiler_job_free(&job);
@@ -213,41 +255,41 @@ static void read_compiled(struct daemon *daemon)
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-static void take_settled(struct daemon *daemon, const struct letter *letter)
+static void take_settled(struct daemon *daemon, const struct mailbox_message *message)
 {
     uint64_t lowest = UINT64_MAX;
-    daemon->settled[letter->shard] = letter->number;
+    daemon->settled[message->shard] = message->number;
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         if (daemon->settled[i] < lowest)
             lowest = daemon->settled[i];
     control_settled(daemon->control, lowest);
 }
 
-static void read_letters(struct daemon *daemon)
+static void read_messages(struct daemon *daemon)
 {
-    struct letter letter;
-    while (mailbox_take(&daemon->mailbox, &letter)) {
-        switch (letter.kind) {
-        case LETTER_ADMIN:
-            take_admin(daemon, &letter);
+    struct mailbox_message message;
+    while (mailbox_take(&daemon->mailbox, &message)) {
+        switch (message.kind) {
+        case MESSAGE_ADMIN:
+            take_admin(daemon, &message);
             break;
-        case LETTER_CLOSED:
-            control_suspect(daemon->control, letter.number);
+        case MESSAGE_CLOSED:
+            control_suspect(daemon->control, message.number);
             break;
-        case LETTER_SETTLED:
-            take_settled(daemon, &letter);
+        case MESSAGE_SETTLED:
+            take_settled(daemon, &message);
             break;
-        case LETTER_IDLE:
-            daemon->idle[letter.shard] = true;
+        case MESSAGE_IDLE:
+            daemon->idle[message.shard] = true;
             break;
-        case LETTER_USAGE:
-            usage_take(daemon, &letter);
+        case MESSAGE_USAGE:
+            usage_take(daemon, &message);
             break;
-        case LETTER_VIEW:
-        case LETTER_POLICY:
-        case LETTER_REPLY:
-        case LETTER_RESIGN:
-        case LETTER_STOP:
+        case MESSAGE_VIEW:
+        case MESSAGE_POLICY:
+        case MESSAGE_REPLY:
+        case MESSAGE_RESIGN:
+        case MESSAGE_STOP:
             ASSERT(false); /* a shard's */
         }
     }
@@ -313,10 +355,10 @@ static void spread_view(struct daemon *daemon)
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         if ((daemon->views_owed & 1u << i) == 0)
             continue;
-        const struct letter letter = {.kind = LETTER_VIEW,
-                                      .pointer = control_view(daemon->control)};
-        struct view *view = letter.pointer;
-        if (view != NULL && mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter))
+        const struct mailbox_message message = {.kind = MESSAGE_VIEW,
+                                                .pointer = control_view(daemon->control)};
+        struct view *view = message.pointer;
+        if (view != NULL && mailbox_put(shard_loop_mailbox(daemon->shards[i]), &message))
             daemon->views_owed &= ~(1u << i);
         else
             view_free(&view);
@@ -400,6 +442,19 @@ static void tell_waiting(struct daemon *daemon)
                    : "");
 }
 
+static uint32_t list_listeners(const struct daemon *daemon,
+                               const struct daemon_listeners *listeners,
+                               int out[LOBBY_LISTENERS_MAX])
+{
+    uint32_t count = 0;
+    static_assert((int)LOBBY_LISTENERS_MAX >= (int)CONFIG_SHARDS_MAX * ((int)CONFIG_LISTEN_MAX + 2),
+                  "the lobby is at all of them");
+    for (uint32_t i = 0; i < daemon->config->shards; i++)
+        for (uint32_t k = 0; k < listeners->counts[i]; k++)
+            out[count++] = listeners->fds[i][k];
+    return count;
+}
+
 /* Clients are told why, while nobody else is there to answer them. */
 static void look_at_lobby(struct daemon *daemon)
 {
@@ -408,14 +463,18 @@ static void look_at_lobby(struct daemon *daemon)
         lobby_free(&daemon->sockets.lobby);
         return;
     }
-    if (daemon->sockets.lobby == NULL && lobby_new(&daemon->sockets.lobby) != 0)
+    int native[LOBBY_LISTENERS_MAX];
+    int redis[LOBBY_LISTENERS_MAX];
+    const struct lobby_options options = {
+        .native = native,
+        .native_count = list_listeners(daemon, &daemon->sockets.native, native),
+        .redis = redis,
+        .redis_count = list_listeners(daemon, &daemon->sockets.redis, redis),
+        .clock = &daemon->clock};
+    if (daemon->sockets.lobby == NULL && lobby_new(&options, &daemon->sockets.lobby) != 0)
         return; /* the next turn tries again */
     say_waiting(daemon, sentence);
-    for (uint32_t i = 0; i < daemon->config->shards; i++) {
-        lobby_answer(daemon->sockets.lobby, daemon->sockets.clients[i], sentence);
-        lobby_accept(daemon->sockets.lobby, daemon->sockets.redis[i]);
-    }
-    lobby_answer_redis(daemon->sockets.lobby, sentence);
+    lobby_turn(daemon->sockets.lobby, sentence);
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */
@@ -445,9 +504,9 @@ static void begin_stop(struct daemon *daemon)
         (void)sd_notify(0, "STOPPING=1");
     if (!daemon->end.leaving)
         (void)control_stop(daemon->control); /* others hear of it while shards pass deciding on */
-    const struct letter letter = {.kind = LETTER_RESIGN};
+    const struct mailbox_message message = {.kind = MESSAGE_RESIGN};
     for (uint32_t i = 0; i < daemon->shard_count; i++)
-        (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);
+        (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &message);
 }
 
 /* A node that an operator asked to leave stops when it has no part in the ring any more. */
@@ -638,7 +697,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 static void turn(struct daemon *daemon)
 {
     read_signals(daemon);
-    read_letters(daemon);
+    read_messages(daemon);
     read_compiled(daemon);
     const uint32_t frames = read_gossip(daemon);
     control_tick(daemon->control, now_of(daemon), &daemon->effects);

@@ -64,14 +64,22 @@ struct daemon_kept {
     size_t peers_len;
 };
 
+/* Where clients of a protocol come, for each shard: its own port, and its part of what all shards
+ * share. They are the shard's loop's when it has been made. */
+struct daemon_listeners {
+    int fds[CONFIG_SHARDS_MAX][CONFIG_LISTEN_MAX + 2];
+    uint32_t counts[CONFIG_SHARDS_MAX];
+    uint32_t places; /* how many of the further places are bound */
+};
+
 /* What the process listens at and sends by. */
 struct daemon_sockets {
     void *context;
     void *gossip;
-    void *clients[CONFIG_SHARDS_MAX];
     void *peers[CONFIG_SHARDS_MAX];
-    int redis[CONFIG_SHARDS_MAX]; /* listeners; -1: none, or handed over */
-    struct lobby *lobby;          /* NULL: the shards answer clients */
+    struct daemon_listeners native; /* of clients */
+    struct daemon_listeners redis;
+    struct lobby *lobby; /* NULL: the shards answer clients */
     struct files files;
     struct gossip_out out;
     struct socket_holder holder;
@@ -163,6 +171,7 @@ struct daemon {
     uint64_t node_id;
     uint64_t incarnation;
     uint64_t boot;
+    _Atomic uint64_t keys; /* in memory, of all shards */
     int64_t started_ns;
     struct daemon_sockets sockets;
     struct standing standing;
@@ -258,8 +267,8 @@ bool records_look(struct daemon *daemon);
 MUST_USE int usage_open(struct daemon *daemon);
 /* Collects and writes, once a second. After every event. */
 void usage_look(struct daemon *daemon);
-/* Takes a LETTER_USAGE, and its tally. */
-void usage_take(struct daemon *daemon, const struct letter *letter);
+/* Takes a MESSAGE_USAGE, and its tally. */
+void usage_take(struct daemon *daemon, const struct mailbox_message *message);
 /* Takes what the shards have counted last, after their threads have ended, and writes all. */
 void usage_close(struct daemon *daemon);
 
@@ -268,7 +277,7 @@ void usage_close(struct daemon *daemon);
  * TG_EINVALID with "FILE:LINE:COLUMN: what" in `error`; what was before then stays. Without a rules
  * file there is nothing to do. */
 MUST_USE int rules_load(struct daemon *daemon, char *error, size_t capacity);
-/* Gives every running shard the rules in force; one that has no room for the letter gets them by
+/* Gives every running shard the rules in force; one that has no room for the message gets them by
  * rules_look. */
 void rules_spread(struct daemon *daemon);
 /* Whether nobody may be served yet, for what the settings say could not be put in force. */

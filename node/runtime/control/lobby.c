@@ -1,80 +1,51 @@
 /* lobby.c - clients of a node that does not serve yet; lobby.h is the contract.
  *
+ * Its connections are those of a shard in small: the same loops, with the same codec for native
+ * clients, and one for Redis clients that has a single answer.
+ *
  * LOBBY-1  Whoever asks is answered, or its connection is closed: never is a question left without
  *          a word. Nothing that a client sends takes more than its place here.
  * LOBBY-2  Whoever comes when all places are taken has that of who was quiet longest: idle
- *          connections, as clients keep ready, keep nobody out. A place is kept for a turn at
- *          least, in which what was asked is answered.
+ *          connections, as clients keep ready, keep nobody out.
  */
 #include "node/runtime/control/lobby.h"
 
-#include <errno.h>
+#include <assert.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "base/assert.h"
 #include "client/protocol/wire.h"
 #include "node/gateway/resp_parser.h"
+#include "node/gateway/resp_writer.h"
+#include "node/gateway/zmtp.h"
+#include "node/runtime/shard/connections.h"
 
-enum { BURST = 64, LINE_LEN = 640, ANSWER_LEN = 1024 };
+enum { LINE_LEN = 640, ANSWER_LEN = 1024 };
 
-struct lobby_connection {
-    int fd;        /* -1: free */
-    uint64_t turn; /* in which it came, or said something last */
-    size_t len;
-    char bytes[LOBBY_BYTES];
-};
+static_assert((int)LOBBY_LISTENERS_MAX <= (int)CONNECTIONS_LISTENERS_MAX, "one loop has them all");
 
 struct lobby {
-    struct socket_holder holder;
+    struct gateway_stats native_stats;
+    struct gateway_stats redis_stats;
+    struct zmtp_gate zmtp;
+    struct connections *native;
+    struct connections *redis;
     struct resp_request request;
-    uint64_t turn;
-    struct lobby_connection connections[LOBBY_CONNECTIONS_MAX];
+    const char *why; /* during a turn */
 };
-
-int lobby_new(struct lobby **out)
-{
-    struct lobby *lobby = calloc(1, sizeof *lobby);
-    *out = lobby;
-    if (lobby == NULL)
-        return TG_ENOMEM;
-    for (size_t i = 0; i < LOBBY_CONNECTIONS_MAX; i++)
-        lobby->connections[i].fd = -1;
-    return 0;
-}
-
-static void leave(struct lobby_connection *connection)
-{
-    (void)close(connection->fd);
-    connection->fd = -1;
-    connection->len = 0;
-}
-
-void lobby_free(struct lobby **pointer)
-{
-    struct lobby *lobby = *pointer;
-    *pointer = NULL;
-    if (lobby == NULL)
-        return;
-    for (size_t i = 0; i < LOBBY_CONNECTIONS_MAX; i++)
-        if (lobby->connections[i].fd >= 0)
-            leave(&lobby->connections[i]);
-    socket_release(&lobby->holder);
-    free(lobby);
-}
 
 /* ---- native clients -------------------------------------------------------------------------- */
 
 /* The length of the answer, 0 for none: an operator's question is answered as such, so that its
  * sentence is shown alone. */
-static size_t refuse(const struct socket_message *message, const char *why, uint8_t out[ANSWER_LEN])
+static size_t refuse(const void *data, size_t data_len, const char *why, uint8_t out[ANSWER_LEN])
 {
     struct wire_envelope envelope = {0};
     char ignored[WIRE_ERROR_LEN];
-    const int result =
-        wire_peek(message->data, message->odd ? 0 : message->len, &envelope, ignored);
+    const int result = wire_peek(data, data_len, &envelope, ignored);
     if (result == 0 && envelope.type == WIRE_GOODBYE)
         return 0;
     if (result == 0 && envelope.type == WIRE_ADMIN) {
@@ -94,99 +65,128 @@ static size_t refuse(const struct socket_message *message, const char *why, uint
     return len > 0 ? (size_t)len : 0;
 }
 
-void lobby_answer(struct lobby *lobby, void *router, const char *why)
+static bool answer_native(void *context, uint64_t token, const void *data, size_t len)
 {
-    struct socket_message message;
+    struct lobby *lobby = context;
     uint8_t answer[ANSWER_LEN];
-    for (int taken = 0; taken < BURST && socket_receive(router, &lobby->holder, &message) > 0;
-         taken++) {
-        const size_t len = refuse(&message, why, answer);
-        if (len > 0)
-            (void)socket_reply(router, message.connection, answer, len); /* or it is gone */
-    }
+    const size_t answer_len = refuse(data, len, lobby->why, answer);
+    if (answer_len > 0)
+        (void)connections_put(lobby->native, token, answer, answer_len); /* or it is gone */
+    return true;
 }
 
 /* ---- Redis clients --------------------------------------------------------------------------- */
 
-/* A place for one who comes (LOBBY-2); NULL: in this turn there is none. */
-static struct lobby_connection *place(struct lobby *lobby)
+static void open_redis(void *gate, struct gateway_peer *peer)
 {
-    struct lobby_connection *quiet = NULL;
-    for (size_t i = 0; i < LOBBY_CONNECTIONS_MAX; i++) {
-        struct lobby_connection *at = &lobby->connections[i];
-        if (at->fd < 0)
-            return at;
-        if (at->turn < lobby->turn && (quiet == NULL || at->turn < quiet->turn))
-            quiet = at;
-    }
-    return quiet;
+    (void)gate;
+    peer->begun = true;
+    peer->out.protocol = 2;
 }
 
-void lobby_accept(struct lobby *lobby, int listener)
+/* Answers each whole request with the same sentence (LOBBY-1). */
+static enum gateway_stop answer_redis(void *context, struct gateway_peer *peer, uint64_t token,
+                                      const char *data, size_t len, size_t *used)
 {
-    for (int taken = 0; listener >= 0 && taken < BURST; taken++) {
-        struct lobby_connection *to = place(lobby);
-        const int fd =
-            to == NULL ? -1 : accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0)
-            return; /* the others wait in the kernel's queue */
-        if (to->fd >= 0)
-            leave(to);
-        *to = (struct lobby_connection){.fd = fd, .turn = lobby->turn};
-    }
-}
-
-/* "-UNAVAILABLE why\r\n", a line whatever is in the reason. */
-static size_t write_line(const char *why, char out[LINE_LEN])
-{
-    const int len = snprintf(out, LINE_LEN - 2, "-UNAVAILABLE %s", why);
-    const size_t end = len < LINE_LEN - 2 ? (size_t)(len > 0 ? len : 0) : LINE_LEN - 3;
-    for (size_t i = 0; i < end; i++)
-        if ((unsigned char)out[i] < ' ')
-            out[i] = '?';
-    memcpy(out + end, "\r\n", 2);
-    return end + 2;
-}
-
-/* Answers each whole request of what was read. False: it is to be closed. */
-static bool answer_all(struct lobby *lobby, struct lobby_connection *connection, const char *line,
-                       size_t line_len)
-{
-    size_t at = 0;
-    while (at < connection->len) {
+    struct lobby *lobby = context;
+    char line[LINE_LEN];
+    (void)token;
+    (void)snprintf(line, sizeof line, "UNAVAILABLE %s", lobby->why);
+    *used = 0;
+    while (*used < len) {
         const char *error;
-        const int taken =
-            resp_parse(connection->bytes + at, connection->len - at, &lobby->request, &error);
+        if (peer->out.capacity - peer->out.len < LINE_LEN)
+            return GATEWAY_NEED_ROOM;
+        const int taken = resp_parse(data + *used, len - *used, &lobby->request, &error);
         if (taken == 0)
             break;
-        if (taken < 0 || lobby->request.count > 0) {
-            const ssize_t sent = send(connection->fd, line, line_len, MSG_DONTWAIT | MSG_NOSIGNAL);
-            if (taken < 0 || sent != (ssize_t)line_len)
-                return false; /* or it does not read */
+        if (taken < 0 || lobby->request.count > 0)
+            resp_put_error(&peer->out, line);
+        if (taken < 0) {
+            peer->closing = true;
+            return GATEWAY_AT_END;
         }
-        at += (size_t)taken;
+        *used += (size_t)taken;
     }
-    connection->len -= at;
-    memmove(connection->bytes, connection->bytes + at, connection->len);
-    return connection->len < LOBBY_BYTES; /* LOBBY-1 */
+    return GATEWAY_NEED_BYTES;
 }
 
-void lobby_answer_redis(struct lobby *lobby, const char *why)
+static void ignore_time(void *gate, int64_t now_ns)
 {
-    char line[LINE_LEN];
-    const size_t line_len = write_line(why, line);
-    for (size_t i = 0; i < LOBBY_CONNECTIONS_MAX; i++) {
-        struct lobby_connection *connection = &lobby->connections[i];
-        if (connection->fd < 0)
-            continue;
-        const ssize_t got = recv(connection->fd, connection->bytes + connection->len,
-                                 LOBBY_BYTES - connection->len, MSG_DONTWAIT);
-        if (got < 0 && (errno == EAGAIN || errno == EINTR))
-            continue;
-        connection->len += got > 0 ? (size_t)got : 0;
-        connection->turn = lobby->turn;
-        if (got <= 0 || !answer_all(lobby, connection, line, line_len))
-            leave(connection);
+    (void)gate;
+    (void)now_ns;
+}
+
+static const struct gateway_codec redis_codec = {
+    .name = "lobby",
+    .refusal = "-UNAVAILABLE the node does not serve yet\r\n",
+    .peer_len = sizeof(struct gateway_peer),
+    .pending_max = RESP_PENDING_MAX,
+    .read_len = 4 << 10,
+    .open = open_redis,
+    .take = answer_redis,
+    .now = ignore_time,
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int make(const struct lobby_options *options, const int *listeners, uint32_t count,
+                const struct gateway_codec *codec, void *gate, struct gateway_stats *stats,
+                struct connections **out)
+{
+    struct connections_options made = {
+        .codec = codec,
+        .gate = gate,
+        .stats = stats,
+        .max = LOBBY_CONNECTIONS_MAX,
+        .all = -1,
+        .slow_ns = CONNECTIONS_BEGIN_NS,
+        .begin_ns = CONNECTIONS_BEGIN_NS,
+        .request_ns = CONNECTIONS_BEGIN_NS,
+        .quiet_ns = 0,
+        .clock = options->clock,
+    };
+    for (uint32_t i = 0; i < count; i++) {
+        const int listener = listeners[i] >= 0 ? fcntl(listeners[i], F_DUPFD_CLOEXEC, 0) : -1;
+        if (listener >= 0)
+            made.listeners[made.listener_count++] = listener;
     }
-    lobby->turn++;
+    return connections_new(&made, out);
+}
+
+int lobby_new(const struct lobby_options *options, struct lobby **out)
+{
+    struct lobby *lobby = calloc(1, sizeof *lobby);
+    *out = lobby;
+    if (lobby == NULL)
+        return TG_ENOMEM;
+    lobby->zmtp = (struct zmtp_gate){
+        .message = answer_native, .context = lobby, .stats = &lobby->native_stats};
+    int error = make(options, options->native, options->native_count, &zmtp_codec, &lobby->zmtp,
+                     &lobby->native_stats, &lobby->native);
+    if (error == 0)
+        error = make(options, options->redis, options->redis_count, &redis_codec, lobby,
+                     &lobby->redis_stats, &lobby->redis);
+    if (error != 0)
+        lobby_free(out);
+    return error;
+}
+
+void lobby_free(struct lobby **pointer)
+{
+    struct lobby *lobby = *pointer;
+    *pointer = NULL;
+    if (lobby == NULL)
+        return;
+    connections_free(&lobby->native);
+    connections_free(&lobby->redis);
+    free(lobby);
+}
+
+void lobby_turn(struct lobby *lobby, const char *why)
+{
+    lobby->why = why;
+    connections_turn(lobby->native);
+    connections_turn(lobby->redis);
+    lobby->why = "";
 }

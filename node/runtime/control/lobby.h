@@ -1,10 +1,10 @@
 /* lobby.h - who answers clients before there are shards: with what the node waits for.
  *
- *   not joined yet: clients' sockets --> lobby --> UNAVAILABLE, and the reason, at once
- *   joined:         the same sockets --> shards
+ *   not joined yet: clients' listeners --> lobby --> UNAVAILABLE, and the reason, at once
+ *   joined:         the same listeners --> shards
  *
- * Its connections of Redis clients are closed when the shards begin, who then accept them again;
- * those of native clients go on. The control loop's, which looks at it at every turn.
+ * Its connections are closed when the shards begin, and their clients come again. The control
+ * loop's, which looks at it at every turn.
  */
 #ifndef NODE_RUNTIME_CONTROL_LOBBY_H
 #define NODE_RUNTIME_CONTROL_LOBBY_H
@@ -13,21 +13,27 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "node/runtime/system/socket.h"
+#include "node/runtime/system/clock.h"
 
-enum { LOBBY_CONNECTIONS_MAX = 64, LOBBY_BYTES = 4096 };
+enum { LOBBY_CONNECTIONS_MAX = 64 /* of a protocol */ };
 
 struct lobby;
 
-/* 0 or TG_ENOMEM. */
-MUST_USE int lobby_new(struct lobby **out);
+struct lobby_options {
+    const int *native;     /* listeners of native clients, -1 for none; they stay the caller's */
+    uint32_t native_count; /* at most LOBBY_LISTENERS_MAX */
+    const int *redis;      /* those of Redis clients, likewise */
+    uint32_t redis_count;
+    const struct clock *clock;
+};
+
+enum { LOBBY_LISTENERS_MAX = 160 };
+
+/* 0, TG_ENOMEM or TG_EIO. */
+MUST_USE int lobby_new(const struct lobby_options *options, struct lobby **out);
 /* Closes its connections; NULL inside is allowed. */
 void lobby_free(struct lobby **lobby);
-/* Answers all that has come in at a native socket. */
-void lobby_answer(struct lobby *lobby, void *router, const char *why);
-/* Takes connections of Redis clients at a listener, -1 for none. */
-void lobby_accept(struct lobby *lobby, int listener);
-/* Answers all that these have sent. */
-void lobby_answer_redis(struct lobby *lobby, const char *why);
+/* Takes who comes, and answers all that was asked. */
+void lobby_turn(struct lobby *lobby, const char *why);
 
 #endif

@@ -173,8 +173,8 @@ static void spread_owed(struct daemon *daemon)
                                           ? policy_share(daemon->rules.joined)
                                           : policy_empty(); /* RULESFILE-2 */
         struct policy *policy = (struct policy *)(uintptr_t)shared;
-        const struct letter letter = {.kind = LETTER_POLICY, .pointer = policy};
-        if (mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter)) {
+        const struct mailbox_message message = {.kind = MESSAGE_POLICY, .pointer = policy};
+        if (mailbox_put(shard_loop_mailbox(daemon->shards[i]), &message)) {
             daemon->rules.owed &= ~(1u << i);
             daemon->rules.sent[i]++;
         } else {
@@ -377,7 +377,7 @@ static void compare_file(struct daemon *daemon, const struct settings_entry *rul
 }
 
 /* Has the settings changed to what the file holds. */
-static int wish(struct daemon *daemon, uint64_t based_on, const char *note)
+static int request(struct daemon *daemon, uint64_t based_on, const char *note)
 {
     static const char author[] = "file";
     static const char name[] = "rules";
@@ -426,7 +426,7 @@ static void reload(struct daemon *daemon, struct compiler_job *job)
         log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
         return;
     }
-    result = wish(daemon, SETTINGS_ANY, "SIGHUP");
+    result = request(daemon, SETTINGS_ANY, "SIGHUP");
     if (daemon->rules.file.compared)
         policy_free(&daemon->rules.file.policy);
     daemon->rules.file.state = result == 0 ? RULES_RELOADED : RULES_IDLE;
@@ -443,7 +443,7 @@ void rules_compiled(struct daemon *daemon, struct compiler_job *job)
 }
 
 /* Tells how an edit of the file's ended. */
-static void look_at_wish(struct daemon *daemon)
+static void look_at_request(struct daemon *daemon)
 {
     struct rules_file_state *wanted = &daemon->rules.file;
     const struct settings_edit *edit = control_edit_find(daemon->control, wanted->edit_id);
@@ -527,7 +527,7 @@ void rules_look(struct daemon *daemon)
     struct settings_entry rules;
     look_at_settings(daemon);
     if (wanted->state != RULES_IDLE) {
-        look_at_wish(daemon);
+        look_at_request(daemon);
         return;
     }
     if (daemon->rules.file.text == NULL || wanted->compared ||
@@ -537,6 +537,6 @@ void rules_look(struct daemon *daemon)
     const bool known = control_rules_known(daemon->control, &rules);
     if (known && rules.version == daemon->rules.judged)
         compare_file(daemon, &rules);
-    else if (!known && wish(daemon, 0, "the rules file, at the first start") == 0)
+    else if (!known && request(daemon, 0, "the rules file, at the first start") == 0)
         wanted->state = RULES_SEEDED;
 }

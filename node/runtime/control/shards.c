@@ -8,7 +8,7 @@
 
 #include "node/runtime/control/daemon_state.h"
 
-enum { REDIS_CONNECTIONS_MAX = 10000 /* of each shard */ };
+enum { NATIVE_CONNECTIONS_MAX = 32768, REDIS_CONNECTIONS_MAX = 10000 /* of each shard */ };
 
 static void copy_text(char *out, size_t capacity, const char *text)
 {
@@ -150,22 +150,44 @@ static int start_threads(struct daemon *daemon)
     return 0;
 }
 
-/* Redis clients of a shard: as many as are promised, but at most half of the descriptors that there
- * are, for a node that has none left for its peers is of no use to anybody. */
+/* How many clients of a protocol a shard takes at a time: at most half of the descriptors that
+ * there are, for a node that has none left for its peers is of no use to anybody. */
+static uint32_t clients_max(const struct daemon *daemon, uint32_t most)
+{
+    const uint32_t share = daemon->sockets.files.max / 2 / daemon->config->shards;
+    return share < most ? share : most;
+}
+
+static struct shard_loop_front front_of(const struct daemon *daemon,
+                                        struct daemon_listeners *listeners, uint32_t number,
+                                        uint32_t most)
+{
+    struct shard_loop_front front = {.max = clients_max(daemon, most)};
+    const uint64_t random[] = {daemon_random_id(), daemon_random_id()};
+    static_assert(sizeof random == sizeof front.key, "all of the key is random");
+    memcpy(&front.key, random, sizeof random);
+    while (listeners->counts[number] > 0)
+        front.listeners[front.listener_count++] =
+            listeners->fds[number][--listeners->counts[number]];
+    return front;
+}
+
 static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t number)
 {
     const struct config *config = daemon->config;
-    const uint32_t share = daemon->sockets.files.max / 2 / config->shards;
-    if (share < REDIS_CONNECTIONS_MAX && !config->resp.off && number == 0)
+    const uint32_t max = clients_max(daemon, REDIS_CONNECTIONS_MAX);
+    if (max < REDIS_CONNECTIONS_MAX && number == 0)
         log_printf(daemon->log, LOG_LEVEL_INFO,
                    "each shard takes %" PRIu32
-                   " Redis clients at most: half of the files that this "
+                   " clients of a protocol at most: half of the files that this "
                    "process may open (ulimit -n, LimitNOFILE)",
-                   share);
+                   max);
     return (struct resp_facts){
+        .node_id = daemon->node_id,
+        .keys = &daemon->keys,
         .name = config->name,
         .version = DAEMON_VERSION,
-        .connections_max = share < REDIS_CONNECTIONS_MAX ? share : REDIS_CONNECTIONS_MAX,
+        .connections_max = max,
         .port = config_shard_endpoint(&config->resp, number).port,
         .started_ns = daemon->started_ns,
         .now_ns = daemon->started_ns,
@@ -176,12 +198,13 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
 {
     const struct shard_loop_options options = {
         .context = daemon->sockets.context,
-        .clients = daemon->sockets.clients[number],
         .peers = daemon->sockets.peers[number],
-        .redis = daemon->sockets.redis[number],
+        .native = front_of(daemon, &daemon->sockets.native, number, NATIVE_CONNECTIONS_MAX),
+        .redis = front_of(daemon, &daemon->sockets.redis, number, REDIS_CONNECTIONS_MAX),
         .redis_session = daemon_random_id(),
         .redis_facts = redis_facts(daemon, number),
         .crowded = &daemon->sockets.files.paused,
+        .keys = &daemon->keys,
         .shard = *shard,
         .number = number,
         .node_id = daemon->node_id,
@@ -191,11 +214,9 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .control = &daemon->mailbox,
     };
     const int error = shard_loop_new(&options, vnodes, &daemon->shards[number]);
-    daemon->sockets.redis[number] = -1;
     if (error != 0)
         return error;
     *shard = NULL; /* the loop's from now on */
-    daemon->sockets.clients[number] = NULL;
     daemon->sockets.peers[number] = NULL;
     return 0;
 }

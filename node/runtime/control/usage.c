@@ -1,6 +1,6 @@
 /* usage.c - totals of people and API keys: from the shards into a book, and from there to disk.
  *
- *   shard --+  each second, by letter: an empty tally for the one that it has filled
+ *   shard --+  each second, by message: an empty tally for the one that it has filled
  *   shard --+--> ledger (usage_ledger.h) --> each second a sixteenth of its chunks,
  *   shard --+                                those that changed, in one transaction
  *
@@ -73,6 +73,7 @@ int usage_open(struct daemon *daemon)
 static void take_round(struct usage *usage)
 {
     struct usage_round *round = usage->round;
+    ASSERT(!usage->writing); /* USAGE-2 */
     round->count = 0;
     for (uint32_t i = 0; i < ROUND; i++) {
         const uint32_t chunk = (usage->chunk + i) % USAGE_CHUNKS;
@@ -150,24 +151,27 @@ static void ask(struct daemon *daemon, uint32_t shard)
         return;
     if (usage->spare[shard] == NULL)
         usage->spare[shard] = usage_tally_new(alloc_heap());
-    const struct letter letter = {.kind = LETTER_USAGE, .pointer = usage->spare[shard]};
-    if (letter.pointer == NULL || !mailbox_put(shard_loop_mailbox(daemon->shards[shard]), &letter))
+    const struct mailbox_message message = {.kind = MESSAGE_USAGE, .pointer = usage->spare[shard]};
+    if (message.pointer == NULL ||
+        !mailbox_put(shard_loop_mailbox(daemon->shards[shard]), &message))
         return;
     usage->spare[shard] = NULL;
     usage->begun[shard] = usage->asked[shard] = true;
 }
 
-void usage_take(struct daemon *daemon, const struct letter *letter)
+void usage_take(struct daemon *daemon, const struct mailbox_message *message)
 {
     struct usage *usage = &daemon->usage;
-    struct usage_tally *tally = letter->pointer;
-    usage->asked[letter->shard] = false;
+    struct usage_tally *tally = message->pointer;
+    ASSERT(message->shard < CONFIG_SHARDS_MAX);
+    usage->asked[message->shard] = false;
     if (tally == NULL)
         return;
     usage_ledger_add(usage->book, tally);
     usage_tally_clear(tally);
-    usage_tally_free(&usage->spare[letter->shard]);
-    usage->spare[letter->shard] = tally;
+    usage_tally_free(&usage->spare[message->shard]);
+    ASSERT(usage->spare[message->shard] == NULL); /* USAGE-1 */
+    usage->spare[message->shard] = tally;
 }
 
 void usage_look(struct daemon *daemon)
@@ -191,17 +195,17 @@ void usage_look(struct daemon *daemon)
 void usage_close(struct daemon *daemon)
 {
     struct usage *usage = &daemon->usage;
-    struct letter letter;
-    while (daemon->mailbox.letters != NULL && mailbox_take(&daemon->mailbox, &letter)) {
-        if (letter.kind == LETTER_USAGE)
-            usage_take(daemon, &letter);
+    struct mailbox_message message;
+    while (daemon->mailbox.messages != NULL && mailbox_take(&daemon->mailbox, &message)) {
+        if (message.kind == MESSAGE_USAGE)
+            usage_take(daemon, &message);
         else
-            free(letter.pointer); /* nobody waits for an answer any more */
+            free(message.pointer); /* nobody waits for an answer any more */
     }
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
-        letter = (struct letter){.kind = LETTER_USAGE, .shard = i};
-        while ((letter.pointer = shard_loop_usage(daemon->shards[i])) != NULL)
-            usage_take(daemon, &letter);
+        message = (struct mailbox_message){.kind = MESSAGE_USAGE, .shard = i};
+        while ((message.pointer = shard_loop_usage(daemon->shards[i])) != NULL)
+            usage_take(daemon, &message);
     }
     if (usage->book != NULL && usage->round != NULL)
         write_rest(daemon);

@@ -16,6 +16,8 @@
  *         is DONE; all others are in drops_now and go before the next write (DISK-3). So for the
  *         journal's.
  * DISK-8  `ready` is the number of results that can be polled.
+ * DISK-9  A lane has a batch of writes, and one of the journal's, exactly while its state is not
+ *         NONE; a set of vnodes counts its members.
  *
  * Must not: do I/O on a shard's thread, or allocate after disk_new.
  */
@@ -95,6 +97,7 @@ uint64_t disk_now_ms(const struct disk *disk)
 
 void disk_ready(struct disk *disk, struct lane *lane, uint32_t count)
 {
+    ASSERT(count > 0 && lane->shard < disk->options.shard_count);
     atomic_fetch_add_explicit(&lane->ready, count, memory_order_release); /* DISK-8 */
     if (!disk->stopping)
         disk->options.wake(disk->options.context, lane->shard);
@@ -143,6 +146,7 @@ int disk_load(struct disk *disk, uint32_t shard, uint32_t vnode, struct hash128 
 
     lock(disk);
     if (lane->loads_out < DISK_LOADS_MAX) { /* DISK-6 */
+        ASSERT(lane->queue_count <= lane->loads_out);
         const uint32_t at = (lane->queue_first + lane->queue_count) % DISK_LOADS_MAX;
         lane->queue[at] = (struct load){.vnode = vnode, .id = id};
         lane->queue_count++;
@@ -222,6 +226,7 @@ void disk_list(struct disk *disk, uint32_t shard, uint32_t vnode)
 
 static void poll_written(struct lane *lane, struct disk_result *out)
 {
+    ASSERT(lane->writes != NULL && !lane->drops_later.count); /* DISK-7, DISK-9 */
     *out = (struct disk_result){.kind = DISK_WRITTEN, .ok = lane->write_ok};
     lane->write_state = WRITE_NONE;
     lane->writes = NULL;
@@ -229,6 +234,7 @@ static void poll_written(struct lane *lane, struct disk_result *out)
 
 static void poll_journaled(struct lane *lane, struct disk_result *out)
 {
+    ASSERT(lane->journal != NULL && !lane->journal_drops_later.count); /* DISK-7, DISK-9 */
     *out = (struct disk_result){.kind = DISK_JOURNALED, .ok = lane->journal_ok};
     lane->journal_state = WRITE_NONE;
     lane->journal = NULL;
@@ -236,6 +242,7 @@ static void poll_journaled(struct lane *lane, struct disk_result *out)
 
 static void poll_loaded(struct lane *lane, struct disk_result *out)
 {
+    ASSERT(lane->read_polled < lane->read_count && lane->loads_out > 0); /* DISK-6 */
     const struct store_slot_read *read = &lane->reads[lane->read_polled++];
 
     *out = (struct disk_result){
@@ -250,6 +257,7 @@ static void poll_loaded(struct lane *lane, struct disk_result *out)
 
 static void poll_listed(struct lane *lane, struct disk_result *out)
 {
+    ASSERT(lane->list_count <= DISK_LIST_IDS && !lane->list_spent);
     *out = (struct disk_result){.kind = DISK_LISTED,
                                 .vnode = lane->listing.vnode,
                                 .result = lane->list_result,
@@ -263,6 +271,7 @@ static void poll_listed(struct lane *lane, struct disk_result *out)
 /* The batch whose last result the shard has been given: its bytes are done with. */
 static void release_batch(struct disk *disk, struct lane *lane)
 {
+    ASSERT(lane->read_state == READ_READY && lane->read_polled == lane->read_count);
     lane->read_spent = false;
     lane->read_state = READ_FREE;
     if (lane->queue_count > 0)
@@ -295,8 +304,10 @@ bool disk_poll(struct disk *disk, uint32_t shard, struct disk_result *out)
         poll_listed(lane, out);
     else
         found = false;
-    if (found)
-        atomic_fetch_sub_explicit(&lane->ready, 1, memory_order_relaxed); /* DISK-8 */
+    if (found) {
+        const uint32_t before = atomic_fetch_sub_explicit(&lane->ready, 1, memory_order_relaxed);
+        ASSERT(before > 0); /* DISK-8 */
+    }
     unlock(disk);
     return found;
 }
@@ -308,6 +319,62 @@ void disk_stats(struct disk *disk, struct disk_stats *out)
         return;
     lock(disk);
     *out = disk->stats;
+    unlock(disk);
+}
+
+/* ---- the invariants -------------------------------------------------------------------------- */
+
+static void check_set(const struct disk_set *set)
+{
+    uint32_t count = 0;
+
+    for (uint32_t word = 0; word < DISK_VNODES_MAX / 64; word++)
+        count += (uint32_t)__builtin_popcountll(set->words[word]);
+    INVARIANT("DISK-9", count == set->count);
+}
+
+static void check_loads(const struct lane *lane)
+{
+    const bool batch = lane->read_state != READ_FREE;
+    const uint32_t out = batch ? lane->read_count - lane->read_polled : 0;
+
+    INVARIANT("DISK-6", lane->read_polled <= lane->read_count || !batch);
+    INVARIANT("DISK-6", lane->read_count <= DISK_READ_BATCH);
+    INVARIANT("DISK-6", lane->loads_out == lane->queue_count + out);
+    INVARIANT("DISK-6", lane->loads_out <= DISK_LOADS_MAX);
+    INVARIANT("DISK-6", lane->queue_first < DISK_LOADS_MAX);
+}
+
+static void check_lane(const struct lane *lane)
+{
+    const uint32_t loaded =
+        lane->read_state == READ_READY ? lane->read_count - lane->read_polled : 0;
+    const uint32_t others = (uint32_t)(lane->write_state == WRITE_DONE) +
+                            (lane->journal_state == WRITE_DONE) + (lane->list_state == LIST_READY);
+
+    check_loads(lane);
+    check_set(&lane->drops_now);
+    check_set(&lane->drops_later);
+    check_set(&lane->journal_drops_now);
+    check_set(&lane->journal_drops_later);
+    INVARIANT("DISK-7", lane->drops_later.count == 0 || is_ahead(lane->write_state));
+    INVARIANT("DISK-7", lane->journal_drops_later.count == 0 || is_ahead(lane->journal_state));
+    INVARIANT("DISK-8", atomic_load(&lane->ready) == loaded + others);
+    INVARIANT("DISK-9", (lane->writes == NULL) == (lane->write_state == WRITE_NONE));
+    INVARIANT("DISK-9", (lane->journal == NULL) == (lane->journal_state == WRITE_NONE));
+    INVARIANT("DISK-4", (lane->list_state != LIST_READY && lane->list_state != LIST_POLLED) ||
+                            lane->list_count <= DISK_LIST_IDS); /* else it is the reader's */
+}
+
+void disk_check_invariants(struct disk *disk)
+{
+    if (disk->options.store == NULL)
+        return;
+    lock(disk);
+    for (uint32_t i = 0; i < disk->options.shard_count; i++) {
+        INVARIANT("DISK-8", disk->lanes[i].shard == i);
+        check_lane(&disk->lanes[i]);
+    }
     unlock(disk);
 }
 

@@ -97,6 +97,7 @@ static int write_together(struct disk *disk, struct lane *const *lanes, uint32_t
 
     for (uint32_t i = 0; i < count; i++) {
         const struct shard_journal *batch = lanes[i]->journal;
+        ASSERT(batch->count <= DISK_JOURNAL_RECORDS);
         for (uint32_t r = 0; r < batch->count; r++)
             disk->journal_records[records++] = record_of(batch, r);
     }
@@ -122,6 +123,7 @@ static bool drop_vnodes(struct disk *disk, struct lane *lane)
     while (lane->journal_drops_now.count > 0) {
         const uint32_t vnode = disk_set_next(&lane->journal_drops_now, 0);
         const int64_t before_ns = disk_mono_ns();
+        ASSERT(vnode < DISK_VNODES_MAX); /* DISK-9 */
         disk_set_remove(&lane->journal_drops_now, vnode);
         (void)pthread_mutex_unlock(&disk->lock); /* DISKJOURNAL-2 */
         const int result = store_journal_drop(disk->options.store, vnode);
@@ -151,6 +153,7 @@ static void finish_batch(struct disk *disk, struct lane *lane, bool ok)
 {
     disk->stats.journal_batches += ok;
     disk->stats.journal_fails += !ok;
+    ASSERT(lane->journal_state == WRITE_RUNNING && lane->journal != NULL); /* DISK-9 */
     lane->journal_ok = ok;
     disk_set_move(&lane->journal_drops_now, &lane->journal_drops_later);
     lane->journal_state = WRITE_DONE;

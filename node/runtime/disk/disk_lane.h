@@ -130,6 +130,9 @@ uint64_t disk_now_ms(const struct disk *disk);
 /* `count` more results of the lane can be polled: wakes its shard. Lock held. */
 void disk_ready(struct disk *disk, struct lane *lane, uint32_t count);
 
+/* Asserts DISK-6 to DISK-9 of all lanes, as they are between two steps. For tests; any thread. */
+void disk_check_invariants(struct disk *disk);
+
 /* The threads' bodies; `context` is the struct disk. */
 void *disk_writer_run(void *context);
 void *disk_reader_run(void *context);

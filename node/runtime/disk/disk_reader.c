@@ -38,6 +38,7 @@ static struct lane *next_lane(struct disk *disk)
 /* Moves queued loads into the lane's batch. Lock held. */
 static void fill_batch(struct lane *lane)
 {
+    ASSERT(lane->read_state == READ_FREE && lane->queue_count <= lane->loads_out); /* DISK-6 */
     lane->read_count = 0;
     lane->read_polled = 0;
     lane->read_state = READ_RUNNING;
@@ -78,6 +79,7 @@ static void read_plane(struct disk *disk,
         if (reads[i].result == TG_OK)
             *used += reads[i].record.len;
     }
+    ASSERT(*used <= DISK_READ_BYTES);
 }
 
 static void read_batch(struct disk *disk, struct lane *lane)
@@ -108,6 +110,7 @@ static void requeue(struct lane *lane)
         lane->queue[lane->queue_first] = (struct load){.vnode = read.vnode, .id = read.id};
         lane->queue_count++;
     }
+    ASSERT(kept >= 1 && kept + lane->queue_count <= lane->loads_out); /* DISKREADER-1 */
     lane->read_count = kept;
 }
 

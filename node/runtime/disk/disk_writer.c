@@ -211,6 +211,7 @@ static void order_writes(struct disk *disk, const struct shard_writes *writes)
     }
     for (uint32_t i = 0; i < writes->count; i++)
         disk->order[starts[writes->writes[i].vnode]++] = i;
+    ASSERT(before == writes->count && writes->count <= DISK_WRITES_MAX);
     memset(starts, 0, end * sizeof(*starts));
 }
 
@@ -245,6 +246,7 @@ static int drop_vnodes(struct disk *disk)
              vnode < DISK_VNODES_MAX && count < DROPS_PER_TRANSACTION;
              vnode = disk_set_next(&disk->dropping, vnode + 1))
             disk->batches[count++] = (struct store_vnode_batch){.vnode = vnode, .drop_all = true};
+        ASSERT(count > 0 && count <= disk->dropping.count); /* DISK-9 */
         const int result = commit(disk, count, 0);
         if (result != TG_OK)
             return result;
@@ -293,6 +295,7 @@ static void finish_job(struct disk *disk, struct lane *lane, bool has_writes, in
     disk_set_move(&lane->drops_now, &disk->dropping); /* DISKWRITER-1 */
     if (!has_writes)
         return;
+    ASSERT(lane->write_state == WRITE_RUNNING && lane->writes != NULL); /* DISK-9 */
     disk_set_move(&lane->drops_now, &lane->drops_later);
     lane->write_ok = result == TG_OK;
     lane->write_state = WRITE_DONE;

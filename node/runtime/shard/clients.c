@@ -1,23 +1,28 @@
-/* clients.c - turns of reading and deciding; clients.h tells the rules.
+/* clients.c - turns of taking and deciding; clients.h tells the rules.
  *
- * The message that waits under place p of the intake is kept in held[p]. A message of ZeroMQ is
- * moved there as it is: its bytes are copied only if they are a few, which it holds in itself.
+ * The message that waits under place p of the intake is kept in held[p].
  */
 #include "node/runtime/shard/clients.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "node/runtime/shard/intake.h"
 #include "node/runtime/system/clock.h"
-#include "node/runtime/system/socket.h"
+
+struct held {
+    void *data;
+    size_t len;
+};
 
 struct clients {
     struct clients_options options;
     struct intake *intake;
-    struct socket_holder *held;  /* INTAKE_MESSAGES_MAX */
-    struct socket_holder holder; /* of the message that was read last */
-    int64_t behind_ns;           /* when it was first left unread; 0: it was read empty */
+    struct held *held; /* INTAKE_MESSAGES_MAX */
+    int64_t until_ns;  /* of this turn's taking */
+    uint32_t taken;    /* in this turn */
+    int64_t behind_ns; /* when something was first left unread; 0: all was read */
     bool overloaded;
 };
 
@@ -40,6 +45,12 @@ int clients_new(const struct clients_options *options, struct clients **out)
     return TG_ENOMEM;
 }
 
+static void release(struct held *held)
+{
+    free(held->data);
+    *held = (struct held){NULL, 0};
+}
+
 void clients_free(struct clients **pointer)
 {
     struct clients *clients = *pointer;
@@ -47,58 +58,48 @@ void clients_free(struct clients **pointer)
     if (clients == NULL)
         return;
     for (uint32_t i = 0; clients->held != NULL && i < INTAKE_MESSAGES_MAX; i++)
-        socket_release(&clients->held[i]);
-    socket_release(&clients->holder);
+        release(&clients->held[i]);
     intake_free(&clients->intake);
     free(clients->held);
     free(clients);
 }
 
-static bool receive(struct clients *clients, struct socket_message *message)
+void clients_begin(struct clients *clients)
 {
-    if (socket_receive(clients->options.socket, &clients->holder, message) == 0)
+    const int64_t us = clients->overloaded ? CLIENTS_AHEAD_US : CLIENTS_DECIDE_US;
+    clients->until_ns = now_of(clients) + us * 1000;
+    clients->taken = 0;
+}
+
+/* Puts a message to those that wait, or has it refused. */
+static void put(struct clients *clients, uint64_t connection, const void *data, size_t len)
+{
+    void *copy = malloc(len);
+    const uint16_t at =
+        copy != NULL ? intake_put(clients->intake, connection, len) : (uint16_t)INTAKE_NONE;
+    if (at == INTAKE_NONE) {
+        free(copy);
+        clients->options.refuse(clients->options.context, connection, data, len);
+        return;
+    }
+    memcpy(copy, data, len);
+    clients->held[at] = (struct held){copy, len};
+}
+
+bool clients_take(struct clients *clients, uint64_t connection, const void *data, size_t len)
+{
+    if (now_of(clients) >= clients->until_ns)
         return false;
-    if (message->odd)
-        message->len = 0; /* refused as malformed */
-    return true;
-}
-
-static void decide(struct clients *clients, uint64_t connection, const void *data, size_t len)
-{
+    if (clients->overloaded && len > 0) {
+        if (!intake_room(clients->intake))
+            return false;
+        put(clients, connection, data, len);
+        return true;
+    }
+    if (!clients->overloaded && clients->taken++ >= CLIENTS_BURST)
+        return false;
     clients->options.decide(clients->options.context, connection, data, len);
-}
-
-/* Reads and decides. True if it was read empty. */
-static bool decide_read(struct clients *clients, int64_t until_ns)
-{
-    struct socket_message message;
-    for (uint32_t taken = 0; taken < CLIENTS_BURST && now_of(clients) < until_ns; taken++) {
-        if (!receive(clients, &message))
-            return true;
-        decide(clients, message.connection, message.data, message.len);
-    }
-    return false;
-}
-
-/* Reads ahead. True if it was read empty. */
-static bool read_ahead(struct clients *clients, int64_t until_ns)
-{
-    struct socket_message message;
-    while (intake_room(clients->intake) && now_of(clients) < until_ns) {
-        if (!receive(clients, &message))
-            return true;
-        if (message.odd) {
-            decide(clients, message.connection, message.data, message.len);
-            continue;
-        }
-        const uint16_t at = intake_put(clients->intake, message.connection, message.len);
-        if (at != INTAKE_NONE)
-            socket_move(&clients->held[at], &clients->holder);
-        else
-            clients->options.refuse(clients->options.context, message.connection, message.data,
-                                    message.len);
-    }
-    return false;
+    return true;
 }
 
 static void decide_waiting(struct clients *clients, int64_t until_ns)
@@ -108,10 +109,10 @@ static void decide_waiting(struct clients *clients, int64_t until_ns)
     uint64_t connection;
     uint16_t at;
     while (now_ns < until_ns && (at = intake_take(clients->intake, &connection)) != INTAKE_NONE) {
-        size_t len;
-        const void *data = socket_held(&clients->held[at], &len);
-        decide(clients, connection, data, len);
-        socket_release(&clients->held[at]);
+        ASSERT(at < INTAKE_MESSAGES_MAX && clients->held[at].data != NULL); /* CLIENTS-2 */
+        struct held *held = &clients->held[at];
+        clients->options.decide(clients->options.context, connection, held->data, held->len);
+        release(held);
         now_ns = now_of(clients);
     }
     intake_decided(clients->intake, now_ns - began_ns);
@@ -122,20 +123,17 @@ bool clients_waiting(const struct clients *clients)
     return intake_count(clients->intake) > 0;
 }
 
-/* The last that is done to the socket is a read that finds nothing: answers that are sent may take
- * its news away. */
-bool clients_turn(struct clients *clients)
+void clients_finish(struct clients *clients)
+{
+    decide_waiting(clients, INT64_MAX);
+    clients->overloaded = false;
+}
+
+void clients_end(struct clients *clients, bool empty)
 {
     const int64_t now_ns = now_of(clients);
-    bool empty;
-    bool idle;
-    if (clients->overloaded) {
-        empty = read_ahead(clients, now_ns + CLIENTS_AHEAD_US * (int64_t)1000);
-        idle = empty && !clients_waiting(clients);
-        decide_waiting(clients, now_of(clients) + CLIENTS_DECIDE_US * (int64_t)1000);
-    } else {
-        empty = idle = decide_read(clients, now_ns + CLIENTS_DECIDE_US * (int64_t)1000);
-    }
+    if (clients_waiting(clients))
+        decide_waiting(clients, now_ns + CLIENTS_DECIDE_US * (int64_t)1000);
     const bool caught_up = empty && !clients_waiting(clients);
     if (caught_up)
         clients->behind_ns = 0;
@@ -143,5 +141,4 @@ bool clients_turn(struct clients *clients)
         clients->behind_ns = now_ns;
     clients->overloaded = !caught_up && (clients->overloaded ||
                                          now_of(clients) - clients->behind_ns >= CLIENTS_BEHIND_NS);
-    return !idle;
 }

@@ -1,16 +1,16 @@
-/* clients.h - what clients ask of a shard: read from their ROUTER and decided, in a turn's time.
+/* clients.h - what native clients ask of a shard: decided as it is read, or in a turn's time.
  *
- *     at ease      read --> decide                          one after the other, until none is left
- *     overloaded   read ahead --> intake --> decide         each connection in its turn
- *                            \--> refuse                    more than can be decided soon
+ *     at ease      take --> decide                          one after the other, until none is left
+ *     overloaded   take --> intake, then decide             each connection in its turn
+ *                      \--> refuse                          more than can be decided soon
  *
- * A shard is overloaded when it has not read its socket empty for CLIENTS_BEHIND_NS; it is at ease
- * again when it has, and has decided all that it read (intake.h): though more may have come since.
+ * A shard is overloaded when its connections have not been read empty for CLIENTS_BEHIND_NS; it is
+ * at ease again when they have, and all that was read is decided (intake.h): though more may have
+ * come since.
  *
  * CLIENTS-1  A turn decides for about CLIENTS_DECIDE_US, and reads ahead for CLIENTS_AHEAD_US at
  *            most: what is refused can cost no more than that share of the time, however much is
- *            sent. What is not read then waits in libzmq and TCP, whose fair queueing is by
- *            connections, too.
+ *            sent. What is not taken then waits in TCP, and each connection is read in its turn.
  * CLIENTS-2  A connection's messages are decided in the order in which they came.
  * CLIENTS-3  Memory: of what waits, INTAKE-3.
  *
@@ -35,13 +35,12 @@ enum {
 };
 
 /* A message: `data` lives until the return; several frames are told as none, of length 0. */
-typedef void clients_take(void *context, uint64_t connection, const void *data, size_t len);
+typedef void clients_take_fn(void *context, uint64_t connection, const void *data, size_t len);
 
 struct clients_options {
-    void *socket; /* ROUTER; stays the caller's */
     const struct clock *clock;
-    clients_take *decide;
-    clients_take *refuse; /* it is not to be decided: there is too much to do */
+    clients_take_fn *decide;
+    clients_take_fn *refuse; /* it is not to be decided: there is too much to do */
     void *context;
 };
 
@@ -52,9 +51,15 @@ MUST_USE int clients_new(const struct clients_options *options, struct clients *
 /* What waits is dropped. */
 void clients_free(struct clients **clients);
 
-/* One turn. True if there is more to do: another turn is due without waiting for the socket. */
-bool clients_turn(struct clients *clients);
-/* Whether something was read and is not decided yet. */
+/* A turn begins. */
+void clients_begin(struct clients *clients);
+/* Takes a message. False: this turn has taken enough, and it is to come again in the next one. */
+bool clients_take(struct clients *clients, uint64_t connection, const void *data, size_t len);
+/* Reading ends in this turn, with nothing left if `empty`: decides what waits. */
+void clients_end(struct clients *clients, bool empty);
+/* Decides all that waits, however long it takes: the shard refuses it all by now. */
+void clients_finish(struct clients *clients);
+/* Whether something was taken and is not decided yet: another turn is due. */
 bool clients_waiting(const struct clients *clients);
 
 #endif

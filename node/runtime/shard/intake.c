@@ -8,8 +8,8 @@
  * what it has credit for; then it gets QUANTUM more and goes behind the others. Credit is for who
  * waits: it ends with the queue.
  *
- * Connections are found by a hash table of chains, for which libzmq's numbers are as good as any
- * others: nobody outside chooses them.
+ * Connections are found by a hash table of chains. Their numbers are places and how often these
+ * were used, which nobody outside chooses.
  */
 #include "node/runtime/shard/intake.h"
 
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "base/hash.h"
 
 enum {
     WEIGHT_BASE = 128,    /* what a message costs beside its bytes is worth about so many */
@@ -107,14 +108,19 @@ bool intake_room(const struct intake *intake)
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
-static uint16_t *bucket_of(struct intake *intake, uint64_t connection)
+static uint32_t bucket_number(uint64_t connection)
 {
-    return &intake->buckets[connection & (BUCKETS - 1)];
+    return (uint32_t)hash_mix64(connection) & (BUCKETS - 1);
 }
 
-static uint16_t find(struct intake *intake, uint64_t connection)
+static uint16_t *bucket_of(struct intake *intake, uint64_t connection)
 {
-    uint16_t at = *bucket_of(intake, connection);
+    return &intake->buckets[bucket_number(connection)];
+}
+
+static uint16_t find(const struct intake *intake, uint64_t connection)
+{
+    uint16_t at = intake->buckets[bucket_number(connection)];
     while (at != INTAKE_NONE && intake->queues[at].connection != connection)
         at = intake->queues[at].chained;
     return at;
@@ -141,6 +147,7 @@ static uint16_t begin_queue(struct intake *intake, uint64_t connection)
 {
     const uint16_t number = intake->queue_free;
     uint16_t *bucket = bucket_of(intake, connection);
+    ASSERT(number != INTAKE_NONE && find(intake, connection) == INTAKE_NONE); /* INTAKE-4 */
     struct queue *queue = &intake->queues[number];
     intake->queue_free = queue->next;
     *queue = (struct queue){.connection = connection,
@@ -160,6 +167,7 @@ static void end_queue(struct intake *intake)
     const uint16_t number = intake->turn;
     struct queue *queue = &intake->queues[number];
     uint16_t *link = bucket_of(intake, queue->connection);
+    ASSERT(queue->count == 0 && queue->weight == 0 && intake->active > 0); /* INTAKE-4 */
     leave_front(intake);
     while (*link != number)
         link = &intake->queues[*link].chained;
@@ -200,6 +208,7 @@ uint16_t intake_put(struct intake *intake, uint64_t connection, size_t len)
         number = begin_queue(intake, connection);
     struct queue *queue = &intake->queues[number];
     const uint16_t place = intake->place_free;
+    ASSERT(place < INTAKE_MESSAGES_MAX && intake->count < INTAKE_MESSAGES_MAX); /* INTAKE-3 */
     intake->place_free = intake->places[place].next;
     intake->places[place] = (struct place){.weight = weight, .next = INTAKE_NONE};
     if (queue->first == INTAKE_NONE)
@@ -227,6 +236,7 @@ uint16_t intake_take(struct intake *intake, uint64_t *connection)
         queue = &intake->queues[intake->turn];
     }
     const uint16_t at = queue->first;
+    ASSERT(queue->count > 0 && queue->weight <= intake->weight); /* INTAKE-4 */
     struct place *place = &intake->places[at];
     *connection = queue->connection;
     queue->credit -= place->weight;
@@ -254,4 +264,66 @@ void intake_decided(struct intake *intake, int64_t ns)
     if (intake->pace_ns < PACE_LEAST_NS)
         intake->pace_ns = PACE_LEAST_NS;
     intake->taken = 0;
+}
+
+/* ---- the invariants -------------------------------------------------------------------------- */
+
+/* What waits of one connection, in its order; returns how many. */
+static uint32_t check_queue(const struct intake *intake, uint16_t number)
+{
+    const struct queue *queue = &intake->queues[number];
+    uint64_t weight = 0;
+    uint32_t count = 0;
+    uint16_t last = INTAKE_NONE;
+    INVARIANT("INTAKE-4", find(intake, queue->connection) == number);
+    for (uint16_t at = queue->first; at != INTAKE_NONE; at = intake->places[at].next) {
+        INVARIANT("INTAKE-4", at < INTAKE_MESSAGES_MAX && count < queue->count);
+        weight += intake->places[at].weight;
+        last = at;
+        count++;
+    }
+    INVARIANT("INTAKE-4", count > 0 && count == queue->count && last == queue->last);
+    INVARIANT("INTAKE-4", weight == queue->weight);
+    return count;
+}
+
+static uint32_t count_free_places(const struct intake *intake)
+{
+    uint32_t count = 0;
+    for (uint16_t at = intake->place_free; at != INTAKE_NONE; at = intake->places[at].next) {
+        INVARIANT("INTAKE-4", at < INTAKE_MESSAGES_MAX && count < INTAKE_MESSAGES_MAX);
+        count++;
+    }
+    return count;
+}
+
+static uint32_t count_free_queues(const struct intake *intake)
+{
+    uint32_t count = 0;
+    for (uint16_t at = intake->queue_free; at != INTAKE_NONE; at = intake->queues[at].next) {
+        INVARIANT("INTAKE-4", at < INTAKE_CONNECTIONS_MAX && count < INTAKE_CONNECTIONS_MAX);
+        count++;
+    }
+    return count;
+}
+
+void intake_check_invariants(const struct intake *intake)
+{
+    uint64_t weight = 0;
+    uint32_t active = 0;
+    uint32_t count = 0;
+    uint16_t last = INTAKE_NONE;
+    for (uint16_t at = intake->turn; at != INTAKE_NONE; at = intake->queues[at].next) {
+        INVARIANT("INTAKE-4", at < INTAKE_CONNECTIONS_MAX && active < intake->active);
+        count += check_queue(intake, at);
+        weight += intake->queues[at].weight;
+        last = at;
+        active++;
+    }
+    INVARIANT("INTAKE-4", active == intake->active && last == intake->last);
+    INVARIANT("INTAKE-4", count == intake->count && weight == intake->weight);
+    INVARIANT("INTAKE-4", count + count_free_places(intake) == INTAKE_MESSAGES_MAX);
+    INVARIANT("INTAKE-4", active + count_free_queues(intake) == INTAKE_CONNECTIONS_MAX);
+    INVARIANT("INTAKE-3", weight <= INTAKE_BYTES_MAX + (uint64_t)count * WEIGHT_BASE);
+    INVARIANT("INTAKE-2", intake->pace_ns >= PACE_LEAST_NS && intake->pace_ns <= PACE_MOST_NS);
 }

@@ -20,6 +20,8 @@
  *           share, and a first message of each.
  * INTAKE-3  Bounded: INTAKE_MESSAGES_MAX, INTAKE_CONNECTIONS_MAX, INTAKE_BYTES_MAX. Without room
  *           for whatever may come intake_room is false, and nothing more is read: it waits in TCP.
+ * INTAKE-4  A connection with something waiting is in the round once, found by its number, and says
+ *           how much that is; all together are what is said of all. Each place is free or waits.
  *
  * Places are numbers: the caller keeps the message itself under its place. One thread.
  */
@@ -61,5 +63,7 @@ uint16_t intake_take(struct intake *intake, uint64_t *connection);
 uint32_t intake_count(const struct intake *intake);
 /* Tells that what was taken since the last call took `ns` to decide: the pace. */
 void intake_decided(struct intake *intake, int64_t ns);
+/* Asserts INTAKE-3 and INTAKE-4. O(INTAKE_MESSAGES_MAX): for tests. */
+void intake_check_invariants(const struct intake *intake);
 
 #endif

@@ -11,12 +11,14 @@
  */
 #include "node/runtime/shard/links.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "node/runtime/system/failure.h"
 #include "node/runtime/system/socket.h"
 
@@ -40,8 +42,8 @@ struct links {
     uint32_t count;
     int monitored; /* epoll set of the monitors' descriptors */
     uint64_t monitors;
-    uint64_t dropped;
-    uint32_t failed; /* links that could not be opened */
+    _Atomic uint64_t dropped; /* the loop adds, operators' figures read */
+    uint32_t failed;          /* links that could not be opened */
     int64_t retry_ns;
     int64_t probe_ns; /* the first of any link; INT64_MAX: none */
 };
@@ -126,6 +128,7 @@ static void connect_link(struct links *links, struct link *link)
     if (error == 0 && link->failed)
         log_printf(links->options.log, LOG_LEVEL_INFO, "can connect to peer %s again",
                    link->endpoint);
+    ASSERT(error != 0 || (link->live != NULL && (link->bulk == NULL) == link->remote));
     link->failed = error != 0;
     if (error != 0)
         disconnect(links, link);
@@ -140,11 +143,13 @@ static void want(struct links *links, const struct view_member *member, uint16_t
     if (link == NULL) {
         if (links->count == LINKS_MAX)
             return;
+        ASSERT(links->count < LINKS_MAX);
         link = &links->links[links->count++];
         memset(link, 0, sizeof *link);
         link->node = member->id;
         link->shard = shard;
     }
+    ASSERT(link->node == member->id && link->shard == shard);
     link->wanted = true;
     if (link->live != NULL && link->remote == remote && strcmp(link->endpoint, endpoint) == 0)
         return;
@@ -203,7 +208,7 @@ void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, c
     void *dealer = link == NULL ? NULL : bulk ? link->bulk : link->live;
     failure_frame(links->options.failpoints, FAILURE_SENDING, data, len);
     if (dealer == NULL || socket_send(dealer, data, len) != 0)
-        links->dropped++;
+        atomic_fetch_add_explicit(&links->dropped, 1, memory_order_relaxed);
     else
         failure_frame(links->options.failpoints, FAILURE_SENT, data, len);
 }
@@ -248,5 +253,5 @@ int64_t links_deadline(const struct links *links)
 
 uint64_t links_dropped(const struct links *links)
 {
-    return links->dropped;
+    return atomic_load_explicit(&links->dropped, memory_order_relaxed);
 }

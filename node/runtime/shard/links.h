@@ -53,6 +53,7 @@ void links_poll(struct links *links, bool news, int64_t now_ns,
                 void *context);
 /* When links_poll is to be called though there is no news; INT64_MAX: not at all. */
 int64_t links_deadline(const struct links *links);
+/* Frames that were dropped since the start. Any thread. */
 uint64_t links_dropped(const struct links *links);
 
 #endif

@@ -10,14 +10,11 @@
  * SHARDLOOP-1  Only this thread touches the shard core, its sockets and its links.
  * SHARDLOOP-2  After a turn either no socket is due or the idle handle is active, or they are
  *              closed.
- * SHARDLOOP-3  Nothing is decided after the last write: the shard has resigned, and the sockets are
- *              closed before it is asked for. Those of Redis clients are left in order meanwhile.
+ * SHARDLOOP-3  Nothing is decided after the last write: the shard has resigned, and peers are heard
+ *              no more before it is asked for. Clients are left in order meanwhile.
  * SHARDLOOP-4  The shard never holds more than POLICIES_HELD_MAX sets of rules, however often they
  *              are reloaded and however long requests wait that refer to old ones; newer ones wait
  *              here.
- * SHARDLOOP-5  Replies are held while there are more messages to decide, until one is decided when
- *              they are REPLIES_HELD_US old, and none beyond the reading of clients in its turn:
- *              who asks alone is answered at once.
  */
 #include "node/runtime/shard/shard_loop.h"
 
@@ -31,10 +28,11 @@
 #include "base/assert.h"
 #include "node/cluster/model/effects.h"
 #include "node/cluster/model/usage_tally.h"
+#include "node/gateway/resp_gate.h"
+#include "node/gateway/zmtp.h"
 #include "node/runtime/shard/clients.h"
+#include "node/runtime/shard/connections.h"
 #include "node/runtime/shard/links.h"
-#include "node/runtime/shard/replies.h"
-#include "node/runtime/shard/resp_loop.h"
 #include "node/runtime/system/failure.h"
 #include "node/runtime/system/listener.h"
 #include "node/runtime/system/socket.h"
@@ -51,50 +49,50 @@ enum {
     WRITE_EFFORT_MIN = 1024,
     JOURNAL_BYTES = 4 << 20,
     POLICIES_HELD_MAX = 6, /* less than a shard keeps (SHARD_POLICIES_MAX) */
-    REPLIES_HELD_US = 300,
-    REPLIES_HELD_MAX = 64,
-    REPLIES_HELD_BYTES = 256 << 10,
 };
 
 #define LOG_ROOM_NS INT64_C(60000000000)
 
 static_assert((int)STATS_ASKED_MS < (int)STATS_EVERY_MS, "who asks is told newer figures");
-static_assert((int)REPLIES_HELD_MAX < (int)EFFECTS_KEPT, "they take no other effect's place");
-static_assert((int)REPLIES_HELD_BYTES < (int)EFFECTS_ARENA_LEN / 4, "nor much of the arena");
 static_assert((int)JOURNAL_BYTES >= (int)SHARD_JOURNAL_BYTES_MIN, "any slot fits a batch");
 
-/* The number of all Redis clients together: to the shard they are one. No connection of ZeroMQ's
- * has it, for these have 32 bits. */
-#define REDIS_CONNECTION (UINT64_C(1) << 32)
+/* The number of all Redis clients together: to the shard they are one. No token of a connection is
+ * as high. */
+#define REDIS_CONNECTION UINT64_MAX
+
+/* The clients of one protocol. */
+struct front {
+    struct connections *connections; /* NULL: there are none */
+    struct gateway_stats stats;      /* counted by the loop's thread */
+    struct gateway_stats told;       /* a copy, under stats_lock */
+    uv_poll_t poll;
+    bool due;
+};
 
 struct shard_loop {
     struct shard_loop_options options;
     struct disk *disk;
     struct effects effects;
-    size_t held; /* of these, replies that were left for those of the next messages (SHARDLOOP-5) */
-    int64_t held_ns; /* since when */
     struct links *links;
-    struct replies *replies;
-    struct resp_loop *redis;    /* NULL: it takes none */
+    struct front native;
+    struct zmtp_gate zmtp; /* of these */
+    struct clients *clients;
+    struct front redis;
+    struct resp_gate *resp;     /* of these */
     struct policy *policy_next; /* rules that the shard has no room for yet, or NULL */
     uint32_t policies_held;     /* by the shard */
-    uint64_t policies_got;      /* letters so far */
+    uint64_t policies_got;      /* messages so far */
     _Atomic uint64_t policies;  /* of these, up to which one the shard has what they brought */
     const struct view *view;
     uv_loop_t loop;
     uv_async_t wake;
     uv_timer_t timer;
     uv_idle_t idle;
-    uv_poll_t poll_clients;
     uv_poll_t poll_peers;
     uv_poll_t poll_links;
-    uv_poll_t poll_redis;
-    bool redis_due;
-    bool clients_due;
     bool peers_due;
     bool links_due;
     struct mailbox mailbox;
-    struct clients *clients;
     struct socket_holder holder; /* of peers' frames */
     struct shard_writes writes;
     struct shard_journal journal;
@@ -106,6 +104,7 @@ struct shard_loop {
     bool idle_told;
     bool stopping;
     uint64_t settled_told;
+    uint64_t keys_told;             /* as it is part of *options.keys */
     struct usage_tally *usage_seen; /* to be given to control, if `usage_due` */
     bool usage_due;
     int64_t stats_ns;
@@ -114,7 +113,6 @@ struct shard_loop {
     int64_t rest_ns;            /* how long the last turn took, beside reading */
     pthread_mutex_t stats_lock; /* of what is below */
     struct shard_stats stats;
-    struct resp_stats redis_stats;
     int64_t stats_asked_ns;
     struct cluster_time_sample clocks[SHARD_LOOP_CLOCKS_MAX];
     uint32_t clocks_count;
@@ -137,12 +135,10 @@ static void load(struct shard_loop *loop, const struct effect *effect)
 
 static void reply(struct shard_loop *loop, uint64_t connection, const void *data, size_t len)
 {
-    if (connection == REDIS_CONNECTION) {
-        resp_loop_answer(loop->redis, data, len);
-        return;
-    }
-    (void)replies_send(loop->replies, loop->options.clients, connection, data, len);
-    loop->clients_due = true; /* SHARDLOOP-2 */
+    if (connection == REDIS_CONNECTION)
+        connections_answer(loop->redis.connections, data, len);
+    else
+        (void)connections_put(loop->native.connections, connection, data, len);
 }
 
 /* Leaves a copy of the counters where other threads find it. */
@@ -168,15 +164,15 @@ static void log_room(struct shard_loop *loop, const struct shard_stats *stats)
 static void tell_stats(struct shard_loop *loop)
 {
     struct shard_stats stats;
-    struct resp_stats redis_stats = {.connections = 0};
     loop->stats_ns = now_of(loop);
     shard_stats(loop->options.shard, &stats);
     log_room(loop, &stats);
-    if (loop->redis != NULL)
-        resp_loop_stats(loop->redis, &redis_stats);
+    atomic_fetch_add(loop->options.keys, stats.slots - loop->keys_told);
+    loop->keys_told = stats.slots;
     (void)pthread_mutex_lock(&loop->stats_lock);
     loop->stats = stats;
-    loop->redis_stats = redis_stats;
+    loop->native.told = loop->native.stats;
+    loop->redis.told = loop->redis.stats;
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -184,7 +180,7 @@ static void tell_stats(struct shard_loop *loop)
 static void ask_control(struct shard_loop *loop, const struct effect *effect)
 {
     tell_stats(loop);
-    (void)mailbox_put_copy(loop->options.control, LETTER_ADMIN, loop->options.number,
+    (void)mailbox_put_copy(loop->options.control, MESSAGE_ADMIN, loop->options.number,
                            effect->target, effect->bytes, effect->len);
 }
 
@@ -223,24 +219,6 @@ static void carry_out(struct shard_loop *loop)
     for (size_t i = 0; i < loop->effects.count; i++)
         carry_out_one(loop, &loop->effects.items[i]);
     effects_clear(&loop->effects);
-    loop->held = 0;
-}
-
-/* As carry_out, but what is replies alone may wait for those of the messages that are read next:
- * each that is sent alone wakes a thread of libzmq (SHARDLOOP-5). */
-static void carry_out_soon(struct shard_loop *loop)
-{
-    const struct effects *effects = &loop->effects;
-    const int64_t now_ns = now_of(loop);
-    bool wait = effects->count < REPLIES_HELD_MAX && effects->used < REPLIES_HELD_BYTES;
-    for (size_t i = loop->held; wait && i < effects->count; i++)
-        wait = effects->items[i].kind == EFFECT_SEND_CLIENT;
-    if (loop->held == 0)
-        loop->held_ns = now_ns;
-    if (wait && now_ns - loop->held_ns < REPLIES_HELD_US * INT64_C(1000))
-        loop->held = effects->count;
-    else
-        carry_out(loop);
 }
 
 /* ---- input ----------------------------------------------------------------------------------- */
@@ -249,14 +227,14 @@ static void decide_client(void *context, uint64_t connection, const void *data, 
 {
     struct shard_loop *loop = context;
     shard_client(loop->options.shard, now_of(loop), connection, data, len, &loop->effects);
-    carry_out_soon(loop);
+    carry_out(loop);
 }
 
 static void refuse_client(void *context, uint64_t connection, const void *data, size_t len)
 {
     struct shard_loop *loop = context;
     shard_refuse(loop->options.shard, now_of(loop), connection, data, len, &loop->effects);
-    carry_out_soon(loop);
+    carry_out(loop);
 }
 
 /* What Redis clients ask, many at once; what can be answered at once is, before this returns. */
@@ -267,13 +245,43 @@ static void submit_redis(void *context, const void *frame, size_t len)
     carry_out(loop);
 }
 
+static bool take_native(void *context, uint64_t connection, const void *data, size_t len)
+{
+    struct shard_loop *loop = context;
+    return clients_take(loop->clients, connection, data, len);
+}
+
+static void end_native(void *context, bool empty)
+{
+    struct shard_loop *loop = context;
+    clients_end(loop->clients, empty);
+}
+
+static bool has_work(const struct shard_loop *loop, const struct front *front)
+{
+    return front->connections != NULL && (front->due || connections_pending(front->connections) ||
+                                          connections_due(front->connections, now_of(loop)));
+}
+
+static void read_front(struct front *front)
+{
+    front->due = false;
+    connections_turn(front->connections);
+}
+
+/* Those that were taken and wait are decided also where nothing more is to be read. */
+static void read_native(struct shard_loop *loop)
+{
+    if (!has_work(loop, &loop->native) && !clients_waiting(loop->clients))
+        return;
+    clients_begin(loop->clients);
+    read_front(&loop->native);
+}
+
 static void read_redis(struct shard_loop *loop)
 {
-    if (!loop->redis_due && !resp_loop_pending(loop->redis) &&
-        !resp_loop_due(loop->redis, now_of(loop)))
-        return;
-    loop->redis_due = false;
-    resp_loop_turn(loop->redis);
+    if (has_work(loop, &loop->redis))
+        read_front(&loop->redis);
 }
 
 /* Where a turn's other work takes long, reading may take as long: else frames would come faster
@@ -311,9 +319,9 @@ static void lost(void *context, uint64_t node, uint16_t shard, bool refused)
     struct shard_loop *loop = context;
     shard_peer_closed(loop->options.shard, now_of(loop), node, shard, refused, &loop->effects);
     carry_out(loop);
-    const struct letter letter = {
-        .kind = LETTER_CLOSED, .shard = loop->options.number, .number = node};
-    (void)mailbox_put(loop->options.control, &letter);
+    const struct mailbox_message message = {
+        .kind = MESSAGE_CLOSED, .shard = loop->options.number, .number = node};
+    (void)mailbox_put(loop->options.control, &message);
 }
 
 static void read_disk(struct shard_loop *loop)
@@ -371,35 +379,35 @@ static void exchange_policies(struct shard_loop *loop)
     loop->policies_held++;
 }
 
-static void read_letters(struct shard_loop *loop)
+static void read_messages(struct shard_loop *loop)
 {
-    struct letter letter;
-    while (mailbox_take(&loop->mailbox, &letter)) {
-        switch (letter.kind) {
-        case LETTER_VIEW:
-            take_view(loop, letter.pointer);
+    struct mailbox_message message;
+    while (mailbox_take(&loop->mailbox, &message)) {
+        switch (message.kind) {
+        case MESSAGE_VIEW:
+            take_view(loop, message.pointer);
             break;
-        case LETTER_POLICY:
-            take_policy(loop, letter.pointer);
+        case MESSAGE_POLICY:
+            take_policy(loop, message.pointer);
             break;
-        case LETTER_REPLY:
-            reply(loop, letter.number, letter.pointer, letter.len);
-            free(letter.pointer);
+        case MESSAGE_REPLY:
+            reply(loop, message.number, message.pointer, message.len);
+            free(message.pointer);
             break;
-        case LETTER_RESIGN:
+        case MESSAGE_RESIGN:
             loop->resigning = true;
             break;
-        case LETTER_USAGE:
-            loop->usage_seen = shard_usage(loop->options.shard, letter.pointer);
+        case MESSAGE_USAGE:
+            loop->usage_seen = shard_usage(loop->options.shard, message.pointer);
             loop->usage_due = true;
             break;
-        case LETTER_STOP:
+        case MESSAGE_STOP:
             loop->stopping = true;
             break;
-        case LETTER_ADMIN:
-        case LETTER_CLOSED:
-        case LETTER_SETTLED:
-        case LETTER_IDLE:
+        case MESSAGE_ADMIN:
+        case MESSAGE_CLOSED:
+        case MESSAGE_SETTLED:
+        case MESSAGE_IDLE:
             ASSERT(false); /* the control loop's */
         }
     }
@@ -485,15 +493,15 @@ uint32_t shard_loop_clocks(struct shard_loop *loop,
 static void tell_control(struct shard_loop *loop)
 {
     const uint64_t settled = shard_settled_epoch(loop->options.shard);
-    struct letter letter = {.kind = LETTER_SETTLED, .shard = loop->options.number};
+    struct mailbox_message message = {.kind = MESSAGE_SETTLED, .shard = loop->options.number};
     if (settled > loop->settled_told) {
-        letter.number = settled;
-        if (mailbox_put(loop->options.control, &letter))
+        message.number = settled;
+        if (mailbox_put(loop->options.control, &message))
             loop->settled_told = settled;
     }
-    letter = (struct letter){
-        .kind = LETTER_USAGE, .shard = loop->options.number, .pointer = loop->usage_seen};
-    if (loop->usage_due && mailbox_put(loop->options.control, &letter)) {
+    message = (struct mailbox_message){
+        .kind = MESSAGE_USAGE, .shard = loop->options.number, .pointer = loop->usage_seen};
+    if (loop->usage_due && mailbox_put(loop->options.control, &message)) {
         loop->usage_due = false;
         loop->usage_seen = NULL;
     }
@@ -501,22 +509,40 @@ static void tell_control(struct shard_loop *loop)
         tell_stats(loop);
 }
 
+static void leave(const struct front *front)
+{
+    if (front->connections != NULL)
+        connections_leave(front->connections);
+}
+
+static bool waits(const struct front *front)
+{
+    return front->connections != NULL && connections_waits(front->connections);
+}
+
+static bool has_left(const struct front *front)
+{
+    return front->connections == NULL || connections_left(front->connections);
+}
+
 static void resign(struct shard_loop *loop)
 {
     const bool passed = shard_resign(loop->options.shard, now_of(loop), &loop->effects);
     carry_out(loop);
-    if (passed && loop->redis != NULL)
-        resp_loop_leave(loop->redis);
-    if (passed && !loop->closed && (loop->redis == NULL || !resp_loop_waits(loop->redis))) {
+    if (passed) {
+        clients_finish(loop->clients);
+        leave(&loop->native);
+        leave(&loop->redis);
+    }
+    if (passed && !loop->closed && !waits(&loop->redis) && !clients_waiting(loop->clients)) {
         loop->closed = true; /* SHARDLOOP-3 */
-        (void)uv_poll_stop(&loop->poll_clients);
         (void)uv_poll_stop(&loop->poll_peers);
     }
-    const bool left = loop->redis == NULL || resp_loop_left(loop->redis);
-    if (!passed || !loop->closed || !left || loop->idle_told || !shard_flushed(loop->options.shard))
+    if (!passed || !loop->closed || !has_left(&loop->native) || !has_left(&loop->redis) ||
+        loop->idle_told || !shard_flushed(loop->options.shard))
         return;
-    const struct letter letter = {.kind = LETTER_IDLE, .shard = loop->options.number};
-    loop->idle_told = mailbox_put(loop->options.control, &letter);
+    const struct mailbox_message message = {.kind = MESSAGE_IDLE, .shard = loop->options.number};
+    loop->idle_told = mailbox_put(loop->options.control, &message);
 }
 
 static void on_idle(uv_idle_t *idle)
@@ -554,12 +580,17 @@ static void poll_links(struct shard_loop *loop)
     links_poll(loop->links, news, now_ns, lost, loop);
 }
 
+static bool is_pending(const struct front *front)
+{
+    return front->connections != NULL && connections_pending(front->connections);
+}
+
 /* Lets the loop sleep until the core has something to do, or not at all if input is left
  * (SHARDLOOP-2), or a step of write-back. */
 static void set_timer(struct shard_loop *loop)
 {
-    const bool redis = loop->redis != NULL && resp_loop_pending(loop->redis);
-    const bool due = redis || (!loop->closed && (loop->peers_due || loop->clients_due)) ||
+    const bool due = is_pending(&loop->native) || is_pending(&loop->redis) ||
+                     clients_waiting(loop->clients) || (!loop->closed && loop->peers_due) ||
                      shard_write_due(loop->options.shard, now_of(loop));
     if (due)
         (void)uv_idle_start(&loop->idle, on_idle);
@@ -577,30 +608,37 @@ static void set_timer(struct shard_loop *loop)
                          TIMER_REPEAT_MS);
 }
 
-/* Whether there is something to do that Redis clients have not asked for. */
+/* Whether there is something to do that no client has asked for. */
 static bool has_other_work(struct shard_loop *loop)
 {
-    return (!loop->closed && (loop->peers_due || loop->clients_due)) ||
+    return (!loop->closed && loop->peers_due) || clients_waiting(loop->clients) ||
            shard_write_due(loop->options.shard, now_of(loop)) ||
            shard_journal_due(loop->options.shard);
 }
 
+/* Who is busy for others does not wait for clients that are about to ask: neither for peers, nor
+ * for those of one protocol while there is something of the other's. */
+static void note_other_work(struct shard_loop *loop)
+{
+    const bool other = has_other_work(loop);
+    if (loop->native.connections != NULL && (other || loop->redis.due || is_pending(&loop->redis)))
+        connections_other(loop->native.connections);
+    if (loop->redis.connections != NULL && (other || loop->native.due || is_pending(&loop->native)))
+        connections_other(loop->redis.connections);
+}
+
 static void turn(struct shard_loop *loop)
 {
-    read_letters(loop);
+    read_messages(loop);
     exchange_policies(loop);
     read_disk(loop);
     poll_links(loop);
     const int64_t before_ns = now_of(loop);
-    if (loop->redis != NULL && has_other_work(loop))
-        resp_loop_other(loop->redis);
+    note_other_work(loop);
     if (!loop->closed && loop->peers_due)
         read_peers(loop);
-    if (!loop->closed && loop->clients_due)
-        loop->clients_due = clients_turn(loop->clients);
-    carry_out(loop); /* SHARDLOOP-5 */
-    if (loop->redis != NULL)
-        read_redis(loop);
+    read_native(loop);
+    read_redis(loop);
     const int64_t began_ns = now_of(loop);
     if (loop->resigning)
         resign(loop);
@@ -611,9 +649,6 @@ static void turn(struct shard_loop *loop)
     tell_control(loop);
     tell_clocks(loop);
     loop->rest_ns = now_of(loop) - began_ns;
-    if (!loop->closed && loop->clients_due &&
-        !clients_waiting(loop->clients)) /* replies were sent */
-        loop->clients_due = socket_readable(loop->options.clients);
     set_timer(loop);
 }
 
@@ -630,14 +665,17 @@ static void *run(void *argument)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static void close_listeners(struct shard_loop_front *front)
+{
+    while (front->listener_count > 0)
+        listener_close(&front->listeners[--front->listener_count]);
+}
+
 static int open_loop(struct shard_loop *loop)
 {
-    const int clients_fd = socket_fd(loop->options.clients);
     const int peers_fd = socket_fd(loop->options.peers);
     const int links_fd = links_descriptor(loop->links);
-    loop->clients_due = true;
     loop->peers_due = true;
-    loop->poll_clients.data = &loop->clients_due;
     loop->poll_peers.data = &loop->peers_due;
     loop->poll_links.data = &loop->links_due;
     if (uv_loop_init(&loop->loop) != 0)
@@ -646,41 +684,63 @@ static int open_loop(struct shard_loop *loop)
     const bool ok = uv_async_init(&loop->loop, &loop->wake, on_wake) == 0 &&
                     uv_timer_init(&loop->loop, &loop->timer) == 0 &&
                     uv_idle_init(&loop->loop, &loop->idle) == 0 &&
-                    uv_poll_init(&loop->loop, &loop->poll_clients, clients_fd) == 0 &&
                     uv_poll_init(&loop->loop, &loop->poll_peers, peers_fd) == 0 &&
                     uv_poll_init(&loop->loop, &loop->poll_links, links_fd) == 0 &&
-                    uv_poll_start(&loop->poll_clients, UV_READABLE, on_poll) == 0 &&
                     uv_poll_start(&loop->poll_peers, UV_READABLE, on_poll) == 0 &&
                     uv_poll_start(&loop->poll_links, UV_READABLE, on_poll) == 0;
     return ok ? 0 : TG_EIO;
 }
 
+static int open_front(struct shard_loop *loop, struct front *front,
+                      struct shard_loop_front *options, struct connections_options *more)
+{
+    memcpy(more->listeners, options->listeners, sizeof more->listeners);
+    more->listener_count = options->listener_count;
+    options->listener_count = 0; /* taken */
+    more->max = options->max;
+    more->key = options->key;
+    more->stats = &front->stats;
+    more->crowded = loop->options.crowded;
+    more->all = uv_backend_fd(&loop->loop);
+    more->slow_ns = CONNECTIONS_SLOW_NS;
+    more->begin_ns = CONNECTIONS_BEGIN_NS;
+    more->request_ns = CONNECTIONS_REQUEST_NS;
+    more->quiet_ns = CONNECTIONS_QUIET_NS;
+    more->clock = loop->options.clock;
+    more->log = loop->options.log;
+    more->context = loop;
+    if (connections_new(more, &front->connections) != 0)
+        return TG_ENOMEM;
+    front->due = true;
+    front->poll.data = &front->due;
+    const int fd = connections_fd(front->connections);
+    return uv_poll_init(&loop->loop, &front->poll, fd) == 0 &&
+                   uv_poll_start(&front->poll, UV_READABLE, on_poll) == 0
+               ? 0
+               : TG_EIO;
+}
+
+static int open_native(struct shard_loop *loop)
+{
+    struct connections_options options = {
+        .codec = &zmtp_codec, .gate = &loop->zmtp, .read = end_native};
+    loop->zmtp =
+        (struct zmtp_gate){.message = take_native, .context = loop, .stats = &loop->native.stats};
+    return open_front(loop, &loop->native, &loop->options.native, &options);
+}
+
 /* Redis clients, if there is a listener for them. */
 static int open_redis(struct shard_loop *loop)
 {
-    const struct resp_loop_options options = {
-        .listener = loop->options.redis,
-        .session = loop->options.redis_session,
-        .facts = loop->options.redis_facts,
-        .crowded = loop->options.crowded,
-        .all = uv_backend_fd(&loop->loop),
-        .slow_ns = RESP_SLOW_NS,
-        .clock = loop->options.clock,
-        .log = loop->options.log,
-        .submit = submit_redis,
-        .context = loop,
-    };
-    if (loop->options.redis < 0)
+    if (loop->options.redis.listener_count == 0)
         return 0;
-    const int error = resp_loop_new(&options, &loop->redis);
-    loop->options.redis = -1; /* taken */
+    const int error = resp_gate_new(alloc_heap(), loop->options.redis_session,
+                                    &loop->options.redis_facts, &loop->redis.stats, &loop->resp);
     if (error != 0)
         return error;
-    loop->redis_due = true;
-    loop->poll_redis.data = &loop->redis_due;
-    const bool ok = uv_poll_init(&loop->loop, &loop->poll_redis, resp_loop_fd(loop->redis)) == 0 &&
-                    uv_poll_start(&loop->poll_redis, UV_READABLE, on_poll) == 0;
-    return ok ? 0 : TG_EIO;
+    struct connections_options options = {
+        .codec = &resp_codec, .gate = loop->resp, .submit = submit_redis};
+    return open_front(loop, &loop->redis, &loop->options.redis, &options);
 }
 
 static int take_memory(struct shard_loop *loop, uint32_t vnodes)
@@ -705,9 +765,10 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
 {
     *out = NULL;
     struct shard_loop *loop = calloc(1, sizeof *loop);
-    int listener = options->redis;
     if (loop == NULL) {
-        listener_close(&listener);
+        struct shard_loop_options lost = *options;
+        close_listeners(&lost.native);
+        close_listeners(&lost.redis);
         return TG_ENOMEM;
     }
     loop->options = *options;
@@ -718,16 +779,11 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
                                         .self = options->node_id,
                                         .shard = (uint16_t)options->number,
                                         .failpoints = options->failpoints};
+    const struct clients_options clients = {
+        .clock = options->clock, .decide = decide_client, .refuse = refuse_client, .context = loop};
     int error = take_memory(loop, vnodes);
     if (error == 0)
         error = links_new(&links, &loop->links);
-    if (error == 0)
-        error = replies_new(&loop->replies);
-    const struct clients_options clients = {.socket = options->clients,
-                                            .clock = options->clock,
-                                            .decide = decide_client,
-                                            .refuse = refuse_client,
-                                            .context = loop};
     if (error == 0)
         error = clients_new(&clients, &loop->clients);
     if (error == 0)
@@ -735,12 +791,13 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
     if (error == 0)
         error = mailbox_init(&loop->mailbox, &loop->wake);
     if (error == 0)
+        error = open_native(loop);
+    if (error == 0)
         error = open_redis(loop);
     *out = loop;
     if (error == 0)
         return 0;
-    loop->options.shard = NULL; /* stays the caller's, as do the sockets */
-    loop->options.clients = NULL;
+    loop->options.shard = NULL; /* stays the caller's, as does the socket */
     loop->options.peers = NULL;
     shard_loop_free(out);
     return error;
@@ -775,11 +832,18 @@ void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *o
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
-void shard_loop_redis_stats(struct shard_loop *loop, struct resp_stats *out)
+void shard_loop_clients(struct shard_loop *loop, struct gateway_stats *native,
+                        struct gateway_stats *redis)
 {
     (void)pthread_mutex_lock(&loop->stats_lock);
-    *out = loop->redis_stats;
+    *native = loop->native.told;
+    *redis = loop->redis.told;
     (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+uint64_t shard_loop_links_dropped(const struct shard_loop *loop)
+{
+    return links_dropped(loop->links);
 }
 
 uint64_t shard_loop_policies(const struct shard_loop *loop)
@@ -808,19 +872,19 @@ static void close_handle(uv_handle_t *handle, void *context)
         uv_close(handle, NULL);
 }
 
-/* Letters that were never taken. */
-static void drop_letters(struct shard_loop *loop)
+/* Messages that were never taken. */
+static void drop_messages(struct shard_loop *loop)
 {
-    struct letter letter;
-    while (loop->mailbox.letters != NULL && mailbox_take(&loop->mailbox, &letter)) {
-        if (letter.kind == LETTER_VIEW)
-            view_free((struct view **)&letter.pointer);
-        else if (letter.kind == LETTER_POLICY)
-            policy_free((struct policy **)&letter.pointer);
-        else if (letter.kind == LETTER_USAGE)
-            usage_tally_free((struct usage_tally **)&letter.pointer);
+    struct mailbox_message message;
+    while (loop->mailbox.messages != NULL && mailbox_take(&loop->mailbox, &message)) {
+        if (message.kind == MESSAGE_VIEW)
+            view_free((struct view **)&message.pointer);
+        else if (message.kind == MESSAGE_POLICY)
+            policy_free((struct policy **)&message.pointer);
+        else if (message.kind == MESSAGE_USAGE)
+            usage_tally_free((struct usage_tally **)&message.pointer);
         else
-            free(letter.pointer);
+            free(message.pointer);
     }
 }
 
@@ -844,16 +908,17 @@ void shard_loop_free(struct shard_loop **pointer)
         (void)uv_run(&loop->loop, UV_RUN_DEFAULT);
         (void)uv_loop_close(&loop->loop);
     }
-    resp_loop_free(&loop->redis);
-    listener_close(&loop->options.redis);
-    drop_letters(loop);
+    close_listeners(&loop->options.native);
+    close_listeners(&loop->options.redis);
+    connections_free(&loop->native.connections);
+    connections_free(&loop->redis.connections);
+    resp_gate_free(&loop->resp);
+    drop_messages(loop);
     mailbox_fini(&loop->mailbox);
     links_free(&loop->links);
     clients_free(&loop->clients);
     socket_release(&loop->holder);
-    socket_close(&loop->options.clients);
     socket_close(&loop->options.peers);
-    replies_free(&loop->replies);
     policy_free(&loop->policy_next);
     free_policies(loop->options.shard);
     shard_free(&loop->options.shard);

@@ -1,9 +1,9 @@
 /* shard_loop.h - the thread of one shard: its sockets, its timer, its disk results, one event loop.
  *
- *      clients ROUTER --+                       +--> client replies
+ *      native clients --+                       +--> their answers
  *       Redis clients --+                       +--> their replies
  *        peers ROUTER --+--> shard core --> effects --> links to peers
- *   timer, disk, letters+                       +--> disk loads, drops, writes
+ *   timer, disk, messages+                       +--> disk loads, drops, writes
  *
  * Each turn of the loop takes a bounded burst of input, ticks the core once, and carries out its
  * effects. Batches form by themselves: what arrived during a turn leaves together at its end.
@@ -19,26 +19,36 @@
 #include "node/cluster/shard/shard.h"
 #include "node/gateway/resp_local.h"
 #include "node/runtime/disk/disk.h"
+#include "node/runtime/shard/connections.h"
 #include "node/runtime/system/clock.h"
 #include "node/runtime/system/mailbox.h"
 
 struct shard_loop;
 
+/* Where clients of one protocol come. */
+struct shard_loop_front {
+    int listeners[CONNECTIONS_LISTENERS_MAX]; /* the loop's, also if it cannot be made */
+    uint32_t listener_count;
+    uint32_t max;        /* connections at a time */
+    struct hash_key key; /* random */
+};
+
 struct shard_loop_options {
     void *context; /* ZeroMQ's */
-    void *clients; /* bound ROUTER; the loop's from now on */
-    void *peers;   /* bound ROUTER; likewise */
-    int redis;     /* listener for Redis clients; the loop's, also if it cannot be made; -1 */
-    uint64_t redis_session; /* random */
+    void *peers;   /* bound ROUTER; the loop's from now on */
+    struct shard_loop_front native;
+    struct shard_loop_front redis; /* without a listener: it takes none */
+    uint64_t redis_session;        /* random */
     struct resp_facts redis_facts;
     const _Atomic bool *crowded; /* no further client is to be let in; NULL: never */
+    _Atomic uint64_t *keys;      /* of all shards of the node: each adds its own */
     struct shard *shard;         /* restored, without a view; the loop's from now on */
     uint32_t number;
     uint64_t node_id;
     const struct clock *clock;
     const struct log *log;
     const struct failpoints *failpoints; /* borrowed; NULL outside fault tests */
-    struct mailbox *control;             /* where letters to the control loop go */
+    struct mailbox *control;             /* where messages to the control loop go */
 };
 
 /* 0 or an error; on failure sockets and shard stay the caller's. The thread starts with
@@ -51,16 +61,19 @@ struct mailbox *shard_loop_mailbox(struct shard_loop *loop);
 void shard_loop_wake(struct shard_loop *loop);
 /* A recent copy of the shard's counters; `asked`: newer ones are wanted for a while. Any thread. */
 void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *out);
-/* The same of its Redis clients; zeros if it takes none. */
-void shard_loop_redis_stats(struct shard_loop *loop, struct resp_stats *out);
-/* How many of the LETTER_POLICY that it was sent are in force: by the last of these, or a later
+/* The same of its native clients and of its Redis clients; zeros if it takes none. */
+void shard_loop_clients(struct shard_loop *loop, struct gateway_stats *native,
+                        struct gateway_stats *redis);
+/* Frames since its start that no connection to a peer took. Any thread. */
+uint64_t shard_loop_links_dropped(const struct shard_loop *loop);
+/* How many of the MESSAGE_POLICY that it was sent are in force: by the last of these, or a later
  * one. Any thread. */
 uint64_t shard_loop_policies(const struct shard_loop *loop);
 /* What the shard saw of its peers' clocks since the last call; returns how many. Any thread. */
 enum { SHARD_LOOP_CLOCKS_MAX = 256 };
 uint32_t shard_loop_clocks(struct shard_loop *loop,
                            struct cluster_time_sample out[SHARD_LOOP_CLOCKS_MAX]);
-/* Waits for the thread to end (after LETTER_STOP). */
+/* Waits for the thread to end (after MESSAGE_STOP). */
 void shard_loop_join(struct shard_loop *loop);
 /* After the join: a tally of people and API keys that control has not got yet, the caller's; NULL
  * after the last one. */

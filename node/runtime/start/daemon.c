@@ -301,32 +301,95 @@ static int bind_one(struct daemon *daemon, enum socket_use use, const struct con
     return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
 }
 
-/* libzmq accepts at a socket of ours, so that newcomers can be kept from it (files.h). */
-static int bind_clients(struct daemon *daemon, uint32_t shard)
+static void add_listener(struct daemon_listeners *listeners, uint32_t shard, int listener)
 {
-    const struct config_endpoint endpoint = config_shard_endpoint(&daemon->config->client, shard);
-    int listener;
-    int error = listener_open(endpoint.host, endpoint.port, &listener);
-    if (error == 0)
-        error = listener_backlog(listener,
-                                 files_backlog(&daemon->sockets.files, daemon->config->shards));
-    if (error == 0)
-        error = socket_bind_at(daemon->sockets.context, endpoint.host, endpoint.port, listener,
-                               &daemon->sockets.clients[shard]);
-    if (error == 0)
-        files_watch(&daemon->sockets.files, listener); /* the socket's from now on */
-    else
-        listener_close(&listener);
-    return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
+    listeners->fds[shard][listeners->counts[shard]++] = listener;
 }
 
-static int bind_redis(struct daemon *daemon, uint32_t shard)
+/* A place that all shards share. */
+static int listen_together(struct daemon *daemon, const struct config_endpoint *endpoint,
+                           struct daemon_listeners *listeners)
 {
-    const struct config_endpoint endpoint = config_shard_endpoint(&daemon->config->resp, shard);
-    if (endpoint.off)
+    const uint32_t shards = daemon->config->shards;
+    int group[CONFIG_SHARDS_MAX];
+    const int error = listener_open_group(endpoint->host, endpoint->port, shards, group);
+    for (uint32_t i = 0; error == 0 && i < shards; i++)
+        add_listener(listeners, i, group[i]);
+    return error == 0 ? 0 : complain_listen(daemon, endpoint, error);
+}
+
+/* A shard's own port. */
+static int listen_for(struct daemon *daemon, const struct config_endpoint *base, uint32_t shard,
+                      struct daemon_listeners *listeners)
+{
+    const struct config_endpoint endpoint = config_shard_endpoint(base, shard);
+    int listener;
+    const int error = listener_open(endpoint.host, endpoint.port, &listener);
+    if (error != 0)
+        return complain_listen(daemon, &endpoint, error);
+    add_listener(listeners, shard, listener);
+    return 0;
+}
+
+/* Redis clients, for whom one shard is as good as another, share the first one's port; each shard
+ * has one of its own besides. */
+static int listen_for_redis(struct daemon *daemon, uint32_t shard)
+{
+    const struct config_endpoint *base = &daemon->config->resp;
+    if (base->off)
         return 0;
-    const int error = listener_open(endpoint.host, endpoint.port, &daemon->sockets.redis[shard]);
-    return error == 0 ? 0 : complain_listen(daemon, &endpoint, error);
+    return shard == 0 && daemon->config->shards > 1
+               ? listen_together(daemon, base, &daemon->sockets.redis)
+               : listen_for(daemon, base, shard, &daemon->sockets.redis);
+}
+
+static int complain_path(const struct daemon *daemon, const char *path, int error)
+{
+    log_printf(daemon->log, LOG_LEVEL_ERROR, "cannot listen at unix:%s: %s", path,
+               error == TG_EINVALID ? "its folder is missing or may not be written, or the name is "
+                                      "that of something else"
+                                    : error_message(error));
+    return error == TG_EADDRINUSE ? DAEMON_ADDRESS : DAEMON_CONFIG;
+}
+
+/* A socket of the file system is one listener, of which each shard has a descriptor. */
+static int listen_at_path(struct daemon *daemon, const char *path,
+                          struct daemon_listeners *listeners)
+{
+    int listener;
+    const int error = listener_open_path(path, &listener);
+    if (error != 0)
+        return complain_path(daemon, path, error);
+    for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        const int own = i == 0 ? listener : fcntl(listener, F_DUPFD_CLOEXEC, 0);
+        if (own >= 0)
+            add_listener(listeners, i, own);
+    }
+    return 0;
+}
+
+/* The further places of a protocol, which all shards share. */
+static int listen_more(struct daemon *daemon, const struct config_listen *more,
+                       struct daemon_listeners *listeners)
+{
+    int code = 0;
+    for (uint32_t i = 0; code == 0 && i < more->count; i++) {
+        const struct config_place *place = &more->at[i];
+        code = place->path[0] != '\0' ? listen_at_path(daemon, place->path, listeners)
+                                      : listen_together(daemon, &place->endpoint, listeners);
+        listeners->places += code == 0;
+    }
+    return code;
+}
+
+static void close_listeners(struct daemon_listeners *listeners, const struct config_listen *more)
+{
+    for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
+        while (listeners->counts[i] > 0)
+            listener_close(&listeners->fds[i][--listeners->counts[i]]);
+    for (uint32_t i = 0; i < listeners->places; i++)
+        if (more->at[i].path[0] != '\0')
+            (void)unlink(more->at[i].path);
 }
 
 static int bind_sockets(struct daemon *daemon)
@@ -337,12 +400,16 @@ static int bind_sockets(struct daemon *daemon)
     gossip_out_init(&daemon->sockets.out, daemon->sockets.context);
     int code = bind_one(daemon, SOCKET_GOSSIP, &config->gossip, 0, &daemon->sockets.gossip);
     for (uint32_t i = 0; code == 0 && i < config->shards; i++) {
-        code = bind_clients(daemon, i);
+        code = listen_for(daemon, &config->client, i, &daemon->sockets.native);
         if (code == 0)
             code = bind_one(daemon, SOCKET_PEERS, &config->peer, i, &daemon->sockets.peers[i]);
         if (code == 0)
-            code = bind_redis(daemon, i);
+            code = listen_for_redis(daemon, i);
     }
+    if (code == 0)
+        code = listen_more(daemon, &config->client_more, &daemon->sockets.native);
+    if (code == 0)
+        code = listen_more(daemon, &config->resp_more, &daemon->sockets.redis);
     return code;
 }
 
@@ -410,23 +477,23 @@ static int start(struct daemon *daemon)
 static void stop(struct daemon *daemon)
 {
     files_fini(&daemon->sockets.files);
-    const struct letter letter = {.kind = LETTER_STOP};
+    const struct mailbox_message message = {.kind = MESSAGE_STOP};
     for (uint32_t i = 0; i < daemon->shard_count; i++)
-        (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &letter);
+        (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &message);
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         shard_loop_join(daemon->shards[i]);
     disk_free(&daemon->disk);
     usage_close(daemon);
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++) {
         shard_loop_free(&daemon->shards[i]);
-        socket_close(&daemon->sockets.clients[i]);
         socket_close(&daemon->sockets.peers[i]);
-        listener_close(&daemon->sockets.redis[i]);
     }
     compiler_free(&daemon->rules.compiler);
-    if (daemon->mailbox.letters != NULL)
+    if (daemon->mailbox.messages != NULL)
         control_loop_close(daemon);
     lobby_free(&daemon->sockets.lobby);
+    close_listeners(&daemon->sockets.native, &daemon->config->client_more);
+    close_listeners(&daemon->sockets.redis, &daemon->config->resp_more);
     control_free(&daemon->control);
     gossip_out_fini(&daemon->sockets.out);
     socket_close(&daemon->sockets.gossip);
@@ -495,8 +562,6 @@ static int run(const struct config *config, struct daemon_kept *kept)
     daemon->config = config;
     daemon->kept = kept;
     daemon->events.signals = -1;
-    for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
-        daemon->sockets.redis[i] = -1;
     if (log_output_init(&daemon->output, STDERR_FILENO, config->log_level,
                         config->log_format == CONFIG_LOG_JSON ? LOG_OUTPUT_JSON
                                                               : LOG_OUTPUT_TEXT) != 0) {

@@ -74,6 +74,7 @@ struct clock_course clock_course_adjust(const struct clock_course *course, int64
 {
     const int64_t start_ns = sat_add(mono_ns, CLOCK_LEAD_NS);
 
+    ASSERT(course->current.mono_ns <= course->next.mono_ns);
     if (mono_ns < course->next.mono_ns)
         return *course; /* its next line has not begun: one change at a time */
     return (struct clock_course){

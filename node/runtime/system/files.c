@@ -2,8 +2,7 @@
  *
  * FILES-1  While it is not paused, `kept` descriptors are spares (as many as could be had): whoever
  *          accepts, they are not taken.
- * FILES-2  While it is paused, no connection gets into the queue of a watched listener, so what
- *          takes spares there is what waited before: files_backlog, half of them in all.
+ * FILES-2  While it is paused, no client is accepted: who comes waits in the kernel's queue.
  * FILES-3  It is let in again only when the spares can be held and as many as MARGIN are left.
  */
 #include "node/runtime/system/files.h"
@@ -11,18 +10,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/filter.h>
-#include <linux/sock_diag.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/assert.h"
 
 enum {
     MARGIN = 8,
     CHUNK = 256, /* descriptors that are looked at together */
-    BACKLOG_MIN = 4,
-    BACKLOG_MAX = 1024,
 };
 
 #define LOG_NS INT64_C(10000000000)
@@ -32,6 +28,7 @@ void files_init(struct files *files, uint32_t max)
     memset(files, 0, sizeof *files);
     files->max = max;
     files->kept = max / 4 < FILES_SPARES_MAX ? max / 4 : FILES_SPARES_MAX;
+    ASSERT(files->kept <= FILES_SPARES_MAX && files->kept <= max); /* FILES-1 */
 }
 
 static void give_spares(struct files *files)
@@ -45,26 +42,13 @@ void files_fini(struct files *files)
     give_spares(files);
 }
 
-int files_backlog(const struct files *files, uint32_t listeners)
-{
-    const uint32_t share = files->kept / 2 / (listeners > 0 ? listeners : 1);
-    if (share < BACKLOG_MIN)
-        return BACKLOG_MIN;
-    return share < BACKLOG_MAX ? (int)share : BACKLOG_MAX;
-}
-
-void files_watch(struct files *files, int listener)
-{
-    if (files->listener_count < FILES_LISTENERS_MAX)
-        files->listeners[files->listener_count++] = listener;
-}
-
 void files_hold(struct files *files)
 {
     while (files->spare_count < files->kept) {
         const int spare = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         if (spare < 0)
             return;
+        ASSERT(spare > STDERR_FILENO && files->spare_count < FILES_SPARES_MAX); /* FILES-1 */
         files->spares[files->spare_count++] = spare;
     }
 }
@@ -92,36 +76,11 @@ static uint32_t count_free(const struct files *files, uint32_t enough)
     return found < enough ? found : enough;
 }
 
-/* Tells the kernel to drop whatever comes to the listeners, or to drop nothing any more. What is
- * connected has a socket of its own, and does not notice. */
-static void shut(const struct files *files, bool on)
-{
-    struct sock_filter nothing = {.code = BPF_RET | BPF_K, .k = 0};
-    const struct sock_fprog program = {.len = 1, .filter = &nothing};
-    const int unused = 0;
-    for (uint32_t i = 0; i < files->listener_count; i++)
-        (void)setsockopt(files->listeners[i], SOL_SOCKET, on ? SO_ATTACH_FILTER : SO_DETACH_FILTER,
-                         on ? (const void *)&program : &unused,
-                         on ? sizeof program : sizeof unused);
-}
-
-uint64_t files_refused(const struct files *files)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < files->listener_count; i++) {
-        uint32_t figures[SK_MEMINFO_VARS] = {0};
-        socklen_t len = sizeof figures;
-        if (getsockopt(files->listeners[i], SOL_SOCKET, SO_MEMINFO, figures, &len) == 0)
-            sum += figures[SK_MEMINFO_DROPS];
-    }
-    return sum;
-}
-
 static void pause_clients(struct files *files, int64_t now_ns, const struct log *log)
 {
-    shut(files, true);
     atomic_store(&files->paused, true);
-    give_spares(files); /* FILES-2 */
+    give_spares(files);              /* FILES-2 */
+    ASSERT(files->spare_count == 0); /* FILES-2 */
     files->pauses++;
     if (files->logged_ns != 0 && now_ns - files->logged_ns < LOG_NS)
         return;
@@ -145,5 +104,4 @@ void files_look(struct files *files, int64_t now_ns, const struct log *log)
         return;
     files_hold(files);
     atomic_store(&files->paused, false);
-    shut(files, false);
 }

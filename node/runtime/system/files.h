@@ -1,9 +1,9 @@
 /* files.h - open files when clients have taken nearly all that there may be.
  *
- * libzmq accepts by itself, and turns round without end at a connection that it has no descriptor
- * for. So a part of them is held back by spares, which nothing else can take. When the rest is
- * used up, the kernel is told to drop who wants to connect at the clients' ports (they ask again),
- * and the spares are given free: for what still waits there, and for peers, gossip and the disk.
+ * libzmq accepts peers by itself, and turns round without end at a connection that it has no
+ * descriptor for. So a part of them is held back by spares, which nothing else can take. When the
+ * rest is used up, clients are no longer accepted, and the spares are given free: for peers, gossip
+ * and the disk.
  *
  *     OPEN, spares held --all others used--> PAUSED, spares free --enough free again--> OPEN
  *
@@ -18,18 +18,13 @@
 
 #include "base/log.h"
 
-enum {
-    FILES_SPARES_MAX = 2048,
-    FILES_LISTENERS_MAX = 64,
-};
+enum { FILES_SPARES_MAX = 2048 };
 
 struct files {
     uint32_t max;  /* that the process may open */
     uint32_t kept; /* of these, not for clients */
     int spares[FILES_SPARES_MAX];
     uint32_t spare_count;
-    int listeners[FILES_LISTENERS_MAX]; /* not its own: they live as long as it is asked to look */
-    uint32_t listener_count;
     _Atomic bool paused;
     uint64_t pauses;
     int64_t logged_ns;
@@ -37,15 +32,9 @@ struct files {
 
 void files_init(struct files *files, uint32_t max);
 void files_fini(struct files *files);
-/* How many connections may wait at one of `listeners` listeners: they fit into what is kept. */
-int files_backlog(const struct files *files, uint32_t listeners);
-/* A clients' listener whose newcomers can be dropped. */
-void files_watch(struct files *files, int listener);
-/* Holds the spares back; the listeners are bound by now. */
+/* Holds the spares back; the ports are bound by now. */
 void files_hold(struct files *files);
 /* Looks whether clients are to be let in. */
 void files_look(struct files *files, int64_t now_ns, const struct log *log);
-/* Packets of newcomers that were dropped. */
-uint64_t files_refused(const struct files *files);
 
 #endif

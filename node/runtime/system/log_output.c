@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
+
 enum {
     TIME_LEN = 25, /* 2026-01-02T03:04:05.678Z and NUL */
     TAIL_LEN = 8,  /* ..."} and newline */
@@ -130,6 +132,7 @@ size_t log_output_line(enum log_output_format format, int64_t unix_ms, enum log_
         at += line_add_character(&line, format, at);
     const int tail =
         snprintf(out + line.len, TAIL_LEN, "%s%s", line.cut ? "..." : "", json ? "\"}\n" : "\n");
+    ASSERT(tail > 0 && tail < TAIL_LEN && line.len <= BODY_LEN_MAX); /* LOGOUTPUT-1 */
     return line.len + (size_t)tail;
 }
 

@@ -1,7 +1,6 @@
 /* socket.c - ZeroMQ sockets as socket.h promises them.
  *
- * The routing ids that libzmq gives to connections are a zero byte and a 32-bit
- * number; that number is the `connection` of the rest of the program.
+ * The routing ids that libzmq gives to connections are a zero byte and a 32-bit number.
  */
 #include "node/runtime/system/socket.h"
 
@@ -36,8 +35,6 @@ enum {
     GOSSIP_QUEUE = 32,
     QUEUE = 2000,
     GOSSIP_UNREAD = 128, /* of one member: each may be as long as a frame may be */
-    CLIENT_QUEUE = 128,  /* unread messages of one client; what it sends beyond waits in TCP */
-    CLIENT_BUFFER = 128 << 10, /* bytes there: what waits longer than anybody wants is no use */
 };
 
 static_assert(sizeof(zmq_msg_t) <= SOCKET_HOLDER_LEN, "a message fits its holder");
@@ -72,9 +69,7 @@ static bool set_common(void *socket, enum socket_use use)
 {
     const int64_t frame_max = SOCKET_FRAME_MAX;
     const int queue = use == SOCKET_GOSSIP ? GOSSIP_QUEUE : QUEUE;
-    const int unread = use == SOCKET_CLIENTS  ? CLIENT_QUEUE
-                       : use == SOCKET_GOSSIP ? GOSSIP_UNREAD
-                                              : QUEUE;
+    const int unread = use == SOCKET_GOSSIP ? GOSSIP_UNREAD : QUEUE;
     bool ok = zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) == 0 &&
               set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_SNDTIMEO, 0) &&
               set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
@@ -93,9 +88,7 @@ static bool set_patience(void *socket, int idle_s, int step_s, int lost_ms)
            set_int(socket, ZMQ_TCP_MAXRT, lost_ms);
 }
 
-/* Binds a ROUTER, at a socket that listens already or, -1, at one of libzmq's. */
-static int bind_router(void *context, enum socket_use use, const char *host, uint16_t port,
-                       int listener, void **socket)
+int socket_bind(void *context, enum socket_use use, const char *host, uint16_t port, void **socket)
 {
     char url[SOCKET_URL_LEN];
     const bool v6 = strchr(host, ':') != NULL;
@@ -106,8 +99,7 @@ static int bind_router(void *context, enum socket_use use, const char *host, uin
     if (!set_common(*socket, use) ||
         !set_patience(*socket, BOUND_IDLE_S, BOUND_STEP_S, BOUND_LOST_MS) ||
         !set_int(*socket, ZMQ_ROUTER_MANDATORY, 1) || !set_int(*socket, ZMQ_BACKLOG, BACKLOG) ||
-        !set_int(*socket, ZMQ_IPV6, v6) ||
-        (listener >= 0 && !set_int(*socket, ZMQ_USE_FD, listener))) {
+        !set_int(*socket, ZMQ_IPV6, v6)) {
         socket_close(socket);
         return TG_EIO;
     }
@@ -118,19 +110,6 @@ static int bind_router(void *context, enum socket_use use, const char *host, uin
     if (error == EADDRINUSE)
         return TG_EADDRINUSE;
     return error == EINVAL || error == ENODEV || error == EADDRNOTAVAIL ? TG_EINVALID : TG_EIO;
-}
-
-int socket_bind(void *context, enum socket_use use, const char *host, uint16_t port, void **socket)
-{
-    return bind_router(context, use, host, port, -1, socket);
-}
-
-int socket_bind_at(void *context, const char *host, uint16_t port, int listener, void **socket)
-{
-    const int buffer = CLIENT_BUFFER; /* what it accepts has it from there */
-    if (setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer) != 0)
-        return TG_EIO;
-    return bind_router(context, SOCKET_CLIENTS, host, port, listener, socket);
 }
 
 int socket_connect(void *context, enum socket_use use, const char *endpoint, void **socket)
@@ -259,21 +238,6 @@ void socket_release(struct socket_holder *holder)
     holder->held = false;
 }
 
-void socket_move(struct socket_holder *to, struct socket_holder *from)
-{
-    ASSERT(!to->held && from->held);
-    (void)zmq_msg_init(message_of(to));
-    (void)zmq_msg_move(message_of(to), message_of(from)); /* the other one is empty then */
-    to->held = true;
-}
-
-const void *socket_held(struct socket_holder *holder, size_t *len)
-{
-    ASSERT(holder->held);
-    *len = zmq_msg_size(message_of(holder));
-    return zmq_msg_data(message_of(holder));
-}
-
 static bool more(void *socket)
 {
     int value = 0;
@@ -310,9 +274,6 @@ int socket_receive(void *router, struct socket_holder *holder, struct socket_mes
         holder->held = true;
         if (zmq_msg_recv(message_of(holder), router, ZMQ_DONTWAIT) < 0)
             return 0;
-        uint32_t number;
-        memcpy(&number, id + 1, sizeof number);
-        out->connection = number;
         out->odd = more(router);
         out->data = zmq_msg_data(message_of(holder));
         out->len = zmq_msg_size(message_of(holder));
@@ -324,36 +285,6 @@ int socket_receive(void *router, struct socket_holder *holder, struct socket_mes
 static int send_error(void)
 {
     return errno == EHOSTUNREACH ? TG_EUNREACHABLE : TG_EBUSY;
-}
-
-int socket_reply(void *router, uint64_t connection, const void *data, size_t len)
-{
-    unsigned char id[ROUTING_ID_LEN] = {0};
-    const uint32_t number = (uint32_t)connection;
-    memcpy(id + 1, &number, sizeof number);
-    if (zmq_send(router, id, sizeof id, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0)
-        return send_error();
-    return zmq_send(router, data, len, ZMQ_DONTWAIT) < 0 ? send_error() : 0;
-}
-
-int socket_reply_block(void *router, uint64_t connection, void *data, size_t len,
-                       void (*gone)(void *data, void *hint), void *hint)
-{
-    unsigned char id[ROUTING_ID_LEN] = {0};
-    const uint32_t number = (uint32_t)connection;
-    zmq_msg_t message;
-    memcpy(id + 1, &number, sizeof number);
-    if (zmq_msg_init_data(&message, data, len, gone, hint) != 0) {
-        gone(data, hint);
-        return TG_ENOMEM;
-    }
-    int error = 0;
-    if (zmq_send(router, id, sizeof id, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0 ||
-        zmq_msg_send(&message, router, ZMQ_DONTWAIT) < 0)
-        error = send_error();
-    if (error != 0)
-        (void)zmq_msg_close(&message); /* calls gone */
-    return error;
 }
 
 int socket_send(void *dealer, const void *data, size_t len)

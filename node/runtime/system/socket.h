@@ -19,9 +19,8 @@
 enum { SOCKET_URL_LEN = 300, SOCKET_FRAME_MAX = 1 << 20 };
 
 enum socket_use {
-    SOCKET_CLIENTS, /* ROUTER for clients: replies to slow readers are dropped */
-    SOCKET_PEERS,   /* ROUTER for peers' frames */
-    SOCKET_GOSSIP,  /* ROUTER for gossip */
+    SOCKET_PEERS,  /* ROUTER for peers' frames */
+    SOCKET_GOSSIP, /* ROUTER for gossip */
 };
 
 /* The process's one context: 0 or TG_ENOMEM. `sockets_max` bounds all sockets of the process. */
@@ -32,10 +31,6 @@ void socket_context_free(void **context);
  * or TG_EIO. */
 MUST_USE int socket_bind(void *context, enum socket_use use, const char *host, uint16_t port,
                          void **socket);
-/* A ROUTER for clients, that accepts at `listener`, which listens at host:port: the socket's from
- * now on, unless this fails. 0, TG_EINVALID or TG_EIO. */
-MUST_USE int socket_bind_at(void *context, const char *host, uint16_t port, int listener,
-                            void **socket);
 /* A DEALER for `endpoint` ("HOST:PORT"), not connected yet (a monitor is attached first). For peers
  * it takes messages only while it is connected; for gossip it keeps a few until it is. 0, TG_EIO.
  */
@@ -64,8 +59,7 @@ int socket_fd(void *socket);
 bool socket_readable(void *socket);
 
 struct socket_message {
-    uint64_t connection; /* of a ROUTER: who sent it */
-    const void *data;    /* lives until the next socket_receive on that socket's `message` */
+    const void *data; /* lives until the next socket_receive on that socket's `message` */
     size_t len;
     bool odd; /* not exactly one frame behind the routing id */
 };
@@ -80,17 +74,7 @@ struct socket_holder {
 };
 int socket_receive(void *router, struct socket_holder *holder, struct socket_message *out);
 void socket_release(struct socket_holder *holder);
-/* Hands what `from` holds over to `to`, which holds nothing. */
-void socket_move(struct socket_holder *to, struct socket_holder *from);
-/* The bytes of the message that is held. */
-const void *socket_held(struct socket_holder *holder, size_t *len);
-
 /* Sends without waiting: 0, TG_EBUSY (its queue is full) or TG_EUNREACHABLE (no connection). */
-int socket_reply(void *router, uint64_t connection, const void *data, size_t len);
-/* The same without a copy: `gone` is called exactly once, on any thread, when the bytes are needed
- * no more; before the return if it fails. Also TG_ENOMEM. */
-int socket_reply_block(void *router, uint64_t connection, void *data, size_t len,
-                       void (*gone)(void *data, void *hint), void *hint);
 int socket_send(void *dealer, const void *data, size_t len);
 
 #endif

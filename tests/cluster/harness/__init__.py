@@ -13,6 +13,7 @@
     command   the command-line client
     resp      a Redis client of a few lines
     releases  the programs of releases that were made before
+    plugin    hooks and fixtures, for a conftest.py
 """
 
 from . import releases

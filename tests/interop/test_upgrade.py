@@ -50,7 +50,7 @@ rules:
     limits: [{{algorithm: concurrency, rate: 2/30min}}]
 """
 
-pytestmark = pytest.mark.patient
+SECONDS = 240
 marks = itertools.count()
 
 

@@ -1,4 +1,5 @@
-/* test_resp_loop.c - Redis clients over real sockets on loopback, with a shard that the test is. */
+/* test_connections.c - clients over real sockets on loopback, Redis clients for the most part, with
+ * a shard that the test is. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,11 +22,14 @@
 
 #include <cmocka.h>
 
-#include "node/runtime/shard/resp_loop.h"
+#include "node/gateway/resp_gate.h"
+#include "node/runtime/shard/connections_state.h"
 #include "node/runtime/system/busy_poll.h"
 #include "node/runtime/system/listener.h"
 
-enum { CLIENTS_MAX = 200, FRAMES_MAX = 64, WAIT_MS = 20000 };
+enum { CLIENTS_MAX = 200, ADDRESS_MAX = 150, FRAMES_MAX = 64, WAIT_MS = 20000 };
+
+#define QUIET_NS INT64_C(200000000)
 
 struct frame {
     uint8_t *bytes;
@@ -32,7 +37,9 @@ struct frame {
 };
 
 struct bench {
-    struct resp_loop *loop;
+    struct connections *loop;
+    struct resp_gate *gate;
+    struct gateway_stats stats;
     struct clock clock;
     uint16_t port;
     bool holds; /* answers wait until release_all */
@@ -64,7 +71,7 @@ static void decide(const uint8_t *bytes, size_t len)
     }
     const int encoded = wire_encode_decisions(&head, &columns, &sources, NULL, reply, sizeof reply);
     assert_true(encoded > 0);
-    resp_loop_answer(bench.loop, reply, (size_t)encoded);
+    connections_answer(bench.loop, reply, (size_t)encoded);
 }
 
 static void submit(void *context, const void *bytes, size_t len)
@@ -107,16 +114,24 @@ static int setup(void **state)
     assert_int_equal(listener_open("127.0.0.1", 0, &listener), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
     bench.port = ntohs(address.sin_port);
-    const struct resp_loop_options options = {
-        .listener = listener,
-        .session = 5,
-        .facts = {.name = "n", .version = "1", .connections_max = CLIENTS_MAX},
+    const struct resp_facts facts = {.name = "n", .version = "1", .connections_max = CLIENTS_MAX};
+    assert_int_equal(resp_gate_new(alloc_heap(), 5, &facts, &bench.stats, &bench.gate), 0);
+    const struct connections_options options = {
+        .codec = &resp_codec,
+        .gate = bench.gate,
+        .stats = &bench.stats,
+        .listeners = {listener},
+        .listener_count = 1,
+        .max = CLIENTS_MAX,
         .all = *state == NULL ? -1 : *(const int *)*state,
         .slow_ns = INT64_C(50000000),
+        .begin_ns = INT64_C(50000000),
+        .request_ns = INT64_C(50000000),
+        .quiet_ns = QUIET_NS,
         .clock = &bench.clock,
         .submit = submit,
     };
-    return resp_loop_new(&options, &bench.loop);
+    return connections_new(&options, &bench.loop);
 }
 
 static int teardown(void **state)
@@ -124,20 +139,30 @@ static int teardown(void **state)
     (void)state;
     for (uint32_t i = 0; i < bench.frame_count; i++)
         free(bench.frames[i].bytes);
-    resp_loop_free(&bench.loop);
+    connections_free(&bench.loop);
+    resp_gate_free(&bench.gate);
     return 0;
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
-static int dial(void)
+/* From 127.0.0.`last`, another address of this machine for each number. */
+static int dial_from(uint8_t last)
 {
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(bench.port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const struct sockaddr_in from = {.sin_family = AF_INET,
+                                     .sin_addr = {htonl(INADDR_LOOPBACK - 1 + last)}};
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&from, sizeof from), 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
     return fd;
+}
+
+static int dial(void)
+{
+    return dial_from(1);
 }
 
 static void say(int fd, const char *text)
@@ -145,19 +170,20 @@ static void say(int fd, const char *text)
     assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
-static struct resp_stats stats(void)
+static struct gateway_stats stats(void)
 {
-    struct resp_stats out;
-    resp_loop_stats(bench.loop, &out);
+    struct gateway_stats out;
+    connections_stats(bench.loop, &out);
     return out;
 }
 
 /* One turn, when there is something to do or some time has passed. */
 static void turn(void)
 {
-    struct pollfd ready = {.fd = resp_loop_fd(bench.loop), .events = POLLIN};
-    (void)poll(&ready, 1, resp_loop_pending(bench.loop) ? 0 : 5);
-    resp_loop_turn(bench.loop);
+    struct pollfd ready = {.fd = connections_fd(bench.loop), .events = POLLIN};
+    (void)poll(&ready, 1, connections_pending(bench.loop) ? 0 : 5);
+    connections_turn(bench.loop);
+    connections_check_invariants(bench.loop);
 }
 
 #define TURN_UNTIL(condition)                                                                      \
@@ -313,7 +339,7 @@ enum beside { NOTHING, LEAVES, HAD_OTHER_WORK, HAS_OTHER_WORK, HAD_IT_WHILE_POLL
 /* Until the loop has something to read. */
 static void wait_readable(void)
 {
-    struct pollfd turn = {.fd = resp_loop_fd(bench.loop), .events = POLLIN};
+    struct pollfd turn = {.fd = connections_fd(bench.loop), .events = POLLIN};
     assert_int_equal(poll(&turn, 1, WAIT_MS), 1);
 }
 
@@ -321,7 +347,7 @@ static void wait_readable(void)
 static uint64_t polls_of_turn(void)
 {
     const uint64_t before = stats().polls;
-    resp_loop_turn(bench.loop);
+    connections_turn(bench.loop);
     return stats().polls - before;
 }
 
@@ -330,8 +356,8 @@ static int dial_quietly(void)
 {
     const int fd = dial();
     wait_readable();
-    resp_loop_other(bench.loop);
-    resp_loop_turn(bench.loop);
+    connections_other(bench.loop);
+    connections_turn(bench.loop);
     const int64_t alone_ns = clock_mono_ns(&bench.clock) + BUSY_POLL_ALONE_NS;
     while (clock_mono_ns(&bench.clock) < alone_ns)
         continue;
@@ -347,17 +373,17 @@ static uint64_t polls_after_an_answer(enum beside beside)
     assert_int_equal(setup(&state), 0);
     const int fd = dial_quietly();
     if (beside == LEAVES)
-        resp_loop_leave(bench.loop);
+        connections_leave(bench.loop);
     say(fd, "PING\r\n");
     wait_readable();
     if (beside == HAD_IT_WHILE_POLLING) {
-        resp_loop_turn(bench.loop);
+        connections_turn(bench.loop);
         assert_int_equal(eventfd_read(other, &done), 0);
         say(fd, "PING\r\n");
         wait_readable();
     }
     if (beside == HAD_OTHER_WORK)
-        resp_loop_other(bench.loop);
+        connections_other(bench.loop);
     const uint64_t polls = polls_of_turn();
     (void)close(fd);
     (void)close(other);
@@ -404,7 +430,7 @@ static bool answered_while_polling(void)
     say(fd, "PING\r\n");
     wait_readable();
     assert_int_equal(pthread_create(&asker, NULL, ask_later, &fd), 0);
-    resp_loop_turn(bench.loop);
+    connections_turn(bench.loop);
     const ssize_t len = recv(fd, replies, sizeof replies, MSG_DONTWAIT);
     assert_int_equal(pthread_join(asker, NULL), 0);
     (void)close(fd);
@@ -428,7 +454,7 @@ static void a_turn_in_which_nobody_asked_does_not_poll(void **state)
     (void)state;
     say(fd, "PING\r\n");
     wait_readable();
-    resp_loop_turn(bench.loop);
+    connections_turn(bench.loop);
     for (int i = 0; i <= BUSY_POLL_PASS_MIN; i++)
         assert_int_equal(polls_of_turn(), 0);
     (void)close(fd);
@@ -542,7 +568,7 @@ static void what_is_not_answered_holds_its_client_up(void **state)
     }
     assert_int_equal(bench.frame_count, 1);
     assert_int_equal(stats().checks, RESP_BATCH_MAX);
-    struct pollfd ready = {.fd = resp_loop_fd(bench.loop), .events = POLLIN};
+    struct pollfd ready = {.fd = connections_fd(bench.loop), .events = POLLIN};
     assert_int_equal(poll(&ready, 1, 0), 0); /* and what has come does not wake the loop */
     bench.holds = false;
     release_all();
@@ -620,26 +646,184 @@ static void what_is_no_protocol_is_closed(void **state)
     (void)close(fd);
 }
 
-/* Beyond the bound a client is told so; when one goes, there is room again. */
+static void expect_refused(int fd)
+{
+    static const char sentence[] = "-ERR max number of clients reached\r\n";
+    char found[sizeof sentence];
+    const uint64_t before = stats().refused;
+    TURN_UNTIL(stats().refused > before);
+    assert_int_equal(recv(fd, found, sizeof found, 0), sizeof sentence - 1);
+    assert_memory_equal(found, sentence, sizeof sentence - 1);
+    (void)close(fd);
+}
+
+static void wait_quiet(void)
+{
+    const int64_t quiet_ns = clock_mono_ns(&bench.clock) + QUIET_NS;
+    TURN_UNTIL(clock_mono_ns(&bench.clock) > quiet_ns);
+}
+
+/* While nobody is quiet, a client beyond the bound is told so, as is one of an address that has
+ * three quarters of all places; when one goes, there is room again. */
 static void more_clients_than_the_bound_are_refused(void **state)
 {
     int fds[CLIENTS_MAX];
-    char found[64];
     (void)state;
-    for (int i = 0; i < CLIENTS_MAX; i++)
-        fds[i] = dial();
+    for (int i = 0; i < ADDRESS_MAX; i++)
+        fds[i] = dial_from(2);
+    TURN_UNTIL(stats().connections == ADDRESS_MAX);
+    expect_refused(dial_from(2));
+    for (int i = ADDRESS_MAX; i < CLIENTS_MAX; i++)
+        fds[i] = dial_from(1);
     TURN_UNTIL(stats().connections == CLIENTS_MAX);
-    const int late = dial();
-    TURN_UNTIL(stats().refused == 1);
-    assert_int_equal(recv(late, found, sizeof found, 0), 36);
-    assert_memory_equal(found, "-ERR max number of clients reached\r\n", 36);
-    (void)close(late);
+    expect_refused(dial_from(3));
     (void)close(fds[7]);
     TURN_UNTIL(stats().connections == CLIENTS_MAX - 1);
-    fds[7] = dial();
+    fds[7] = dial_from(2);
     say(fds[7], "PING\r\n");
     expect(fds[7], "+PONG\r\n");
+    assert_int_equal(stats().evicted, 0);
     for (int i = 0; i < CLIENTS_MAX; i++)
+        (void)close(fds[i]);
+}
+
+/* Connections that are left idle keep nobody out: a newcomer has the place of the one that was
+ * quiet for longest, first of its own address. */
+static void a_newcomer_has_the_place_of_who_was_quiet_for_longest(void **state)
+{
+    int fds[CLIENTS_MAX];
+    (void)state;
+    for (int i = 0; i < CLIENTS_MAX; i++) {
+        fds[i] = dial_from(i < ADDRESS_MAX ? 2 : 1);
+        TURN_UNTIL(stats().accepted == (uint64_t)i + 1);
+    }
+    say(fds[0], "PING\r\n");
+    expect(fds[0], "+PONG\r\n");
+    wait_quiet();
+    const int same = dial_from(1);
+    say(same, "PING\r\n");
+    expect(same, "+PONG\r\n");
+    assert_int_equal(stats().evicted, 1);
+    assert_true(closed(fds[1])); /* number 0 was heard later */
+    const int own = dial_from(2);
+    say(own, "PING\r\n");
+    expect(own, "+PONG\r\n");
+    assert_false(closed(fds[0]));
+    assert_int_equal(stats().connections, CLIENTS_MAX);
+    assert_int_equal(stats().refused, 0);
+    for (int i = 0; i < CLIENTS_MAX; i++)
+        (void)close(fds[i]);
+    (void)close(same);
+    (void)close(own);
+}
+
+/* One that waits for an answer, or is in the middle of a request, gives its place to nobody. */
+static void who_is_owed_something_keeps_its_place(void **state)
+{
+    int fds[CLIENTS_MAX];
+    (void)state;
+    bench.holds = true;
+    for (int i = 0; i < CLIENTS_MAX; i++) {
+        fds[i] = dial_from(i < ADDRESS_MAX ? 2 : 1);
+        if (i < RESP_BATCH_MAX)
+            say(fds[i], "CL.THROTTLE k 1 1 1 1\r\n");
+        TURN_UNTIL(stats().accepted == (uint64_t)i + 1);
+    }
+    wait_quiet();
+    const int late = dial_from(3);
+    say(late, "PING\r\n");
+    expect(late, "+PONG\r\n");
+    release_all();
+    for (int i = 0; i < RESP_BATCH_MAX; i++)
+        expect(fds[i], THROTTLED("1"));
+    assert_true(closed(fds[RESP_BATCH_MAX]));
+    for (int i = 0; i < CLIENTS_MAX; i++)
+        (void)close(fds[i]);
+    (void)close(late);
+}
+
+/* A request that does not come to its end is cut off in time, however slowly it goes on; one that
+ * is idle between requests is not. */
+static void a_request_without_an_end_is_cut_off(void **state)
+{
+    (void)state;
+    const int slow = dial();
+    const int idle = dial();
+    say(idle, "PING\r\n");
+    expect(idle, "+PONG\r\n");
+    say(slow, "PING\r\n*1\r\n$60000\r\n");
+    expect(slow, "+PONG\r\n");
+    const int64_t end_ns = clock_mono_ns(&bench.clock) + WAIT_MS * INT64_C(1000000);
+    while (!closed(slow) && clock_mono_ns(&bench.clock) < end_ns) {
+        (void)send(slow, "x", stats().unfinished == 0, MSG_NOSIGNAL);
+        turn();
+        const struct timespec pause = {.tv_nsec = 2000000};
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_int_equal(stats().unfinished, 1);
+    say(idle, "PING\r\n");
+    expect(idle, "+PONG\r\n");
+    (void)close(slow);
+    (void)close(idle);
+}
+
+/* A transaction is something that was begun, too: nobody keeps its memory by being silent. */
+static void a_transaction_without_an_end_is_cut_off(void **state)
+{
+    (void)state;
+    const int fd = dial();
+    say(fd, "MULTI\r\nPING\r\n");
+    expect(fd, "+OK\r\n+QUEUED\r\n");
+    TURN_UNTIL(stats().unfinished == 1);
+    TURN_UNTIL(closed(fd));
+    (void)close(fd);
+}
+
+/* What a long request has needed does not stay with the first bytes of the next one. */
+static void memory_of_a_long_request_is_given_back(void **state)
+{
+    enum { LEN = 60000 };
+    static char text[LEN + 64];
+    (void)state;
+    const int fd = dial();
+    const int head = snprintf(text, sizeof text, "*2\r\n$4\r\nPING\r\n$%d\r\n", LEN);
+    memset(text + head, 'x', LEN);
+    say(fd, text);
+    TURN_UNTIL(bench.loop->kept_total >= LEN);
+    say(fd, "\r\n*1\r\n");
+    TURN_UNTIL(stats().commands == 1);
+    assert_in_range(bench.loop->kept_total, 1, 4096);
+    say(fd, "$4\r\nPING\r\n");
+    TURN_UNTIL(stats().commands == 2);
+    assert_int_equal(bench.loop->kept_total, 0);
+    (void)close(fd);
+}
+
+/* Many that can go on at once do not make one turn as long as all of them take: peers wait for this
+ * thread. Each of them fills a message of its own, and each takes longer than a turn. */
+static void a_turn_is_short_however_many_can_go_on(void **state)
+{
+    enum { MANY = 20, LINE = 23 };
+    static char text[RESP_BATCH_MAX * LINE + 1];
+    int fds[MANY];
+    (void)state;
+    for (int i = 0; i < RESP_BATCH_MAX; i++)
+        memcpy(text + (size_t)i * LINE, "CL.THROTTLE k 1 1 1 1\r\n", LINE);
+    bench.holds = true;
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = dial();
+        say(fds[i], "CL.THROTTLE k 1 1 1 1\r\nPING\r\n");
+        say(fds[i], text);
+    }
+    TURN_UNTIL(stats().checks == MANY);
+    bench.holds = false;
+    release_all();
+    bench.slow = true;
+    const uint64_t before = stats().batches;
+    turn();
+    assert_in_range(stats().batches - before, 1, 4);
+    TURN_UNTIL(stats().checks == MANY + MANY * RESP_BATCH_MAX);
+    for (int i = 0; i < MANY; i++)
         (void)close(fds[i]);
 }
 
@@ -653,7 +837,7 @@ static void without_descriptors_the_listener_rests(void **state)
     const struct rlimit none = {.rlim_cur = (rlim_t)fd + 1, .rlim_max = limit.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     TURN_UNTIL(stats().accept_failures > 0);
-    struct pollfd ready = {.fd = resp_loop_fd(bench.loop), .events = POLLIN};
+    struct pollfd ready = {.fd = connections_fd(bench.loop), .events = POLLIN};
     assert_int_equal(poll(&ready, 1, 0), 0); /* nothing wakes the loop */
     assert_int_equal(stats().accepted, 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -695,10 +879,10 @@ static void who_stops_answers_what_it_has_read_and_resets_nobody(void **state)
     say(asking, "NG\r\nCL.THROTTLE k 1 1 1 2\r\n");
     const int unread = dial();
     say(unread, "CL.THROTTLE k 1 1 1 3\r\n");
-    resp_loop_leave(bench.loop);
+    connections_leave(bench.loop);
     expect_last(idle, "");
     expect_last(unread, "");
-    assert_true(resp_loop_waits(bench.loop) && !resp_loop_left(bench.loop));
+    assert_true(connections_waits(bench.loop) && !connections_left(bench.loop));
     assert_false(closed(asking));
     release_all();
     expect_last(asking, THROTTLED("1") "+PONG\r\n");
@@ -711,7 +895,7 @@ static void who_stops_answers_what_it_has_read_and_resets_nobody(void **state)
     (void)close(asking);
     (void)close(idle);
     (void)close(unread);
-    TURN_UNTIL(resp_loop_left(bench.loop));
+    TURN_UNTIL(connections_left(bench.loop));
 }
 
 /* Neither a client that stays, nor one that asks and does not read, nor an answer that does not
@@ -738,10 +922,10 @@ static void nobody_keeps_a_node_from_stopping(void **state)
         refused = some < 0 ? refused + 1 : 0;
         turn();
     }
-    resp_loop_leave(bench.loop);
+    connections_leave(bench.loop);
     expect_last(staying, "");
-    TURN_UNTIL(resp_loop_left(bench.loop));
-    assert_false(resp_loop_waits(bench.loop)); /* it was given up, and the client told so */
+    TURN_UNTIL(connections_left(bench.loop));
+    assert_false(connections_waits(bench.loop)); /* it was given up, and the client told so */
     assert_int_equal(recv(waiting, text, 9, 0), 9);
     assert_memory_equal(text, "-TIMEOUT ", 9);
     (void)close(staying);
@@ -772,6 +956,12 @@ int main(void)
         WITH_LOOP(an_answer_does_not_reach_the_next_client),
         WITH_LOOP(what_is_no_protocol_is_closed),
         WITH_LOOP(more_clients_than_the_bound_are_refused),
+        WITH_LOOP(a_newcomer_has_the_place_of_who_was_quiet_for_longest),
+        WITH_LOOP(who_is_owed_something_keeps_its_place),
+        WITH_LOOP(a_request_without_an_end_is_cut_off),
+        WITH_LOOP(a_transaction_without_an_end_is_cut_off),
+        WITH_LOOP(memory_of_a_long_request_is_given_back),
+        WITH_LOOP(a_turn_is_short_however_many_can_go_on),
         WITH_LOOP(without_descriptors_the_listener_rests),
         WITH_LOOP(who_stops_answers_what_it_has_read_and_resets_nobody),
         WITH_LOOP(nobody_keeps_a_node_from_stopping),

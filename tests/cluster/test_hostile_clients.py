@@ -1,0 +1,246 @@
+"""Clients that want to end a node, or to keep it from others: the ports that strangers reach.
+
+Each does what once ended or filled a node whose client port was libzmq's, or would hold on to what others
+need. A node has to live, to need little memory for them, to answer who asks honestly as before, and to
+take in who comes new.
+"""
+
+import resource
+import socket
+import struct
+import threading
+import time
+
+import pytest
+import zmq
+
+from harness import Limit, wait_for
+from harness.resp import Resp
+from harness.waiting import scaled
+
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01NULL" + bytes(48)
+DEALER = b"\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"
+MEMORY_MAX = 64 << 20
+P99_TIMES = 2
+P99_LEAST_S = 0.010  # below, the scheduler decides: other tests run beside this one
+CHECKS = 400
+
+
+def ready(metadata=DEALER):
+    body = b"\x05READY" + metadata
+    return bytes([4, len(body)]) + body
+
+
+def chosen(identity):
+    """The handshake of a client that calls itself something."""
+    return GREETING + ready(DEALER + b"\x08Identity" + struct.pack(">I", len(identity)) + identity)
+
+
+class Crowd:
+    """Connections that are held."""
+
+    def __init__(self):
+        self.sockets = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *ignored):
+        for each in self.sockets:
+            each.close()
+
+    def dial(self, port, first=b"", host="127.0.0.1"):
+        each = socket.socket()
+        each.settimeout(scaled(20))
+        each.bind((host, 0))
+        each.connect(("127.0.0.1", port))
+        if first:
+            each.sendall(first)
+        self.sockets.append(each)
+        return each
+
+
+def flowing(each, chunk, seconds):
+    """Sends the chunk again and again, until the node closes the connection or the time is over; bytes sent."""
+    until = time.monotonic() + scaled(seconds)
+    sent = 0
+    each.settimeout(0.2)
+    while time.monotonic() < until:
+        try:
+            sent += each.send(chunk)
+        except TimeoutError:
+            continue
+        except OSError:
+            return sent
+    return sent
+
+
+def p99_of(client, name):
+    took = []
+    for _ in range(CHECKS):
+        began = time.monotonic()
+        assert client.check(name, Limit(1000000)).allowed
+        took.append(time.monotonic() - began)
+    return sorted(took)[CHECKS * 99 // 100]
+
+
+@pytest.fixture
+def many_files():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield before[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.fixture
+def attacked(new_cluster, measured):
+    """A node, and what is asked of it when the attack is on."""
+    node = new_cluster(1).start()[0]
+    before = node.anonymous_memory()
+
+    def unharmed(what, memory_max=MEMORY_MAX):
+        grown = node.anonymous_memory() - before
+        assert node.is_running
+        with node.client(deadline_s=scaled(10)) as newcomer:
+            assert newcomer.check("newcomer", Limit(1000000)).allowed
+        with Resp(f"{node.host}:{node.port + 3}") as newcomer:
+            assert newcomer.ask("PING") == "PONG"
+        measured(f"memory more beside {what}", f"{grown >> 20} MiB")
+        assert grown <= memory_max
+    node.unharmed = unharmed
+    return node
+
+
+# libzmq's own numbers for connections have this form; who took one of them ended the process.
+def test_names_that_clients_choose_end_no_node(attacked):
+    with Crowd() as crowd:
+        for number in range(200):
+            each = crowd.dial(attacked.port, chosen(b"\0" + struct.pack("<I", number)) + b"\0\x04junk")
+            if number % 4:
+                each.close()
+        attacked.unharmed("chosen names")
+        answers = [each.recv(4096) for each in crowd.sockets[::4]]
+    assert all(answer.startswith(b"\xff") for answer in answers)
+
+
+def test_a_ping_behind_messages_that_are_not_read_ends_no_node(attacked):
+    with Crowd() as crowd:
+        for _ in range(50):
+            each = crowd.dial(attacked.port, GREETING + ready())
+            flowing(each, b"\0\x04junk" * 4000, 0.05)
+            flowing(each, b"\x04\x07\x04PING\0\0", 0.01)
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            each.close()
+        attacked.unharmed("pings of broken connections")
+
+
+# A hundred MiB of frames that more are to follow, which libzmq keeps for ever, whatever a message may have.
+def test_frames_without_an_end_are_not_kept(attacked):
+    with Crowd() as crowd:
+        for _ in range(4):
+            each = crowd.dial(attacked.port, GREETING + ready())
+            sent = flowing(each, b"\1\0" * 32768, 20)
+            assert sent < 8 << 20, "it took that all"
+        attacked.unharmed("frames without an end")
+
+
+def test_a_frame_that_is_announced_and_does_not_come_costs_what_has_come(attacked):
+    with Crowd() as crowd:
+        for _ in range(1000):
+            crowd.dial(attacked.port, GREETING + ready() + b"\2" + struct.pack(">Q", 1 << 20) + bytes(1000))
+        attacked.unharmed("a thousand frames that do not come")
+
+
+def serves_beside(node, crowd, count, port, first):
+    """What an honest client notices when so many connections are there that say no more than that."""
+    with node.client(deadline_s=scaled(20)) as honest:
+        before = min(p99_of(honest, "honest") for _ in range(3))
+        for number in range(count):
+            crowd.dial(port, first, f"127.0.{1 + number % 3}.{1 + number % 200}")
+        beside = min(p99_of(honest, "honest") for _ in range(3))
+    assert beside <= max(P99_TIMES * before, P99_LEAST_S), f"p99 {before * 1000:.2f} ms, then {beside * 1000:.2f} ms"
+
+
+# More than a shard takes of one protocol, and as many as the machine lets this process have.
+@pytest.mark.parametrize("kind", ["redis", "native"])
+def test_idle_connections_keep_nobody_out(attacked, many_files, measured, kind):
+    wanted = 10050 if kind == "redis" else 19000
+    count = min(wanted, many_files - 500)
+    with Crowd() as crowd:
+        serves_beside(attacked, crowd, count, attacked.port + (3 if kind == "redis" else 0),
+                      b"PING\r\n" if kind == "redis" else GREETING + ready())
+        measured(f"{kind} connections that are idle", count)
+        attacked.unharmed(f"{count} idle connections")
+
+
+# Each has begun a request and does not end it: half of them of either protocol.
+def test_two_thousand_that_dawdle_keep_nobody_out(attacked, many_files, measured):
+    count = min(2000, many_files - 500) // 2
+    with Crowd() as crowd:
+        serves_beside(attacked, crowd, count, attacked.port + 3, b"*2\r\n$4\r\nECHO\r\n$60000\r\nx")
+        serves_beside(attacked, crowd, count, attacked.port, GREETING[:20])
+        attacked.unharmed(f"{2 * count} that dawdle")
+
+
+def test_a_beginning_that_does_not_end_is_cut_off(attacked):
+    with Crowd() as crowd:
+        each = crowd.dial(attacked.port, GREETING[:20])
+        each.settimeout(scaled(15))
+        assert len(each.recv(64)) == 64
+        assert each.recv(1) == b""
+    assert attacked.status()["clients"]["unfinished"] == 1
+
+
+def test_floods_of_connections_that_come_and_go_keep_nobody_out(attacked, measured):
+    ended = threading.Event()
+    came = []
+
+    def come_and_go(port, first):
+        while not ended.is_set():
+            with Crowd() as crowd:
+                try:
+                    crowd.dial(port, first)
+                except OSError:
+                    continue
+            came.append(1)
+    threads = [threading.Thread(target=come_and_go, args=args)
+               for args in ((attacked.port, GREETING + ready()), (attacked.port + 3, b"PING\r\n"))]
+    for thread in threads:
+        thread.start()
+    try:
+        with attacked.client(deadline_s=scaled(20)) as honest:
+            for _ in range(2000):
+                assert honest.check("honest", Limit(1000000)).allowed
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    measured("connections that came and went", len(came))
+    attacked.unharmed("connections that come and go")
+
+
+# A stranger who speaks something else is closed, and told so where the protocol has words for it.
+def test_who_speaks_another_protocol_is_closed(attacked):
+    for port, first in ((attacked.port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"), (attacked.port, b"PING\r\n"),
+                        (attacked.port, b"\x16\x03\x01\x02\x00\x01")):
+        with Crowd() as crowd:
+            each = crowd.dial(port, first)
+            found = b""
+            while True:
+                some = each.recv(4096)
+                if not some:
+                    break
+                found += some
+            assert found.startswith(b"\xff")
+    assert attacked.status()["clients"]["protocol_errors"] == 3
+
+
+def test_a_socket_of_another_type_is_refused(attacked):
+    with zmq.Context() as context:
+        for number, kind in enumerate((zmq.REQ, zmq.SUB, zmq.PUSH), 1):
+            with context.socket(kind) as sock:
+                sock.linger = 0
+                sock.connect(f"tcp://{attacked.endpoint}")
+                wait_for(lambda: attacked.status()["clients"]["protocol_errors"] >= number, 20,
+                         "it is told that it is no DEALER")
+    attacked.unharmed("sockets of other types")
