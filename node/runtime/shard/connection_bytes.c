@@ -20,6 +20,7 @@
 enum {
     /* What a connection may keep whatever others do: a split request of usual length. */
     KEPT_ALWAYS = 2 << 10,
+    FLUSH_LEN = 64 << 10,      /* answers of a turn are sent in pieces of so much, or at its end */
     PROGRESS = GATEWAY_OUT_LEN /* a client that takes less in slow_ns does not read */
 };
 
@@ -101,7 +102,7 @@ bool connection_room(struct connections *connections, struct connection *connect
         return false;
     if (out->capacity - out->len >= more)
         return true;
-    if (!connection->blocked && out->len > 0)
+    if (!connection->blocked && out->len >= FLUSH_LEN)
         connection_flush(connections, connection);
     if (connection->broken || !connection_ensure_out(connections, connection))
         return false;

@@ -51,6 +51,7 @@ struct connection {
     int64_t since_ns;
     int64_t heard_ns; /* when it said something last */
     size_t sent;      /* of out */
+    size_t discarded; /* shut: bytes that came all the same */
     char *kept;
     size_t kept_len;
     size_t kept_capacity;
