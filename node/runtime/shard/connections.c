@@ -505,7 +505,8 @@ void connections_turn(struct connections *connections)
             (void)busy_poll_on(&connections->busy_poll, true, connections->now_ns);
         if (connections->now_ns - connections->looked_ns >= LOOK_NS)
             look(connections);
-        settle(connections);
+        if (!any || connections->options.codec->submit != NULL)
+            settle(connections); /* else what comes meanwhile is answered together */
         connections->now_ns = clock_of(connections);
         more = waiting(connections) == 0 && connections->now_ns < again_ns && !connections->full;
         if (!any && waited) /* what ended polling was not of these clients */
