@@ -46,7 +46,8 @@ struct gateway_peer {
     size_t need;            /* bytes that a request must have before it is worth a look; 0: any */
     bool begun;             /* it has said all that a connection begins with */
     bool open;              /* requests hang together that have to be ended: a transaction */
-    bool closing;           /* nothing is taken any more: it goes when all is answered and sent */
+    bool ends_late; /* its end is not told at once: its library would drop what it has unread */
+    bool closing;   /* nothing is taken any more: it goes when all is answered and sent */
     char address[GATEWAY_ADDRESS_LEN]; /* the other end's */
     char local[GATEWAY_ADDRESS_LEN];   /* where it has reached this node */
 };

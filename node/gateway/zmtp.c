@@ -278,11 +278,13 @@ static const char *fault_of(const struct zmtp_peer *peer, const struct head *hea
 }
 
 /* A message of several frames: the shard says in the client's own protocol what is wrong with it,
- * and the connection ends. */
+ * and the connection ends: a moment later, for libzmq drops what the application has not taken by
+ * then. */
 static enum gateway_stop refuse_more(struct zmtp_gate *gate, struct zmtp_peer *peer, uint64_t token)
 {
     if (!gate->message(gate->context, token, "", 0))
         return GATEWAY_NEED_TURN;
+    peer->base.ends_late = true;
     return end_with(gate, peer, "expected messages of one frame");
 }
 

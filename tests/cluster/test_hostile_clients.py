@@ -92,6 +92,12 @@ def many_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+def pings(node):
+    """Whether a newcomer is answered. One that comes while all have just said something may be refused."""
+    with Resp(f"{node.host}:{node.port + 3}") as newcomer:
+        return newcomer.ask("PING") == "PONG"
+
+
 @pytest.fixture
 def attacked(new_cluster, measured):
     """A node, and what is asked of it when the attack is on."""
@@ -103,8 +109,7 @@ def attacked(new_cluster, measured):
         assert node.is_running
         with node.client(deadline_s=scaled(10)) as newcomer:
             assert newcomer.check("newcomer", Limit(1000000)).allowed
-        with Resp(f"{node.host}:{node.port + 3}") as newcomer:
-            assert newcomer.ask("PING") == "PONG"
+        wait_for(lambda: pings(node), 5, "a newcomer has the place of a connection that is quiet")
         measured(f"memory more beside {what}", f"{grown >> 20} MiB")
         assert grown <= memory_max
     node.unharmed = unharmed

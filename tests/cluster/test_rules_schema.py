@@ -4,6 +4,7 @@ The rules are those that the tests of this tree hold, good and bad: texts of uni
 cluster tests, of the fuzz corpus, and of documents. `tidegate rules validate` says which are good, and why others are not."""
 
 import ast
+import functools
 import json
 import os
 import pathlib
@@ -16,8 +17,18 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TIDEGATE_BUILD", str(ROOT / "build"))).resolve()
-SCHEMA = json.loads((BUILD / "docs" / "tidegate-rules.schema.json").read_text())
-VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
+
+
+# Read when a test asks: builds of the sanitizers have no documents.
+@functools.cache
+def schema():
+    return json.loads((BUILD / "docs" / "tidegate-rules.schema.json").read_text())
+
+
+@functools.cache
+def validator():
+    return jsonschema.Draft7Validator(schema())
+
 
 # Refusals that are about one key alone: its name, its type, its range.
 OF_SHAPE = re.compile(
@@ -102,7 +113,7 @@ def judged():
 
 
 def test_the_schema_is_one():
-    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    jsonschema.Draft7Validator.check_schema(schema())
 
 
 def test_rules_that_nodes_accept_are_valid(judged):
@@ -110,7 +121,7 @@ def test_rules_that_nodes_accept_are_valid(judged):
     unread = [text for text in good if load(text) is None]
     assert len(good) > 100 and len(unread) < 3
     for text in set(good) - set(unread):
-        errors = [f"{'/'.join(map(str, error.absolute_path))}: {error.message[:200]}" for error in VALIDATOR.iter_errors(load(text))]
+        errors = [f"{'/'.join(map(str, error.absolute_path))}: {error.message[:200]}" for error in validator().iter_errors(load(text))]
         assert not errors, f"{text.decode(errors='replace')}\n{errors}"
 
 
@@ -122,7 +133,7 @@ def test_rules_that_are_wrong_in_their_shape_are_not_valid(judged):
         if data is None:
             continue
         wrong += 1
-        assert not VALIDATOR.is_valid(data), f"{text.decode(errors='replace')}\n{of_shape}"
+        assert not validator().is_valid(data), f"{text.decode(errors='replace')}\n{of_shape}"
     assert wrong > 100
 
 
@@ -131,12 +142,12 @@ def test_every_example_of_a_key_is_valid():
     page = (BUILD / "docs" / "reference" / "tidegate-rules.md").read_text()
     sections = {part.split("\n")[0]: part for part in page.split("\n## ")}
     seen = 0
-    for definition in SCHEMA["definitions"].values():
+    for definition in schema()["definitions"].values():
         section = re.sub(r"\n  +", " ", sections[definition["title"]])
         examples = dict(re.findall(r"^- `([a-z0-9_-]+)`: .* Example: `[a-z0-9_-]+: (.*)`$", section, re.MULTILINE))
         assert list(examples) == list(definition["properties"])
         for key, example in examples.items():
-            part = {**definition["properties"][key], "definitions": SCHEMA["definitions"]}
+            part = {**definition["properties"][key], "definitions": schema()["definitions"]}
             assert jsonschema.Draft7Validator(part).is_valid(load(example.encode())), f"{definition['title']}: {key}: {example}"
             seen += 1
     assert seen > 50

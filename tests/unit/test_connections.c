@@ -865,6 +865,34 @@ static void expect_last(int fd, const char *wanted)
     assert_memory_equal(found, wanted, len);
 }
 
+/* Who is closed reads what it was told, though it has sent more: by an end, not a reset. But what
+ * it goes on sending is not thrown away for ever. */
+static void who_is_closed_reads_what_it_was_told(void **state)
+{
+    enum { MORE = 60000 };
+    static char more[MORE];
+    (void)state;
+    const int fd = dial();
+    say(fd, "QUIT\r\n");
+    assert_int_equal(send(fd, more, MORE, MSG_NOSIGNAL | MSG_DONTWAIT), MORE);
+    expect_last(fd, "+OK\r\n");
+    assert_int_equal(send(fd, more, MORE, MSG_NOSIGNAL | MSG_DONTWAIT), MORE);
+    TURN_UNTIL(stats().connections == 0);
+    (void)close(fd);
+    const int flood = dial();
+    say(flood, "QUIT\r\n");
+    const int64_t end_ns = clock_mono_ns(&bench.clock) + WAIT_MS * INT64_C(1000000);
+    uint64_t sent = 0;
+    ssize_t some = 0;
+    while ((some >= 0 || errno == EAGAIN) && clock_mono_ns(&bench.clock) < end_ns) {
+        some = send(flood, more, MORE, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent += some > 0 ? (uint64_t)some : 0;
+        turn();
+    }
+    assert_in_range(sent, 1, 16 << 20);
+    (void)close(flood);
+}
+
 /* Who stops answers what it has read, whoever is to answer it, and reads no more. What is unread,
  * or comes later, resets no client: all that has no answer was not taken. */
 static void who_stops_answers_what_it_has_read_and_resets_nobody(void **state)
@@ -963,6 +991,7 @@ int main(void)
         WITH_LOOP(memory_of_a_long_request_is_given_back),
         WITH_LOOP(a_turn_is_short_however_many_can_go_on),
         WITH_LOOP(without_descriptors_the_listener_rests),
+        WITH_LOOP(who_is_closed_reads_what_it_was_told),
         WITH_LOOP(who_stops_answers_what_it_has_read_and_resets_nobody),
         WITH_LOOP(nobody_keeps_a_node_from_stopping),
     };

@@ -131,7 +131,7 @@ static bool is_idle(const struct connections *connections, const struct connecti
     int unread = 0;
     if (connection->dirty || connection->deferred)
         return false;
-    if (!peer->begun)
+    if (!peer->begun || connection->shut)
         return true;
     if (peer->waiting > 0 || peer->out.len > 0 || (connection->unfinished && !any))
         return false;

@@ -20,6 +20,7 @@
 enum {
     /* What a connection may keep whatever others do: a split request of usual length. */
     KEPT_ALWAYS = 2 << 10,
+    KEPT_BLOCKS_MAX = 2 << 20, /* bytes of free blocks of one length */
     PROGRESS = GATEWAY_OUT_LEN /* a client that takes less in slow_ns does not read */
 };
 
@@ -31,16 +32,34 @@ static struct gateway_out *out_of(const struct connections *connections,
     return &connection_peer(connections, connection)->out;
 }
 
-static char *take_block(struct connections *connections)
+/* Free blocks are kept by their length, GATEWAY_OUT_LEN times a power of two, for turns need them
+ * again and again: what goes back to the system has to be cleared by it when it is wanted again. */
+static struct connection_blocks *blocks_of(struct connections *connections, size_t len)
 {
-    return connections->block_count > 0 ? connections->blocks[--connections->block_count]
-                                        : malloc(GATEWAY_OUT_LEN);
+    for (uint32_t k = 0; k < CONNECTIONS_BLOCK_SIZES; k++)
+        if (len == (size_t)GATEWAY_OUT_LEN << k)
+            return &connections->blocks[k];
+    return NULL;
 }
 
-static void give_block(struct connections *connections, char *block)
+/* So many bytes at most are kept of each length. */
+static bool may_keep(const struct connection_blocks *blocks, size_t len)
 {
-    if (connections->block_count < CONNECTIONS_BLOCKS)
-        connections->blocks[connections->block_count++] = block;
+    return blocks != NULL && blocks->count < CONNECTIONS_BLOCKS &&
+           (blocks->count + 1) * len <= KEPT_BLOCKS_MAX;
+}
+
+static char *take_block(struct connections *connections, size_t len)
+{
+    struct connection_blocks *blocks = blocks_of(connections, len);
+    return blocks != NULL && blocks->count > 0 ? blocks->free[--blocks->count] : malloc(len);
+}
+
+static void give_block(struct connections *connections, char *block, size_t len)
+{
+    struct connection_blocks *blocks = blocks_of(connections, len);
+    if (may_keep(blocks, len))
+        blocks->free[blocks->count++] = block;
     else
         free(block);
 }
@@ -49,7 +68,7 @@ bool connection_ensure_out(struct connections *connections, struct connection *c
 {
     struct gateway_out *out = out_of(connections, connection);
     if (out->data == NULL) {
-        out->data = take_block(connections);
+        out->data = take_block(connections, GATEWAY_OUT_LEN);
         out->capacity = out->data != NULL ? GATEWAY_OUT_LEN : 0;
         connections->unsent_total += out->capacity;
     }
@@ -60,10 +79,7 @@ void connection_drop_out(struct connections *connections, struct connection *con
 {
     struct gateway_out *out = out_of(connections, connection);
     connections->unsent_total -= out->capacity;
-    if (out->capacity == GATEWAY_OUT_LEN)
-        give_block(connections, out->data);
-    else
-        free(out->data);
+    give_block(connections, out->data, out->capacity);
     out->data = NULL;
     out->capacity = out->len = connection->sent = 0;
 }
@@ -76,13 +92,13 @@ static bool grow_out(struct connections *connections, struct connection *connect
     const size_t free_total = connections->unsent_total < CONNECTIONS_UNSENT_MAX
                                   ? CONNECTIONS_UNSENT_MAX - connections->unsent_total
                                   : 0;
-    size_t capacity = 2 * (size_t)GATEWAY_OUT_LEN;
+    size_t capacity = CONNECTIONS_FLUSH_LEN;
     while (capacity < left + need)
         capacity *= 2;
     /* The fuller it is, the less one may have: a few do not take it all. */
     if (left + need > CONNECTIONS_UNSENT_EACH || left + need > free_total / 4)
         return false;
-    char *data = malloc(capacity);
+    char *data = take_block(connections, capacity);
     if (data == NULL)
         return false;
     memcpy(data, out->data + connection->sent, left);
@@ -101,7 +117,7 @@ bool connection_room(struct connections *connections, struct connection *connect
         return false;
     if (out->capacity - out->len >= more)
         return true;
-    if (!connection->blocked && out->len > 0)
+    if (!connection->blocked && out->len + more > CONNECTIONS_FLUSH_LEN)
         connection_flush(connections, connection);
     if (connection->broken || !connection_ensure_out(connections, connection))
         return false;
@@ -234,6 +250,7 @@ void connection_close(struct connections *connections, struct connection *connec
 
 void connection_bytes_free(struct connections *connections)
 {
-    while (connections->block_count > 0)
-        free(connections->blocks[--connections->block_count]);
+    for (uint32_t k = 0; k < CONNECTIONS_BLOCK_SIZES; k++)
+        while (connections->blocks[k].count > 0)
+            free(connections->blocks[k].free[--connections->blocks[k].count]);
 }

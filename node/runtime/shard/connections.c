@@ -31,9 +31,10 @@
  *
  * A node that stops leaves its clients (connections_leave): nothing more is read; what was is
  * answered, by a shard that has resigned with an error; then the client is told that no more will
- * come (FIN). To close with bytes unread would reset the connection, and the client could not know
- * what became of all that it had asked. So what still comes is thrown away, until the client
- * closes, or for LEAVE_NS: what has no answer by then was not taken. A client that does not read
+ * come (FIN), as one that was closed for what it sent. To close with bytes unread would reset the
+ * connection, and the client could not know what became of all that it had asked. So what still
+ * comes is thrown away, until the client closes, or for LEAVE_NS: what has no answer by then was
+ * not taken. A client that does not read
  * what it asked for loses it after LEAVE_MAX_NS.
  *
  * CONNECTIONS-1  A connection that can go on, or has something to be sent, is in `dirty` or
@@ -72,6 +73,7 @@
 /* Leaving: how long all is there to be read by a client that has not closed, and how long before
  * that answers and slow readers may be waited for. The gate gives up what is not answered sooner.
  */
+enum { DISCARD_MAX = 1 << 20 }; /* bytes of a client that was told that no more will come */
 #define LEAVE_NS     INT64_C(250000000)
 #define LEAVE_MAX_NS INT64_C(3000000000)
 
@@ -213,7 +215,9 @@ static void discard(struct connections *connections, struct connection *connecti
 {
     const ssize_t got =
         recv(connection->fd, connections->input, sizeof connections->input, MSG_DONTWAIT);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+    connection->discarded += got > 0 ? (size_t)got : 0;
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) ||
+        connection->discarded > DISCARD_MAX)
         connection_break(connections, connection);
 }
 
@@ -269,18 +273,22 @@ static bool finished(const struct connections *connections, const struct connect
     return peer->closing || connection->ended || connections->leave_ns != 0;
 }
 
-/* Ends a connection that is finished: one whose client may still send, when the node stops, as the
- * head of this file says. */
+/* Ends a connection that is finished. One whose client may still send is told that no more will
+ * come (FIN), and what it sends is thrown away until it closes: to close with bytes unread would
+ * take back what it has not read yet, the sentence that says what was wrong as well. */
 static void finish(struct connections *connections, struct connection *connection)
 {
-    if (connections->leave_ns == 0 || connection->broken || connection->ended ||
-        (!connection->shut && shutdown(connection->fd, SHUT_WR) != 0)) {
+    const bool late = connection_peer(connections, connection)->ends_late;
+    if (connection->broken || connection->ended ||
+        (!connection->shut && !late && shutdown(connection->fd, SHUT_WR) != 0)) {
         connection_close(connections, connection);
         return;
     }
+    if (!connection->shut)
+        connection->since_ns = connections->now_ns;
     connection->shut = true;
     connection_drop_kept(connections, connection);
-    connection_set_unfinished(connections, connection, false);
+    connection_set_unfinished(connections, connection, true);
     connection_set_muted(connections, connection, false);
 }
 
@@ -332,6 +340,8 @@ static bool is_late(const struct connections *connections, const struct connecti
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
     const int64_t since_ns = connections->now_ns - connection->since_ns;
+    if (connection->shut)
+        return connections->leave_ns == 0 && since_ns >= LEAVE_NS;
     if (connection->blocked &&
         connections->now_ns - connection->moved_ns >= connections->options.slow_ns) {
         connections->stats->slow_readers++;
@@ -358,8 +368,7 @@ static void look(struct connections *connections)
         return;
     for (uint32_t i = 0; i < connections->used_max; i++) {
         struct connection *connection = &connections->places[i];
-        if (connection->fd >= 0 && !connection->broken && !connection->shut &&
-            is_late(connections, connection))
+        if (connection->fd >= 0 && !connection->broken && is_late(connections, connection))
             connection_break(connections, connection);
     }
 }
@@ -496,7 +505,8 @@ void connections_turn(struct connections *connections)
             (void)busy_poll_on(&connections->busy_poll, true, connections->now_ns);
         if (connections->now_ns - connections->looked_ns >= LOOK_NS)
             look(connections);
-        settle(connections);
+        if (!any || connections->options.codec->submit != NULL)
+            settle(connections); /* else what comes meanwhile is answered together */
         connections->now_ns = clock_of(connections);
         more = waiting(connections) == 0 && connections->now_ns < again_ns && !connections->full;
         if (!any && waited) /* what ended polling was not of these clients */

@@ -101,7 +101,8 @@ void connections_check_invariants(const struct connections *connections)
     INVARIANT("PLACES-5", sums.unfinished == connections->unfinished);
     INVARIANT("CONNBYTES-2", sums.kept == connections->kept_total);
     INVARIANT("CONNBYTES-2", sums.unsent == connections->unsent_total);
-    INVARIANT("CONNBYTES-2", connections->block_count <= CONNECTIONS_BLOCKS);
+    for (uint32_t k = 0; k < CONNECTIONS_BLOCK_SIZES; k++)
+        INVARIANT("CONNBYTES-2", connections->blocks[k].count <= CONNECTIONS_BLOCKS);
     INVARIANT("CONNECTIONS-3", connections->event_at <= connections->event_count);
     check_order(connections, sums.open);
     check_addresses(connections, sums.open);

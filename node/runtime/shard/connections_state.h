@@ -26,7 +26,9 @@ enum {
     CONNECTIONS_KEPT_MAX = 256 << 20,
     CONNECTIONS_UNSENT_MAX = 256 << 20,
     CONNECTIONS_UNSENT_EACH = 8 << 20, /* answers of one connection */
-    CONNECTIONS_BLOCKS = 256,          /* free ones; more go back to the heap */
+    CONNECTIONS_BLOCKS = 128,          /* free ones of a length; more go back to the heap */
+    CONNECTIONS_BLOCK_SIZES = 6,
+    CONNECTIONS_FLUSH_LEN = 64 << 10, /* answers of a turn leave in pieces of so much */
     CONNECTIONS_NONE = UINT32_MAX
 };
 
@@ -51,6 +53,7 @@ struct connection {
     int64_t since_ns;
     int64_t heard_ns; /* when it said something last */
     size_t sent;      /* of out */
+    size_t discarded; /* shut: bytes that came all the same */
     char *kept;
     size_t kept_len;
     size_t kept_capacity;
@@ -60,6 +63,12 @@ struct connection {
 struct connection_address {
     struct in6_addr address;
     uint32_t count; /* 0: the place is free */
+};
+
+/* Free blocks of one length. */
+struct connection_blocks {
+    uint32_t count;
+    char *free[CONNECTIONS_BLOCKS];
 };
 
 /* A list of connections by `next`. */
@@ -100,11 +109,10 @@ struct connections {
     bool full; /* nothing more is taken in this turn */
     size_t kept_total;
     size_t unsent_total; /* capacity of all `out` */
-    uint32_t block_count;
-    int event_at; /* CONNECTIONS-3: of the next event to be taken */
+    int event_at;        /* CONNECTIONS-3: of the next event to be taken */
     int event_count;
     struct epoll_event events[CONNECTIONS_EVENTS_MAX];
-    char *blocks[CONNECTIONS_BLOCKS]; /* free ones of GATEWAY_OUT_LEN bytes */
+    struct connection_blocks blocks[CONNECTIONS_BLOCK_SIZES];
     char input[CONNECTIONS_COPY_MAX + CONNECTIONS_READ_MAX];
 };
 
