@@ -30,7 +30,7 @@ static const struct resp_command commands[RESP_COMMANDS] = {
     {"DISCARD", RESP_DISCARD, 1, 0, "Drops what came since MULTI"},
     {"EXEC", RESP_EXEC, 1, 0, "Decides what came since MULTI, each command by itself"},
     {"MULTI", RESP_MULTI, 1, 0, "Keeps the commands that follow until EXEC"},
-    {"ASKING", RESP_ASKING, 1, 0, "Answers OK: every node answers for every key"},
+    {"ASKING", RESP_ASKING, 1, 0, "Answers OK, for every node answers for every key"},
     {"AUTH", RESP_AUTH, -2, 0, "Authenticates the connection"},
     {"CLIENT", RESP_CLIENT, -2, 0, "Names the connection, and tells of it"},
     {"CLUSTER", RESP_CLUSTER, -2, 0, "Tells of this node as of one that has every slot"},
@@ -48,12 +48,12 @@ static const struct resp_command commands[RESP_COMMANDS] = {
     {"READWRITE", RESP_READWRITE, 1, 0, "Answers OK"},
     {"RESET", RESP_RESET, 1, 0, "Makes the connection as new"},
     {"ROLE", RESP_ROLE, 1, 0, "Tells that this is a master"},
-    {"SCAN", RESP_SCAN, -2, 0, "Tells no keys: a node keeps their hashes alone"},
-    {"SELECT", RESP_SELECT, 2, 0, "Chooses the database, 0 to 15: each has keys of its own"},
+    {"SCAN", RESP_SCAN, -2, 0, "Tells no keys, for a node keeps their hashes alone"},
+    {"SELECT", RESP_SELECT, 2, 0, "Chooses one of sixteen databases, each with keys of its own"},
     {"SENTINEL", RESP_SENTINEL, -2, 0, "Tells of this node as of the master of any name"},
     {"SUBSCRIBE", RESP_SUBSCRIBE, -2, 0, "Listens; nothing is ever published: channel ..."},
     {"UNSUBSCRIBE", RESP_UNSUBSCRIBE, -1, 0, "Ends that: [channel ...]"},
-    {"WAIT", RESP_WAIT, 3, 0, "Answers 0: replicas are no concern of clients"},
+    {"WAIT", RESP_WAIT, 3, 0, "Answers 0, for replicas are no concern of clients"},
 };
 
 const struct resp_command *resp_command_find(struct wire_text name)
