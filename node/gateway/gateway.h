@@ -95,6 +95,7 @@ struct gateway_codec {
     size_t peer_len;     /* of its struct of a peer */
     size_t pending_max;  /* bytes of a request that is not complete, at most */
     size_t read_len;     /* bytes that are read of a peer at once */
+    size_t socket_len;   /* bytes of each of its socket's buffers; the kernel doubles it */
     /* The peer has connected: all zero but for id, addresses and `out`, which has GATEWAY_OUT_LEN.
      */
     void (*open)(void *gate, struct gateway_peer *peer);

@@ -56,6 +56,7 @@ const struct gateway_codec resp_codec = {
     .peer_len = sizeof(struct resp_peer),
     .pending_max = RESP_PENDING_MAX,
     .read_len = 16 << 10,
+    .socket_len = 64 << 10,
     .open = codec_open,
     .close = codec_close,
     .take = codec_take,

@@ -377,6 +377,7 @@ const struct gateway_codec zmtp_codec = {
     .peer_len = sizeof(struct zmtp_peer),
     .pending_max = ZMTP_PENDING_MAX,
     .read_len = 64 << 10,
+    .socket_len = 128 << 10,
     .open = open_peer,
     .take = take,
     .now = set_now,

@@ -123,6 +123,7 @@ static const struct gateway_codec redis_codec = {
     .peer_len = sizeof(struct gateway_peer),
     .pending_max = RESP_PENDING_MAX,
     .read_len = 4 << 10,
+    .socket_len = 64 << 10,
     .open = open_redis,
     .take = answer_redis,
     .now = ignore_time,

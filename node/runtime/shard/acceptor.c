@@ -2,9 +2,9 @@
  *
  * Two things bound how many there are: all places, and three quarters of them for one address, so
  * that another address always finds a quarter. 127.0.0.1 and ::1 may have all, as a proxy on the
- * machine would. Where a bound is reached a newcomer has the place of
- * who was quiet for longest, if that was quiet_ns: connections that clients keep ready, or an
- * attacker leaves open, keep nobody out. Where nobody was quiet the newcomer is told so and closed.
+ * machine would. Where a bound is reached a newcomer has the place of the connection that was quiet
+ * for longest, if that was quiet_ns: connections that clients keep ready, or an attacker leaves
+ * open, keep nobody out. Where none was quiet the newcomer is told so and closed.
  *
  * ACCEPTOR-1  When descriptors run out, the listeners are muted for a while; what is waiting waits.
  *             Level-triggered, they would wake the loop without end.
@@ -28,10 +28,9 @@
 #include "node/runtime/system/listener.h"
 
 enum {
-    ACCEPTS_MAX = 64,       /* connections at once */
-    SOCKET_LEN = 128 << 10, /* bytes of a socket's buffers; the kernel doubles it */
-    LAST_ACCEPTS = 16,      /* times ACCEPTS_MAX: as many as may wait at a listener */
-    LOOKS_MAX = 64,         /* quiet connections that are looked at for one newcomer */
+    ACCEPTS_MAX = 64,  /* connections at once */
+    LAST_ACCEPTS = 16, /* times ACCEPTS_MAX: as many as may wait at a listener */
+    LOOKS_MAX = 64,    /* quiet connections that are looked at for one newcomer */
     /* How long a connection may be silent until TCP asks, how often it does, and when it is lost.
      */
     IDLE_S = 30,
@@ -63,7 +62,7 @@ static void watch(const struct connections *connections, bool on)
 
 void acceptor_open(struct connections *connections)
 {
-    const int len = SOCKET_LEN; /* connections inherit it */
+    const int len = (int)connections->options.codec->socket_len; /* connections inherit it */
     for (uint32_t i = 0; i < connections->options.listener_count; i++) {
         const int listener = connections->options.listeners[i];
         (void)setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &len, sizeof len);

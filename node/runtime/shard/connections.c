@@ -34,8 +34,7 @@
  * come (FIN), as one that was closed for what it sent. To close with bytes unread would reset the
  * connection, and the client could not know what became of all that it had asked. So what still
  * comes is thrown away, until the client closes, or for LEAVE_NS: what has no answer by then was
- * not taken. A client that does not read
- * what it asked for loses it after LEAVE_MAX_NS.
+ * not taken. A client that does not read what it asked for loses it after LEAVE_MAX_NS.
  *
  * CONNECTIONS-1  A connection that can go on, or has something to be sent, is in `dirty` or
  *                `deferred`, or waits for its socket.
@@ -73,9 +72,10 @@
 /* Leaving: how long all is there to be read by a client that has not closed, and how long before
  * that answers and slow readers may be waited for. The gate gives up what is not answered sooner.
  */
-enum { DISCARD_MAX = 1 << 20 }; /* bytes of a client that was told that no more will come */
 #define LEAVE_NS     INT64_C(250000000)
 #define LEAVE_MAX_NS INT64_C(3000000000)
+
+enum { DISCARD_MAX = 1 << 20 }; /* bytes of a client that was told that no more will come */
 
 static int64_t clock_of(const struct connections *connections)
 {
@@ -514,8 +514,9 @@ void connections_turn(struct connections *connections)
         if (more && !any)
             more = !waited && connections->leave_ns == 0 && wait_for_more(connections, again_ns);
     } while (more);
-    if (connections->options.read != NULL) {
+    if (connections->options.read != NULL)
         connections->options.read(connections->options.context, is_empty(connections, any));
+    if (connections->options.codec->submit == NULL) { /* answers were held back for one another */
         connections->until_ns = clock_of(connections) + BURST_NS;
         settle(connections);
     }
@@ -570,11 +571,6 @@ void connections_stats(const struct connections *connections, struct gateway_sta
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
-
-void connections_set_all(struct connections *connections, int all)
-{
-    connections->options.all = all;
-}
 
 int connections_new(const struct connections_options *options, struct connections **out)
 {

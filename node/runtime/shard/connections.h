@@ -63,8 +63,6 @@ struct connections_options {
 /* 0, TG_ENOMEM or TG_EIO. */
 MUST_USE int connections_new(const struct connections_options *options, struct connections **out);
 void connections_free(struct connections **connections);
-/* The descriptor of `all`, which is not known before the thread's loop is there. */
-void connections_set_all(struct connections *connections, int all);
 
 /* A descriptor that is readable while there is something for connections_turn to do. */
 int connections_fd(const struct connections *connections);
