@@ -40,9 +40,11 @@ struct shard_loop_options {
     struct shard_loop_front redis; /* without a listener: it takes none */
     uint64_t redis_session;        /* random */
     struct resp_facts redis_facts;
-    const _Atomic bool *crowded; /* no further client is to be let in; NULL: never */
-    _Atomic uint64_t *keys;      /* of all shards of the node: each adds its own */
-    struct shard *shard;         /* restored, without a view; the loop's from now on */
+    const _Atomic bool *crowded;    /* no further client is to be let in; NULL: never */
+    const struct networks *trusted; /* proxies whose word is taken; NULL: none. They have to say */
+    bool proxies_tell;              /* first for whom a connection is, or may */
+    _Atomic uint64_t *keys;         /* of all shards of the node: each adds its own */
+    struct shard *shard;            /* restored, without a view; the loop's from now on */
     uint32_t number;
     uint64_t node_id;
     const struct clock *clock;
