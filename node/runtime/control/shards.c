@@ -189,8 +189,8 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
         .version = DAEMON_VERSION,
         .connections_max = max,
         .port = config_shard_endpoint(&config->resp, number).port,
-        .told_host = config->resp_advertise.host,
-        .told_port = config->resp_advertise.port,
+        .told_host = config->between.resp_advertise.host,
+        .told_port = config->between.resp_advertise.port,
         .started_ns = daemon->started_ns,
         .now_ns = daemon->started_ns,
     };
@@ -206,10 +206,10 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .redis_session = daemon_random_id(),
         .redis_facts = redis_facts(daemon, number),
         .crowded = &daemon->sockets.files.paused,
-        .trusted = daemon->config->proxy_protocol != CONFIG_PROXY_OFF
-                       ? &daemon->config->trusted_proxies
+        .trusted = daemon->config->between.proxy_protocol != CONFIG_PROXY_OFF
+                       ? &daemon->config->between.trusted_proxies
                        : NULL,
-        .proxies_tell = daemon->config->proxy_protocol == CONFIG_PROXY_REQUIRED,
+        .proxies_tell = daemon->config->between.proxy_protocol == CONFIG_PROXY_REQUIRED,
         .keys = &daemon->keys,
         .shard = *shard,
         .number = number,
