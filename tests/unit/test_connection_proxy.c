@@ -489,6 +489,35 @@ static void a_native_client_behind_a_proxy_is_greeted_and_named(void **state)
     (void)close(fd);
 }
 
+static const struct gateway_peer *peer_of(uint32_t place)
+{
+    return connection_peer(bench.loop, &bench.loop->places[place]);
+}
+
+/* Else a client could have a proxy that balances connections carry its lies of others. */
+static void the_word_of_a_proxy_s_client_is_not_taken_for_the_proxy_s(void **state)
+{
+    (void)state;
+    const int direct = dial(PROXY);
+    TURN_UNTIL(bench.stats.connections == 1);
+    assert_true(peer_of(0)->trusted);
+    const int told = dial(PROXY);
+    say(told, LINE);
+    TURN_UNTIL(bench.stats.proxied == 1);
+    assert_false(peer_of(1)->trusted);
+    const int chained = dial(PROXY);
+    say(chained, "PROXY TCP4 127.0.0.2 198.51.100.2 1 2\r\n");
+    TURN_UNTIL(bench.stats.proxied == 2);
+    assert_true(peer_of(2)->trusted);
+    const int stranger = dial(STRANGER);
+    TURN_UNTIL(bench.stats.connections == 4);
+    assert_false(peer_of(3)->trusted);
+    (void)close(direct);
+    (void)close(told);
+    (void)close(chained);
+    (void)close(stranger);
+}
+
 static void an_address_of_ipv6_is_counted_by_its_network(void **state)
 {
     const struct sockaddr_in6 address = {.sin6_family = AF_INET6,
@@ -553,6 +582,7 @@ int main(void)
         WITH(setup, a_client_s_newcomer_has_the_place_of_its_quietest),
         WITH(setup, a_proxy_is_not_bounded),
         WITH(setup_native, a_native_client_behind_a_proxy_is_greeted_and_named),
+        WITH(setup, the_word_of_a_proxy_s_client_is_not_taken_for_the_proxy_s),
         WITH(setup_ipv6, an_address_of_ipv6_is_counted_by_its_network),
         cmocka_unit_test(a_socket_of_the_file_system_is_trusted_by_name),
     };

@@ -49,6 +49,6 @@ bool connection_proxy_trusted(const struct connections *connections,
 bool connection_proxy_waits(const struct connections *connections,
                             const struct connection *connection)
 {
-    return connection->fresh && connection->trusted &&
+    return connection->fresh && connection_peer(connections, connection)->trusted &&
            (connections->options.proxies_tell || connection->kept_len > 0);
 }

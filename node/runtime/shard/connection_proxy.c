@@ -64,6 +64,7 @@ static bool take_client(struct connections *connections, struct connection *conn
     memcpy(&to.ip, told->destination, sizeof to.ip);
     const struct in6_addr address = connection_end_counted(&from);
     connection_end_text(&from, peer->address);
+    peer->trusted = connection_proxy_trusted(connections, &from);
     if (to.port != 0)
         connection_end_text(&to, peer->local);
     if (memcmp(&address, &connection->address, sizeof address) == 0)
@@ -83,6 +84,7 @@ static bool take_told(struct connections *connections, struct connection *connec
     connections->stats->proxied++;
     if (told->kind == PROXY_PROTOCOL_IP)
         return take_client(connections, connection, told);
+    peer->trusted = false;
     (void)snprintf(peer->address, sizeof peer->address, "unix");
     return true;
 }
@@ -90,7 +92,7 @@ static bool take_told(struct connections *connections, struct connection *connec
 bool connection_proxy_take(struct connections *connections, struct connection *connection,
                            const char *data, size_t len, size_t *used)
 {
-    const bool trusted = connection->trusted;
+    const bool trusted = connection_peer(connections, connection)->trusted;
     struct proxy_protocol told;
     const char *fault;
     const enum proxy_protocol_found found = proxy_protocol_read(data, len, &told, used, &fault);

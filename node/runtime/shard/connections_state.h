@@ -74,7 +74,6 @@ struct connection {
     bool shut;           /* it was told that no more will come, or will be */
     bool broken;         /* its socket is of no use any more */
     bool fresh;          /* nothing was taken of it: a proxy may say first for whom it is */
-    bool trusted;        /* the other end is a proxy whose word is taken */
     uint8_t wait;        /* enum connection_wait */
     uint64_t owed;       /* connections.owed_at, when the shard was found to owe it an answer */
     int64_t answered_ns; /* when the shard answered it last */
