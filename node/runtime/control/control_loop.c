@@ -10,7 +10,9 @@
  * (control_disk_loop.c). Rules are compiled elsewhere (compiler.h), for that may
  * take longer than gossip can wait.
  */
+#include <assert.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
@@ -86,49 +88,39 @@ static void carry_out(struct daemon *daemon)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-enum { CLIENT_FIGURES = 15 };
+/* What a protocol counts of its clients: what a report calls it, and where it is. */
+#define CLIENT_FIGURE(name) {#name, offsetof(struct gateway_stats, name)}
+static const struct client_figure {
+    const char *name;
+    size_t offset;
+} client_figures[] = {
+    CLIENT_FIGURE(connections),     CLIENT_FIGURE(accepted),        CLIENT_FIGURE(refused),
+    CLIENT_FIGURE(accept_failures), CLIENT_FIGURE(commands),        CLIENT_FIGURE(checks),
+    CLIENT_FIGURE(batches),         CLIENT_FIGURE(busy),            CLIENT_FIGURE(protocol_errors),
+    CLIENT_FIGURE(slow_readers),    CLIENT_FIGURE(crowded),         CLIENT_FIGURE(late),
+    CLIENT_FIGURE(evicted),         CLIENT_FIGURE(unfinished),      CLIENT_FIGURE(dropped),
+};
+enum { CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures };
 
-/* What clients of a protocol did, of all shards. */
-static void put_figures(const struct gateway_stats *stats,
-                        struct control_figure out[CLIENT_FIGURES])
+/* All but `polls`, which is for tests. */
+static_assert(sizeof(struct gateway_stats) == (CLIENT_FIGURES + 1) * sizeof(uint64_t),
+              "each counter of a protocol's clients is summed, and shown");
+
+static uint64_t *counter_of(struct gateway_stats *stats, uint32_t figure)
 {
-    const struct control_figure figures[CLIENT_FIGURES] = {
-        {"connections", stats->connections},
-        {"accepted", stats->accepted},
-        {"refused", stats->refused},
-        {"accept_failures", stats->accept_failures},
-        {"commands", stats->commands},
-        {"checks", stats->checks},
-        {"batches", stats->batches},
-        {"busy", stats->busy},
-        {"protocol_errors", stats->protocol_errors},
-        {"slow_readers", stats->slow_readers},
-        {"crowded", stats->crowded},
-        {"late", stats->late},
-        {"evicted", stats->evicted},
-        {"unfinished", stats->unfinished},
-        {"dropped", stats->dropped},
-    };
-    memcpy(out, figures, sizeof figures);
+    return (uint64_t *)(void *)((char *)stats + client_figures[figure].offset);
 }
 
-static void add_stats(struct gateway_stats *sum, const struct gateway_stats *more)
+static void put_figures(struct gateway_stats *stats, struct control_figure out[CLIENT_FIGURES])
 {
-    sum->connections += more->connections;
-    sum->accepted += more->accepted;
-    sum->refused += more->refused;
-    sum->accept_failures += more->accept_failures;
-    sum->evicted += more->evicted;
-    sum->commands += more->commands;
-    sum->checks += more->checks;
-    sum->batches += more->batches;
-    sum->busy += more->busy;
-    sum->protocol_errors += more->protocol_errors;
-    sum->slow_readers += more->slow_readers;
-    sum->unfinished += more->unfinished;
-    sum->crowded += more->crowded;
-    sum->dropped += more->dropped;
-    sum->late += more->late;
+    for (uint32_t i = 0; i < CLIENT_FIGURES; i++)
+        out[i] = (struct control_figure){client_figures[i].name, *counter_of(stats, i)};
+}
+
+static void add_stats(struct gateway_stats *sum, struct gateway_stats *more)
+{
+    for (uint32_t i = 0; i < CLIENT_FIGURES; i++)
+        *counter_of(sum, i) += *counter_of(more, i);
 }
 
 static void sum_clients(struct daemon *daemon, struct gateway_stats *native,
