@@ -89,16 +89,19 @@ static void carry_out(struct daemon *daemon)
 /* ---- operators ------------------------------------------------------------------------------- */
 
 /* What a protocol counts of its clients: what a report calls it, and where it is. */
-#define CLIENT_FIGURE(name) {#name, offsetof(struct gateway_stats, name)}
+#define CLIENT_FIGURE(name)                                                                        \
+    {                                                                                              \
+#name, offsetof(struct gateway_stats, name)                                                \
+    }
 static const struct client_figure {
     const char *name;
     size_t offset;
 } client_figures[] = {
-    CLIENT_FIGURE(connections),     CLIENT_FIGURE(accepted),        CLIENT_FIGURE(refused),
-    CLIENT_FIGURE(accept_failures), CLIENT_FIGURE(commands),        CLIENT_FIGURE(checks),
-    CLIENT_FIGURE(batches),         CLIENT_FIGURE(busy),            CLIENT_FIGURE(protocol_errors),
-    CLIENT_FIGURE(slow_readers),    CLIENT_FIGURE(crowded),         CLIENT_FIGURE(late),
-    CLIENT_FIGURE(evicted),         CLIENT_FIGURE(unfinished),      CLIENT_FIGURE(dropped),
+    CLIENT_FIGURE(connections),     CLIENT_FIGURE(accepted),   CLIENT_FIGURE(refused),
+    CLIENT_FIGURE(accept_failures), CLIENT_FIGURE(commands),   CLIENT_FIGURE(checks),
+    CLIENT_FIGURE(batches),         CLIENT_FIGURE(busy),       CLIENT_FIGURE(protocol_errors),
+    CLIENT_FIGURE(slow_readers),    CLIENT_FIGURE(crowded),    CLIENT_FIGURE(late),
+    CLIENT_FIGURE(evicted),         CLIENT_FIGURE(unfinished), CLIENT_FIGURE(dropped),
 };
 enum { CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures };
 
@@ -127,6 +130,7 @@ static void sum_clients(struct daemon *daemon, struct gateway_stats *native,
                         struct gateway_stats *redis)
 {
     *native = *redis = (struct gateway_stats){.connections = 0};
+    ASSERT(daemon->shard_count <= CONFIG_SHARDS_MAX);
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         struct gateway_stats of[2];
         shard_loop_clients(daemon->shards[i], &of[0], &of[1]);
@@ -140,6 +144,7 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
 {
     struct disk_stats disk;
     int64_t flush_lag_ns = 0;
+    ASSERT(daemon->shard_count > 0 && daemon->shard_count <= CONFIG_SHARDS_MAX); /* else there is no disk */
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         if (stats[i].flush_lag_ns > flush_lag_ns)
             flush_lag_ns = stats[i].flush_lag_ns;
@@ -170,6 +175,7 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     struct gateway_stats clients[2];
     struct control_figure native[CLIENT_FIGURES];
     struct control_figure redis[CLIENT_FIGURES];
+    ASSERT(message->shard < daemon->shard_count);
     sum_clients(daemon, &clients[0], &clients[1]);
     put_figures(&clients[0], native);
     put_figures(&clients[1], redis);
@@ -196,6 +202,7 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     report.files_count = sizeof files / sizeof *files;
     const size_t len = control_admin(daemon->control, now_of(daemon), message->pointer,
                                      message->len, &report, daemon->reply, sizeof daemon->reply);
+    ASSERT(len <= sizeof daemon->reply);
     (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[message->shard]), MESSAGE_REPLY,
                            message->shard, message->number, daemon->reply, len);
 }
@@ -250,6 +257,7 @@ static void read_compiled(struct daemon *daemon)
 static void take_settled(struct daemon *daemon, const struct mailbox_message *message)
 {
     uint64_t lowest = UINT64_MAX;
+    ASSERT(message->shard < daemon->config->shards);
     daemon->settled[message->shard] = message->number;
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         if (daemon->settled[i] < lowest)
@@ -272,6 +280,7 @@ static void read_messages(struct daemon *daemon)
             take_settled(daemon, &message);
             break;
         case MESSAGE_IDLE:
+            ASSERT(message.shard < daemon->config->shards);
             daemon->idle[message.shard] = true;
             break;
         case MESSAGE_USAGE:
@@ -344,6 +353,7 @@ static void spread_view(struct daemon *daemon)
     } else if (daemon->views_owed == 0) {
         return;
     }
+    ASSERT((daemon->views_owed & ~daemon_all_shards(daemon)) == 0);
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         if ((daemon->views_owed & 1u << i) == 0)
             continue;
@@ -378,6 +388,7 @@ static void start_if_joined(struct daemon *daemon)
         daemon->end.done = true;
         return;
     }
+    ASSERT(daemon->shard_count == daemon->config->shards);
     files_hold(&daemon->sockets.files);
     rules_spread(daemon);
     control_rules(daemon->control, 0,
@@ -398,6 +409,7 @@ static void say_waiting(const struct daemon *daemon, char out[CONTROL_SENTENCE_L
 {
     if (control_waiting(daemon->control, out, CONTROL_SENTENCE_LEN)) {
         const size_t len = strlen(out);
+        ASSERT(len < CONTROL_SENTENCE_LEN);
         if (control_identity(daemon->control) == NULL)
             (void)snprintf(out + len, CONTROL_SENTENCE_LEN - len, "%s", daemon->seeds_lost);
         return;
@@ -441,9 +453,11 @@ static uint32_t list_listeners(const struct daemon *daemon,
     uint32_t count = 0;
     static_assert((int)LOBBY_LISTENERS_MAX >= (int)CONFIG_SHARDS_MAX * ((int)CONFIG_LISTEN_MAX + 2),
                   "the lobby is at all of them");
-    for (uint32_t i = 0; i < daemon->config->shards; i++)
+    for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        ASSERT(listeners->counts[i] <= CONFIG_LISTEN_MAX + 2);
         for (uint32_t k = 0; k < listeners->counts[i]; k++)
             out[count++] = listeners->fds[i][k];
+    }
     return count;
 }
 
@@ -475,6 +489,7 @@ static void look_at_lobby(struct daemon *daemon)
  * nobody waits longer than for FAREWELL_MS. True when there is nothing left to say. */
 static bool say_farewell(struct daemon *daemon)
 {
+    ASSERT(daemon->end.stopping);
     if (!daemon->end.leaving)
         return control_stop(daemon->control) ||
                now_of(daemon) - daemon->end.stop_ns >= (int64_t)FAREWELL_MS * 1000000;
@@ -641,6 +656,7 @@ static void look_for_setback(struct daemon *daemon)
     const int64_t now_ns = now_of(daemon);
     if (now_ns > daemon->looks.latest_ns)
         daemon->looks.latest_ns = now_ns;
+    ASSERT(daemon->looks.latest_ns >= now_ns);
     if (daemon->looks.latest_ns - now_ns < CLUSTER_TIME_REFUSED_NS || daemon->end.stopping)
         return;
     log_printf(daemon->log, LOG_LEVEL_ERROR,
@@ -719,6 +735,7 @@ static void turn(struct daemon *daemon)
     int64_t wait_ns = control_next_deadline(daemon->control) - now_ns;
     if (wait_ns < 0 || frames == BURST_FRAMES || socket_readable(daemon->sockets.gossip))
         wait_ns = 0;
+    ASSERT(frames <= BURST_FRAMES && wait_ns >= 0);
     /* uv_run looks at timers before it sleeps. One that is due by then must not leave the sleep
      * without an end: it repeats. */
     uv_update_time(&daemon->events.loop);

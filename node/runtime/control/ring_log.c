@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/assert.h"
+
 enum { LINE_LEN = 512, NAMED_MAX = 4 };
 
 struct line {
@@ -21,6 +23,7 @@ struct line {
 __attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
 {
     va_list arguments;
+    ASSERT(line->named <= NAMED_MAX && line->len < sizeof line->text);
     if (line->named == NAMED_MAX) {
         line->more++;
         return;
