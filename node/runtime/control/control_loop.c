@@ -144,7 +144,8 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
 {
     struct disk_stats disk;
     int64_t flush_lag_ns = 0;
-    ASSERT(daemon->shard_count > 0 && daemon->shard_count <= CONFIG_SHARDS_MAX); /* else there is no disk */
+    ASSERT(daemon->shard_count > 0 &&
+           daemon->shard_count <= CONFIG_SHARDS_MAX); /* else there is no disk */
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         if (stats[i].flush_lag_ns > flush_lag_ns)
             flush_lag_ns = stats[i].flush_lag_ns;
