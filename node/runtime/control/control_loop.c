@@ -10,7 +10,9 @@
  * (control_disk_loop.c). Rules are compiled elsewhere (compiler.h), for that may
  * take longer than gossip can wait.
  */
+#include <assert.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
@@ -86,55 +88,49 @@ static void carry_out(struct daemon *daemon)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-enum { CLIENT_FIGURES = 15 };
+/* What a protocol counts of its clients: what a report calls it, and where it is. */
+#define CLIENT_FIGURE(name)                                                                        \
+    {                                                                                              \
+#name, offsetof(struct gateway_stats, name)                                                \
+    }
+static const struct client_figure {
+    const char *name;
+    size_t offset;
+} client_figures[] = {
+    CLIENT_FIGURE(connections),     CLIENT_FIGURE(accepted),   CLIENT_FIGURE(refused),
+    CLIENT_FIGURE(accept_failures), CLIENT_FIGURE(commands),   CLIENT_FIGURE(checks),
+    CLIENT_FIGURE(batches),         CLIENT_FIGURE(busy),       CLIENT_FIGURE(protocol_errors),
+    CLIENT_FIGURE(slow_readers),    CLIENT_FIGURE(crowded),    CLIENT_FIGURE(late),
+    CLIENT_FIGURE(evicted),         CLIENT_FIGURE(unfinished), CLIENT_FIGURE(dropped),
+};
+enum { CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures };
 
-/* What clients of a protocol did, of all shards. */
-static void put_figures(const struct gateway_stats *stats,
-                        struct control_figure out[CLIENT_FIGURES])
+/* All but `polls`, which is for tests. */
+static_assert(sizeof(struct gateway_stats) == (CLIENT_FIGURES + 1) * sizeof(uint64_t),
+              "each counter of a protocol's clients is summed, and shown");
+
+static uint64_t *counter_of(struct gateway_stats *stats, uint32_t figure)
 {
-    const struct control_figure figures[CLIENT_FIGURES] = {
-        {"connections", stats->connections},
-        {"accepted", stats->accepted},
-        {"refused", stats->refused},
-        {"accept_failures", stats->accept_failures},
-        {"commands", stats->commands},
-        {"checks", stats->checks},
-        {"batches", stats->batches},
-        {"busy", stats->busy},
-        {"protocol_errors", stats->protocol_errors},
-        {"slow_readers", stats->slow_readers},
-        {"crowded", stats->crowded},
-        {"late", stats->late},
-        {"evicted", stats->evicted},
-        {"unfinished", stats->unfinished},
-        {"dropped", stats->dropped},
-    };
-    memcpy(out, figures, sizeof figures);
+    return (uint64_t *)(void *)((char *)stats + client_figures[figure].offset);
 }
 
-static void add_stats(struct gateway_stats *sum, const struct gateway_stats *more)
+static void put_figures(struct gateway_stats *stats, struct control_figure out[CLIENT_FIGURES])
 {
-    sum->connections += more->connections;
-    sum->accepted += more->accepted;
-    sum->refused += more->refused;
-    sum->accept_failures += more->accept_failures;
-    sum->evicted += more->evicted;
-    sum->commands += more->commands;
-    sum->checks += more->checks;
-    sum->batches += more->batches;
-    sum->busy += more->busy;
-    sum->protocol_errors += more->protocol_errors;
-    sum->slow_readers += more->slow_readers;
-    sum->unfinished += more->unfinished;
-    sum->crowded += more->crowded;
-    sum->dropped += more->dropped;
-    sum->late += more->late;
+    for (uint32_t i = 0; i < CLIENT_FIGURES; i++)
+        out[i] = (struct control_figure){client_figures[i].name, *counter_of(stats, i)};
+}
+
+static void add_stats(struct gateway_stats *sum, struct gateway_stats *more)
+{
+    for (uint32_t i = 0; i < CLIENT_FIGURES; i++)
+        *counter_of(sum, i) += *counter_of(more, i);
 }
 
 static void sum_clients(struct daemon *daemon, struct gateway_stats *native,
                         struct gateway_stats *redis)
 {
     *native = *redis = (struct gateway_stats){.connections = 0};
+    ASSERT(daemon->shard_count <= CONFIG_SHARDS_MAX);
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         struct gateway_stats of[2];
         shard_loop_clients(daemon->shards[i], &of[0], &of[1]);
@@ -148,6 +144,8 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
 {
     struct disk_stats disk;
     int64_t flush_lag_ns = 0;
+    ASSERT(daemon->shard_count > 0 &&
+           daemon->shard_count <= CONFIG_SHARDS_MAX); /* else there is no disk */
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         if (stats[i].flush_lag_ns > flush_lag_ns)
             flush_lag_ns = stats[i].flush_lag_ns;
@@ -178,6 +176,7 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     struct gateway_stats clients[2];
     struct control_figure native[CLIENT_FIGURES];
     struct control_figure redis[CLIENT_FIGURES];
+    ASSERT(message->shard < daemon->shard_count);
     sum_clients(daemon, &clients[0], &clients[1]);
     put_figures(&clients[0], native);
     put_figures(&clients[1], redis);
@@ -204,6 +203,7 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     report.files_count = sizeof files / sizeof *files;
     const size_t len = control_admin(daemon->control, now_of(daemon), message->pointer,
                                      message->len, &report, daemon->reply, sizeof daemon->reply);
+    ASSERT(len <= sizeof daemon->reply);
     (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[message->shard]), MESSAGE_REPLY,
                            message->shard, message->number, daemon->reply, len);
 }
@@ -258,6 +258,7 @@ static void read_compiled(struct daemon *daemon)
 static void take_settled(struct daemon *daemon, const struct mailbox_message *message)
 {
     uint64_t lowest = UINT64_MAX;
+    ASSERT(message->shard < daemon->config->shards);
     daemon->settled[message->shard] = message->number;
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         if (daemon->settled[i] < lowest)
@@ -280,6 +281,7 @@ static void read_messages(struct daemon *daemon)
             take_settled(daemon, &message);
             break;
         case MESSAGE_IDLE:
+            ASSERT(message.shard < daemon->config->shards);
             daemon->idle[message.shard] = true;
             break;
         case MESSAGE_USAGE:
@@ -352,6 +354,7 @@ static void spread_view(struct daemon *daemon)
     } else if (daemon->views_owed == 0) {
         return;
     }
+    ASSERT((daemon->views_owed & ~daemon_all_shards(daemon)) == 0);
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         if ((daemon->views_owed & 1u << i) == 0)
             continue;
@@ -386,6 +389,7 @@ static void start_if_joined(struct daemon *daemon)
         daemon->end.done = true;
         return;
     }
+    ASSERT(daemon->shard_count == daemon->config->shards);
     files_hold(&daemon->sockets.files);
     rules_spread(daemon);
     control_rules(daemon->control, 0,
@@ -406,6 +410,7 @@ static void say_waiting(const struct daemon *daemon, char out[CONTROL_SENTENCE_L
 {
     if (control_waiting(daemon->control, out, CONTROL_SENTENCE_LEN)) {
         const size_t len = strlen(out);
+        ASSERT(len < CONTROL_SENTENCE_LEN);
         if (control_identity(daemon->control) == NULL)
             (void)snprintf(out + len, CONTROL_SENTENCE_LEN - len, "%s", daemon->seeds_lost);
         return;
@@ -449,9 +454,11 @@ static uint32_t list_listeners(const struct daemon *daemon,
     uint32_t count = 0;
     static_assert((int)LOBBY_LISTENERS_MAX >= (int)CONFIG_SHARDS_MAX * ((int)CONFIG_LISTEN_MAX + 2),
                   "the lobby is at all of them");
-    for (uint32_t i = 0; i < daemon->config->shards; i++)
+    for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        ASSERT(listeners->counts[i] <= CONFIG_LISTEN_MAX + 2);
         for (uint32_t k = 0; k < listeners->counts[i]; k++)
             out[count++] = listeners->fds[i][k];
+    }
     return count;
 }
 
@@ -483,6 +490,7 @@ static void look_at_lobby(struct daemon *daemon)
  * nobody waits longer than for FAREWELL_MS. True when there is nothing left to say. */
 static bool say_farewell(struct daemon *daemon)
 {
+    ASSERT(daemon->end.stopping);
     if (!daemon->end.leaving)
         return control_stop(daemon->control) ||
                now_of(daemon) - daemon->end.stop_ns >= (int64_t)FAREWELL_MS * 1000000;
@@ -649,6 +657,7 @@ static void look_for_setback(struct daemon *daemon)
     const int64_t now_ns = now_of(daemon);
     if (now_ns > daemon->looks.latest_ns)
         daemon->looks.latest_ns = now_ns;
+    ASSERT(daemon->looks.latest_ns >= now_ns);
     if (daemon->looks.latest_ns - now_ns < CLUSTER_TIME_REFUSED_NS || daemon->end.stopping)
         return;
     log_printf(daemon->log, LOG_LEVEL_ERROR,
@@ -727,6 +736,7 @@ static void turn(struct daemon *daemon)
     int64_t wait_ns = control_next_deadline(daemon->control) - now_ns;
     if (wait_ns < 0 || frames == BURST_FRAMES || socket_readable(daemon->sockets.gossip))
         wait_ns = 0;
+    ASSERT(frames <= BURST_FRAMES && wait_ns >= 0);
     /* uv_run looks at timers before it sleeps. One that is due by then must not leave the sleep
      * without an end: it repeats. */
     uv_update_time(&daemon->events.loop);

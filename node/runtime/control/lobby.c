@@ -62,6 +62,7 @@ static size_t refuse(const void *data, size_t data_len, const char *why, uint8_t
         .text = wire_text_of(result != 0 ? ignored : why),
     };
     const int len = wire_encode_error(&error, out, ANSWER_LEN);
+    ASSERT(len <= ANSWER_LEN);
     return len > 0 ? (size_t)len : 0;
 }
 
@@ -106,6 +107,7 @@ static enum gateway_stop answer_redis(void *context, struct gateway_peer *peer, 
             peer->closing = true;
             return GATEWAY_AT_END;
         }
+        ASSERT((size_t)taken <= len - *used);
         *used += (size_t)taken;
     }
     return GATEWAY_NEED_BYTES;
@@ -147,6 +149,7 @@ static int make(const struct lobby_options *options, const int *listeners, uint3
         .quiet_ns = 0,
         .clock = options->clock,
     };
+    ASSERT(count <= LOBBY_LISTENERS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         const int listener = listeners[i] >= 0 ? fcntl(listeners[i], F_DUPFD_CLOEXEC, 0) : -1;
         if (listener >= 0)

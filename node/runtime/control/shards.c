@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "node/runtime/control/daemon_state.h"
 
 enum { NATIVE_CONNECTIONS_MAX = 32768, REDIS_CONNECTIONS_MAX = 10000 /* of each shard */ };
@@ -125,6 +126,7 @@ static int restore_shards(struct daemon *daemon, struct restore *restore)
 static void wake_shard(void *context, uint32_t shard)
 {
     struct daemon *daemon = context;
+    ASSERT(shard < daemon->config->shards);
     shard_loop_wake(daemon->shards[shard]);
 }
 
@@ -143,6 +145,7 @@ static int start_threads(struct daemon *daemon)
     if (disk_new(&options, &daemon->disk) != 0)
         return daemon_complain(daemon, DAEMON_DATA, "the storage threads cannot be started");
     for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        ASSERT(daemon->shard_count == i);
         if (shard_loop_start(daemon->shards[i], daemon->disk) != 0)
             return daemon_complain(daemon, DAEMON_DATA, "a shard's thread cannot be started");
         daemon->shard_count++;
@@ -154,6 +157,7 @@ static int start_threads(struct daemon *daemon)
  * there are, for a node that has none left for its peers is of no use to anybody. */
 static uint32_t clients_max(const struct daemon *daemon, uint32_t most)
 {
+    ASSERT(daemon->config->shards > 0 && daemon->config->shards <= CONFIG_SHARDS_MAX);
     const uint32_t share = daemon->sockets.files.max / 2 / daemon->config->shards;
     return share < most ? share : most;
 }
@@ -166,6 +170,7 @@ static struct shard_loop_front front_of(const struct daemon *daemon,
     const uint64_t random[] = {daemon_random_id(), daemon_random_id()};
     static_assert(sizeof random == sizeof front.key, "all of the key is random");
     memcpy(&front.key, random, sizeof random);
+    ASSERT(number < CONFIG_SHARDS_MAX && listeners->counts[number] <= CONFIG_LISTEN_MAX + 2);
     while (listeners->counts[number] > 0)
         front.listeners[front.listener_count++] =
             listeners->fds[number][--listeners->counts[number]];
@@ -228,6 +233,7 @@ int daemon_start_shards(struct daemon *daemon)
                               .vnodes = identity->vnodes,
                               .now_ns = clock_now_ns(&daemon->clock)};
     int code = 0;
+    ASSERT(daemon->shard_count == 0 && restore.count <= CONFIG_SHARDS_MAX);
     if (keep_identity(daemon, identity) != 0)
         return daemon_complain(daemon, DAEMON_DATA,
                                "the node's identity cannot be written to the store");

@@ -48,7 +48,8 @@
  * CONNECTIONS-5  A turn takes BURST_NS, and what one connection may take at once: a batch, or as
  *                much as there is room to answer. Other shards' patience is worth more than that.
  * CONNECTIONS-6  A connection that was left for another turn goes on first in every second one:
- *                those that have just become ready do not take all the time, nor does it.
+ *                those that have just become ready do not take all the time, nor does it. It goes
+ *                on before those that were left after it.
  */
 #include "node/runtime/shard/connections.h"
 
@@ -314,12 +315,15 @@ static void go_on_with(struct connections *connections, struct connection *conne
         connection_set_muted(connections, connection, false);
 }
 
-/* Submits what was taken and goes on with whatever has been answered, until nothing is left, or
- * the turn has taken long enough. */
+/* Submits what was taken and goes on with whatever has been answered, or was left for another turn,
+ * until nothing is left, or the turn has taken long enough. In a turn that has, those that were
+ * left keep their places before those that it leaves (CONNECTIONS-6). */
 static void settle(struct connections *connections)
 {
     struct connection *connection;
     bool time_left = true;
+    if (!connections->full)
+        connection_resume(connections);
     while (time_left) {
         submit(connections);
         for (uint32_t i = 0; time_left && i < CONNECTIONS_EVENTS_MAX &&
@@ -494,7 +498,6 @@ void connections_turn(struct connections *connections)
     busy_poll_begin(&connections->busy_poll);
     connections->until_ns = connections->now_ns + BURST_NS;
     connections->full = false;
-    connection_resume(connections);
     if (++connections->turns % 2 == 0)
         settle(connections); /* CONNECTIONS-6 */
     do {

@@ -141,7 +141,6 @@ static void reply(struct shard_loop *loop, uint64_t connection, const void *data
         (void)connections_put(loop->native.connections, connection, data, len);
 }
 
-/* Leaves a copy of the counters where other threads find it. */
 /* Keys that found no room, and what became of that: told when it begins, and once a minute. */
 static void log_room(struct shard_loop *loop, const struct shard_stats *stats)
 {
@@ -161,6 +160,7 @@ static void log_room(struct shard_loop *loop, const struct shard_stats *stats)
     loop->told_ns = loop->stats_ns;
 }
 
+/* Leaves a copy of the counters where other threads find it. */
 static void tell_stats(struct shard_loop *loop)
 {
     struct shard_stats stats;
@@ -368,6 +368,7 @@ static void exchange_policies(struct shard_loop *loop)
     const struct policy *unused;
     while ((unused = shard_policy_unused(loop->options.shard)) != NULL) {
         struct policy *old = (struct policy *)(uintptr_t)unused;
+        ASSERT(loop->policies_held > 1); /* the newest one is never unused */
         policy_free(&old);
         loop->policies_held--;
     }
@@ -377,6 +378,7 @@ static void exchange_policies(struct shard_loop *loop)
     atomic_store(&loop->policies, loop->policies_got);
     loop->policy_next = NULL;
     loop->policies_held++;
+    ASSERT(loop->policies_held <= POLICIES_HELD_MAX); /* SHARDLOOP-4 */
 }
 
 static void read_messages(struct shard_loop *loop)
@@ -398,6 +400,7 @@ static void read_messages(struct shard_loop *loop)
             loop->resigning = true;
             break;
         case MESSAGE_USAGE:
+            ASSERT(!loop->usage_due && loop->usage_seen == NULL); /* USAGE-1 */
             loop->usage_seen = shard_usage(loop->options.shard, message.pointer);
             loop->usage_due = true;
             break;
@@ -434,6 +437,7 @@ static void write_back(struct shard_loop *loop, int64_t read_ns)
         return;
     loop->writes.effort = write_effort(read_ns);
     shard_gather(loop->options.shard, now_ns, &loop->writes);
+    ASSERT(loop->writes.count <= loop->writes.capacity);
     if (loop->writes.count > 0)
         disk_write(loop->disk, loop->options.number, &loop->writes);
 }
@@ -446,6 +450,7 @@ static void journal(struct shard_loop *loop)
     if (!shard_journal_due(loop->options.shard))
         return;
     shard_journal_gather(loop->options.shard, now_ns, &loop->journal);
+    ASSERT(loop->journal.count <= loop->journal.capacity);
     if (loop->journal.count > 0 && disk_journal(loop->disk, loop->options.number, &loop->journal))
         return;
     shard_journaled(loop->options.shard, now_ns, true, &loop->effects);
@@ -476,6 +481,7 @@ static void tell_clocks(struct shard_loop *loop)
     (void)pthread_mutex_lock(&loop->stats_lock);
     loop->clocks_count += shard_clocks(loop->options.shard, loop->clocks + loop->clocks_count,
                                        (uint32_t)SHARD_LOOP_CLOCKS_MAX - loop->clocks_count);
+    ASSERT(loop->clocks_count <= SHARD_LOOP_CLOCKS_MAX);
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -527,6 +533,7 @@ static bool has_left(const struct front *front)
 
 static void resign(struct shard_loop *loop)
 {
+    ASSERT(loop->resigning);
     const bool passed = shard_resign(loop->options.shard, now_of(loop), &loop->effects);
     carry_out(loop);
     if (passed) {
@@ -694,6 +701,7 @@ static int open_loop(struct shard_loop *loop)
 static int open_front(struct shard_loop *loop, struct front *front,
                       struct shard_loop_front *options, struct connections_options *more)
 {
+    ASSERT(options->listener_count <= CONNECTIONS_LISTENERS_MAX);
     memcpy(more->listeners, options->listeners, sizeof more->listeners);
     more->listener_count = options->listener_count;
     options->listener_count = 0; /* taken */
@@ -806,6 +814,7 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
 int shard_loop_start(struct shard_loop *loop, struct disk *disk)
 {
     loop->disk = disk;
+    ASSERT(!loop->started);
     if (pthread_create(&loop->thread, NULL, run, loop) != 0)
         return TG_EIO;
     loop->started = true;
