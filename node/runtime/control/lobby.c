@@ -163,6 +163,8 @@ static int make(const struct lobby_options *options, const int *listeners, uint3
 static int make_http(const struct lobby_options *options, struct lobby *lobby)
 {
     const struct http_facts facts = {.name = options->name};
+    if (options->http_count == 0)
+        return 0;
     const int error = http_gate_new(alloc_heap(), options->http_session, &facts, &lobby->http_stats,
                                     &lobby->gate);
     return error != 0 ? error
@@ -208,7 +210,9 @@ void lobby_turn(struct lobby *lobby, const char *why)
     lobby->why = why;
     connections_turn(lobby->native);
     connections_turn(lobby->redis);
-    http_gate_stage(lobby->gate, HTTP_WAITS, why);
-    connections_turn(lobby->http);
+    if (lobby->http != NULL) {
+        http_gate_stage(lobby->gate, HTTP_WAITS, why);
+        connections_turn(lobby->http);
+    }
     lobby->why = "";
 }
