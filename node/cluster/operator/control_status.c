@@ -335,6 +335,7 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "log_lines_dropped", report->log_lines_dropped);
     put_figures("clients", report->native, report->native_count, writer);
     put_figures("resp", report->resp, report->resp_count, writer);
+    put_figures("http", report->http, report->http_count, writer);
     put_figures("files", report->files, report->files_count, writer);
     mp_put_str(writer, "shards");
     mp_put_array(writer, report->shard_count);

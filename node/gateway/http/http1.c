@@ -605,7 +605,7 @@ static int look_at_head(struct http1_progress *progress, const char *data, size_
     const int result = nothing_new(progress, data, len)
                            ? INCOMPLETE
                            : parse_head(data, len, out, &length, &chunked, refusal);
-    progress->searched = (uint32_t)len;
+    progress->searched = result == INCOMPLETE ? (uint32_t)len : 0; /* HTTP1-2 */
     if (result != TAKEN)
         return result;
     progress->head_len = out->head_len;

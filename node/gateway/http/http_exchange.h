@@ -38,7 +38,7 @@ enum {
     HTTP_PARAMETERS_MAX = 4, /* of a path */
     HTTP_PARAMETER_LEN = 512,
     HTTP_CONTEXT_LEN = 128, /* bytes that a handler keeps until its answer */
-    HTTP_NAMES_MAX = 16     /* configured hosts */
+    HTTP_NAMES_MAX = 32     /* hosts that requests may name */
 };
 
 enum http_verdict {
@@ -115,9 +115,8 @@ struct http_completion {
     const struct wire_admin_reply *admin;   /* which lives as long as this call */
 };
 
-/* Gives the reply at once so much room. HTTP_ANSWERED: it has that; else the handler returns what
- * this returned. */
-MUST_USE enum http_verdict http_room(struct http_exchange *exchange, size_t room);
+/* Gives the reply at once so much room. False: the handler returns *verdict. */
+MUST_USE bool http_room(struct http_exchange *exchange, size_t room, enum http_verdict *verdict);
 
 /* Begins a question. HTTP_ASKED: *context is there, HTTP_CONTEXT_LEN zeroed bytes, and exactly
  * ask->count checks are to be appended to exchange->builder, before the handler returns HTTP_ASKED

@@ -21,7 +21,7 @@
 
 enum {
     HTTP_DATE_LEN = 30, /* "Sun, 06 Nov 1994 08:49:37 GMT" and NUL */
-    HTTP_ROOM = 4 << 10 /* bytes that a response may have that asked for no more room */
+    HTTP_ROOM = 2 << 10 /* bytes that a response may have that asked for no more room */
 };
 
 /* What of a request tells how it is answered. */

@@ -29,6 +29,7 @@ enum {
     CONFIG_PLACE_LEN = 32,     /* a region's or zone's name and NUL */
     CONFIG_PATH_LEN = 4096,
     CONFIG_SEEDS_MAX = 64,
+    CONFIG_HOSTS_MAX = 16,   /* names by which HTTP clients may call the node */
     CONFIG_LISTEN_MAX = 8,   /* further places where clients of a protocol come */
     CONFIG_SOCKET_LEN = 108, /* the path of a socket and NUL, as the system has it */
     CONFIG_SHARDS_MAX = 16,
@@ -55,6 +56,11 @@ struct config_listen {
     struct config_place at[CONFIG_LISTEN_MAX];
 };
 
+struct config_hosts {
+    uint32_t count;
+    char at[CONFIG_HOSTS_MAX][CONFIG_HOST_LEN]; /* "*": any name */
+};
+
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
 
 struct config {
@@ -71,8 +77,10 @@ struct config {
     struct config_endpoint resp;
     struct config_listen client_more; /* further ones, which all shards share */
     struct config_listen resp_more;
-    struct config_endpoint http; /* http, grpc: always off in this version */
-    struct config_endpoint grpc;
+    struct config_endpoint http; /* one port, which all shards share */
+    struct config_listen http_more;
+    struct config_hosts http_names; /* by which its clients may call it, beside loopback */
+    struct config_endpoint grpc;    /* always off in this version */
     bool insecure;
 
     /* What it tells the others: HOST:PORT of shard 0. */

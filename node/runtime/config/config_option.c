@@ -57,7 +57,7 @@ static const struct config_option options[] = {
      .initial = "7600",
      .kind = CONFIG_KIND_PORT,
      AT(base_port),
-     .help = "client port; peer is + 1, gossip + 2, Redis + 3; shard i adds 10 * i"},
+     .help = "client port; peer is + 1, gossip + 2, Redis + 3, HTTP + 4; shard i adds 10 * i"},
     {.name = "client",
      LISTEN(client),
      .derived = "BIND:BASE-PORT",
@@ -76,7 +76,18 @@ static const struct config_option options[] = {
      .may_be_off = true,
      .derived = "BIND:BASE-PORT + 3",
      .help = "where Redis clients connect, or off; repeatable likewise"},
-    {.name = "http", GATEWAY(http), .help = "gateway for HTTP"},
+    {.name = "http",
+     LISTEN(http),
+     .may_be_off = true,
+     .derived = "BIND:BASE-PORT + 4",
+     .help = "where HTTP clients connect, or off; repeatable likewise, and all shards share each"},
+    {.name = "http-name",
+     .value = "HOST",
+     .kind = CONFIG_KIND_HOSTS,
+     AT(http_names),
+     .help =
+         "name or address that HTTP clients may call this node by, beside loopback, the address "
+         "they reach and those of --http; * for any; repeatable, a list in the file"},
     {.name = "grpc", GATEWAY(grpc), .help = "gateway for gRPC"},
     {.name = "advertise",
      .value = "HOST",
@@ -228,7 +239,7 @@ static const struct config_option options[] = {
 
 enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 static_assert((int)OPTIONS <= (int)CONFIG_OPTIONS_MAX, "a bit and an argument for each");
-static_assert((int)CONFIG_SHARD_PORT_STEP > 3, "the ports of two shards do not meet");
+static_assert((int)CONFIG_SHARD_PORT_STEP > 4, "the ports of two shards do not meet");
 
 const struct config_option *config_options(size_t *count)
 {

@@ -26,6 +26,7 @@ enum config_kind {
     CONFIG_KIND_LISTEN,   /* the same, and further places in `more`; repeatable */
     CONFIG_KIND_GATEWAY,  /* an endpoint, but off is all that this version has */
     CONFIG_KIND_SEED,     /* one more of `seeds` */
+    CONFIG_KIND_HOSTS,    /* one more of a struct config_hosts */
     CONFIG_KIND_LEVEL,
     CONFIG_KIND_FORMAT,
     CONFIG_KIND_UNSUPPORTED, /* known, refused by name */
@@ -95,7 +96,10 @@ struct config_argument {
     const struct config_option *option;
     const char *value; /* "true" for a bare switch; points into argv */
 };
-enum { CONFIG_ARGUMENTS_MAX = CONFIG_OPTIONS_MAX + CONFIG_SEEDS_MAX + 2 * CONFIG_LISTEN_MAX };
+enum {
+    CONFIG_ARGUMENTS_MAX =
+        CONFIG_OPTIONS_MAX + CONFIG_SEEDS_MAX + CONFIG_HOSTS_MAX + 3 * CONFIG_LISTEN_MAX
+};
 struct config_arguments {
     uint32_t count;
     struct config_argument items[CONFIG_ARGUMENTS_MAX];

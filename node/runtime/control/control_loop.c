@@ -86,7 +86,7 @@ static void carry_out(struct daemon *daemon)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-enum { CLIENT_FIGURES = 15 };
+enum { CLIENT_FIGURES = 16, HTTP_FIGURES = 13 };
 
 /* What clients of a protocol did, of all shards. */
 static void put_figures(const struct gateway_stats *stats,
@@ -108,6 +108,23 @@ static void put_figures(const struct gateway_stats *stats,
         {"evicted", stats->evicted},
         {"unfinished", stats->unfinished},
         {"dropped", stats->dropped},
+        {"idle", stats->idle},
+    };
+    memcpy(out, figures, sizeof figures);
+}
+
+/* What HTTP clients got, of all shards. */
+static void put_http_figures(const struct http_stats *stats,
+                             struct control_figure out[HTTP_FIGURES])
+{
+    const struct control_figure figures[HTTP_FIGURES] = {
+        {"answered", stats->answered},     {"answered_3xx", stats->redirected},
+        {"answered_4xx", stats->refused},  {"answered_5xx", stats->failed},
+        {"foreign_hosts", stats->hosts},   {"foreign_origins", stats->origins},
+        {"wrong_types", stats->types},     {"unknown_paths", stats->unknown},
+        {"wrong_methods", stats->methods}, {"long_heads", stats->heads},
+        {"long_bodies", stats->bodies},    {"continued", stats->expectations},
+        {"expired", stats->expired},
     };
     memcpy(out, figures, sizeof figures);
 }
@@ -129,17 +146,36 @@ static void add_stats(struct gateway_stats *sum, const struct gateway_stats *mor
     sum->crowded += more->crowded;
     sum->dropped += more->dropped;
     sum->late += more->late;
+    sum->idle += more->idle;
 }
 
-static void sum_clients(struct daemon *daemon, struct gateway_stats *native,
-                        struct gateway_stats *redis)
+static void add_http(struct http_stats *sum, const struct http_stats *more)
 {
-    *native = *redis = (struct gateway_stats){.connections = 0};
+    sum->answered += more->answered;
+    sum->redirected += more->redirected;
+    sum->refused += more->refused;
+    sum->failed += more->failed;
+    sum->hosts += more->hosts;
+    sum->origins += more->origins;
+    sum->types += more->types;
+    sum->unknown += more->unknown;
+    sum->methods += more->methods;
+    sum->heads += more->heads;
+    sum->bodies += more->bodies;
+    sum->expectations += more->expectations;
+    sum->expired += more->expired;
+}
+
+static void sum_clients(struct daemon *daemon, struct shard_loop_fronts *out)
+{
+    *out = (struct shard_loop_fronts){.native = {.connections = 0}};
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
-        struct gateway_stats of[2];
-        shard_loop_clients(daemon->shards[i], &of[0], &of[1]);
-        add_stats(native, &of[0]);
-        add_stats(redis, &of[1]);
+        struct shard_loop_fronts of;
+        shard_loop_clients(daemon->shards[i], &of);
+        add_stats(&out->native, &of.native);
+        add_stats(&out->redis, &of.redis);
+        add_stats(&out->http, &of.http);
+        add_http(&out->http_more, &of.http_more);
     }
 }
 
@@ -175,18 +211,22 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
                          const struct control_compiled *compiled)
 {
     struct shard_stats stats[CONFIG_SHARDS_MAX];
-    struct gateway_stats clients[2];
+    struct shard_loop_fronts clients;
     struct control_figure native[CLIENT_FIGURES];
     struct control_figure redis[CLIENT_FIGURES];
-    sum_clients(daemon, &clients[0], &clients[1]);
-    put_figures(&clients[0], native);
-    put_figures(&clients[1], redis);
+    struct control_figure http[CLIENT_FIGURES + HTTP_FIGURES];
+    sum_clients(daemon, &clients);
+    put_figures(&clients.native, native);
+    put_figures(&clients.redis, redis);
+    put_figures(&clients.http, http);
+    put_http_figures(&clients.http_more, http + CLIENT_FIGURES);
     const struct control_figure files[] = {
         {"max", daemon->sockets.files.max},
         {"kept", daemon->sockets.files.kept},
         {"paused", atomic_load(&daemon->sockets.files.paused)},
         {"pauses", daemon->sockets.files.pauses},
-        {"dropped", clients[0].accept_failures + clients[1].accept_failures},
+        {"dropped", clients.native.accept_failures + clients.redis.accept_failures +
+                        clients.http.accept_failures},
     };
     rules_note_spread(daemon);
     for (uint32_t i = 0; i < daemon->shard_count; i++)
@@ -195,6 +235,8 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     report.compiled = compiled;
     report.resp = redis;
     report.resp_count = CLIENT_FIGURES;
+    report.http = http;
+    report.http_count = CLIENT_FIGURES + HTTP_FIGURES;
     report.native = native;
     report.native_count = CLIENT_FIGURES;
     for (uint32_t i = 0; i < daemon->shard_count; i++)
@@ -369,10 +411,11 @@ static void spread_view(struct daemon *daemon)
     log_printf(daemon->log, LOG_LEVEL_INFO, "node %s (%016llx) serves", daemon->config->name,
                (unsigned long long)daemon->node_id);
     char resp[CONFIG_ENDPOINT_LEN];
-    (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s resp=%s name=%s\n",
+    char http[CONFIG_ENDPOINT_LEN];
+    (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s resp=%s http=%s name=%s\n",
                   daemon->config->client_address, daemon->config->peer_address,
                   daemon->config->gossip_address, config_endpoint_text(&daemon->config->resp, resp),
-                  daemon->config->name);
+                  config_endpoint_text(&daemon->config->http, http), daemon->config->name);
     (void)sd_notify(0, "READY=1");
 }
 
@@ -465,11 +508,16 @@ static void look_at_lobby(struct daemon *daemon)
     }
     int native[LOBBY_LISTENERS_MAX];
     int redis[LOBBY_LISTENERS_MAX];
+    int http[LOBBY_LISTENERS_MAX];
     const struct lobby_options options = {
         .native = native,
         .native_count = list_listeners(daemon, &daemon->sockets.native, native),
         .redis = redis,
         .redis_count = list_listeners(daemon, &daemon->sockets.redis, redis),
+        .http = http,
+        .http_count = list_listeners(daemon, &daemon->sockets.http, http),
+        .http_session = daemon->node_id,
+        .name = daemon->config->name,
         .clock = &daemon->clock};
     if (daemon->sockets.lobby == NULL && lobby_new(&options, &daemon->sockets.lobby) != 0)
         return; /* the next turn tries again */

@@ -8,7 +8,11 @@
 
 #include "node/runtime/control/daemon_state.h"
 
-enum { NATIVE_CONNECTIONS_MAX = 32768, REDIS_CONNECTIONS_MAX = 10000 /* of each shard */ };
+enum {
+    NATIVE_CONNECTIONS_MAX = 32768,
+    REDIS_CONNECTIONS_MAX = 10000,
+    HTTP_CONNECTIONS_MAX = 32768 /* of each shard */
+};
 
 static void copy_text(char *out, size_t capacity, const char *text)
 {
@@ -194,6 +198,25 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
     };
 }
 
+/* HTTP clients may call the node by the hosts at which it listens and is told of, as well. */
+static struct http_facts http_facts(const struct daemon *daemon)
+{
+    const struct config *config = daemon->config;
+    struct http_facts facts = {
+        .node_id = daemon->node_id, .name = config->name, .version = DAEMON_VERSION};
+    for (uint32_t i = 0; i < config->http_names.count; i++)
+        facts.names[facts.name_count++] = config->http_names.at[i];
+    if (!config->http.off && !config_host_is_wildcard(config->http.host))
+        facts.names[facts.name_count++] = config->http.host;
+    for (uint32_t i = 0; i < config->http_more.count; i++)
+        if (config->http_more.at[i].path[0] == '\0' &&
+            !config_host_is_wildcard(config->http_more.at[i].endpoint.host))
+            facts.names[facts.name_count++] = config->http_more.at[i].endpoint.host;
+    if (config->advertise[0] != '\0')
+        facts.names[facts.name_count++] = config->advertise;
+    return facts;
+}
+
 static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shard, uint32_t vnodes)
 {
     const struct shard_loop_options options = {
@@ -203,6 +226,9 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .redis = front_of(daemon, &daemon->sockets.redis, number, REDIS_CONNECTIONS_MAX),
         .redis_session = daemon_random_id(),
         .redis_facts = redis_facts(daemon, number),
+        .http = front_of(daemon, &daemon->sockets.http, number, HTTP_CONNECTIONS_MAX),
+        .http_session = daemon_random_id(),
+        .http_facts = http_facts(daemon),
         .crowded = &daemon->sockets.files.paused,
         .keys = &daemon->keys,
         .shard = *shard,

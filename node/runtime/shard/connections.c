@@ -27,7 +27,8 @@
  *                         +-------------writable-------------+
  *
  * What has begun has to end: the beginning of a connection within begin_ns, a request within
- * request_ns. Who is idle between requests may stay (acceptor.c says until when).
+ * request_ns. Who is idle between requests may stay for idle_ns (acceptor.c says until when where
+ * that is 0).
  *
  * A node that stops leaves its clients (connections_leave): nothing more is read; what was is
  * answered, by a shard that has resigned with an error; then the client is told that no more will
@@ -138,6 +139,19 @@ static uint32_t waiting(const struct connections *connections)
     return codec->waiting != NULL ? codec->waiting(connections->options.gate) : 0;
 }
 
+/* Gives `out` the room that the codec has asked for. One that waits for nothing is not left without
+ * it: its request is refused. */
+static bool make_room(struct connections *connections, struct connection *connection)
+{
+    struct gateway_peer *peer = connection_peer(connections, connection);
+    if (peer->room == 0)
+        return false;
+    if (connection_room(connections, connection, peer->reserved + peer->room))
+        return true;
+    peer->cramped = peer->waiting == 0;
+    return peer->cramped && !connection->broken;
+}
+
 /* Whether more can be taken after `stop`, with what can be done about it now. */
 static bool go_on(struct connections *connections, struct connection *connection,
                   enum gateway_stop stop)
@@ -152,6 +166,8 @@ static bool go_on(struct connections *connections, struct connection *connection
             connection_flush(connections, connection);
             return !connection->blocked && !connection->broken;
         }
+        if (make_room(connections, connection))
+            return true;
         submit(connections); /* all room is reserved for answers */
         return peer->waiting == 0;
     case GATEWAY_NEED_BYTES:
@@ -335,6 +351,17 @@ static void settle(struct connections *connections)
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
+/* A request took too long: its client is told, if it can be. */
+static void tell_late(struct connections *connections, struct connection *connection)
+{
+    const struct gateway_codec *codec = connections->options.codec;
+    if (codec->late == NULL || connection->blocked || connection->shut ||
+        !connection_ensure_out(connections, connection))
+        return;
+    codec->late(connections->options.gate, connection_peer(connections, connection));
+    connection_flush(connections, connection);
+}
+
 /* Whether the connection has taken too long with something, which is counted. */
 static bool is_late(const struct connections *connections, const struct connection *connection)
 {
@@ -347,12 +374,33 @@ static bool is_late(const struct connections *connections, const struct connecti
         connections->stats->slow_readers++;
         return true;
     }
-    if (connection->unfinished && since_ns >= (peer->begun ? connections->options.request_ns
-                                                           : connections->options.begin_ns)) {
+    const bool begins = !peer->begun || peer->early;
+    if (connection->unfinished &&
+        since_ns >= (begins ? connections->options.begin_ns : connections->options.request_ns)) {
         connections->stats->unfinished++;
         return true;
     }
     return false;
+}
+
+/* Ends connections that have been quiet for as long as they may: those that were quiet for longest
+ * come first. */
+static void end_quiet(struct connections *connections)
+{
+    const int64_t idle_ns = connections->options.idle_ns;
+    uint32_t at = connections->oldest;
+    while (idle_ns > 0 && at != CONNECTIONS_NONE) {
+        struct connection *connection = &connections->places[at];
+        const struct gateway_peer *peer = connection_peer(connections, connection);
+        at = connection->newer;
+        if (connections->now_ns - connection->heard_ns < idle_ns)
+            return;
+        if (connection->dirty || connection->deferred || connection->broken || connection->shut ||
+            connection->unfinished || peer->waiting > 0 || peer->out.len > 0)
+            continue; /* other bounds are its own */
+        connections->stats->idle++;
+        connection_break(connections, connection);
+    }
 }
 
 /* Cuts off who takes nothing of what was answered, or does not end what it began, and gives up what
@@ -364,12 +412,15 @@ static void look(struct connections *connections)
     if (connections->options.codec->expire != NULL)
         connections->options.codec->expire(connections->options.gate, &finder);
     acceptor_look(connections);
+    end_quiet(connections);
     if (connections->blocked == 0 && connections->unfinished == 0)
         return;
     for (uint32_t i = 0; i < connections->used_max; i++) {
         struct connection *connection = &connections->places[i];
-        if (connection->fd >= 0 && !connection->broken && is_late(connections, connection))
-            connection_break(connections, connection);
+        if (connection->fd < 0 || connection->broken || !is_late(connections, connection))
+            continue;
+        tell_late(connections, connection);
+        connection_break(connections, connection);
     }
 }
 

@@ -28,10 +28,12 @@
 #include "base/assert.h"
 #include "node/cluster/model/effects.h"
 #include "node/cluster/model/usage_tally.h"
+#include "node/gateway/http/http_gate.h"
 #include "node/gateway/resp_gate.h"
 #include "node/gateway/zmtp.h"
 #include "node/runtime/shard/clients.h"
 #include "node/runtime/shard/connections.h"
+#include "node/runtime/shard/front.h"
 #include "node/runtime/shard/links.h"
 #include "node/runtime/system/failure.h"
 #include "node/runtime/system/listener.h"
@@ -59,15 +61,7 @@ static_assert((int)JOURNAL_BYTES >= (int)SHARD_JOURNAL_BYTES_MIN, "any slot fits
 /* The number of all Redis clients together: to the shard they are one. No token of a connection is
  * as high. */
 #define REDIS_CONNECTION UINT64_MAX
-
-/* The clients of one protocol. */
-struct front {
-    struct connections *connections; /* NULL: there are none */
-    struct gateway_stats stats;      /* counted by the loop's thread */
-    struct gateway_stats told;       /* a copy, under stats_lock */
-    uv_poll_t poll;
-    bool due;
-};
+#define HTTP_CONNECTION  (UINT64_MAX - 1) /* likewise of HTTP clients */
 
 struct shard_loop {
     struct shard_loop_options options;
@@ -78,11 +72,14 @@ struct shard_loop {
     struct zmtp_gate zmtp; /* of these */
     struct clients *clients;
     struct front redis;
-    struct resp_gate *resp;     /* of these */
-    struct policy *policy_next; /* rules that the shard has no room for yet, or NULL */
-    uint32_t policies_held;     /* by the shard */
-    uint64_t policies_got;      /* messages so far */
-    _Atomic uint64_t policies;  /* of these, up to which one the shard has what they brought */
+    struct resp_gate *resp; /* of these */
+    struct front http;
+    struct http_gate *gate;      /* of these */
+    struct http_stats told_http; /* under stats_lock */
+    struct policy *policy_next;  /* rules that the shard has no room for yet, or NULL */
+    uint32_t policies_held;      /* by the shard */
+    uint64_t policies_got;       /* messages so far */
+    _Atomic uint64_t policies;   /* of these, up to which one the shard has what they brought */
     const struct view *view;
     uv_loop_t loop;
     uv_async_t wake;
@@ -137,6 +134,8 @@ static void reply(struct shard_loop *loop, uint64_t connection, const void *data
 {
     if (connection == REDIS_CONNECTION)
         connections_answer(loop->redis.connections, data, len);
+    else if (connection == HTTP_CONNECTION)
+        connections_answer(loop->http.connections, data, len);
     else
         (void)connections_put(loop->native.connections, connection, data, len);
 }
@@ -173,6 +172,9 @@ static void tell_stats(struct shard_loop *loop)
     loop->stats = stats;
     loop->native.told = loop->native.stats;
     loop->redis.told = loop->redis.stats;
+    loop->http.told = loop->http.stats;
+    if (loop->gate != NULL)
+        http_gate_stats(loop->gate, &loop->told_http);
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -245,6 +247,13 @@ static void submit_redis(void *context, const void *frame, size_t len)
     carry_out(loop);
 }
 
+static void submit_http(void *context, const void *frame, size_t len)
+{
+    struct shard_loop *loop = context;
+    shard_client(loop->options.shard, now_of(loop), HTTP_CONNECTION, frame, len, &loop->effects);
+    carry_out(loop);
+}
+
 static bool take_native(void *context, uint64_t connection, const void *data, size_t len)
 {
     struct shard_loop *loop = context;
@@ -257,31 +266,38 @@ static void end_native(void *context, bool empty)
     clients_end(loop->clients, empty);
 }
 
-static bool has_work(const struct shard_loop *loop, const struct front *front)
-{
-    return front->connections != NULL && (front->due || connections_pending(front->connections) ||
-                                          connections_due(front->connections, now_of(loop)));
-}
-
-static void read_front(struct front *front)
-{
-    front->due = false;
-    connections_turn(front->connections);
-}
-
 /* Those that were taken and wait are decided also where nothing more is to be read. */
 static void read_native(struct shard_loop *loop)
 {
-    if (!has_work(loop, &loop->native) && !clients_waiting(loop->clients))
+    if (!front_has_work(&loop->native, now_of(loop)) && !clients_waiting(loop->clients))
         return;
     clients_begin(loop->clients);
-    read_front(&loop->native);
+    front_turn(&loop->native);
 }
 
 static void read_redis(struct shard_loop *loop)
 {
-    if (has_work(loop, &loop->redis))
-        read_front(&loop->redis);
+    if (front_has_work(&loop->redis, now_of(loop)))
+        front_turn(&loop->redis);
+}
+
+/* Why the node is not ready to be asked, or NULL. */
+static const char *waits_for(const struct shard_loop *loop)
+{
+    if (loop->view == NULL)
+        return "the node has no place in the cluster yet";
+    const struct view_member *self = &loop->view->members[loop->view->self];
+    if (loop->resigning || self->stops)
+        return "the node stops";
+    return self->drains ? "the node leaves the cluster" : NULL;
+}
+
+static void read_http(struct shard_loop *loop)
+{
+    if (!front_has_work(&loop->http, now_of(loop)))
+        return;
+    http_gate_stage(loop->gate, loop->resigning ? HTTP_ENDS : HTTP_SERVES, waits_for(loop));
+    front_turn(&loop->http);
 }
 
 /* Where a turn's other work takes long, reading may take as long: else frames would come faster
@@ -509,37 +525,24 @@ static void tell_control(struct shard_loop *loop)
         tell_stats(loop);
 }
 
-static void leave(const struct front *front)
-{
-    if (front->connections != NULL)
-        connections_leave(front->connections);
-}
-
-static bool waits(const struct front *front)
-{
-    return front->connections != NULL && connections_waits(front->connections);
-}
-
-static bool has_left(const struct front *front)
-{
-    return front->connections == NULL || connections_left(front->connections);
-}
-
 static void resign(struct shard_loop *loop)
 {
     const bool passed = shard_resign(loop->options.shard, now_of(loop), &loop->effects);
     carry_out(loop);
     if (passed) {
         clients_finish(loop->clients);
-        leave(&loop->native);
-        leave(&loop->redis);
+        front_leave(&loop->native);
+        front_leave(&loop->redis);
+        front_leave(&loop->http);
     }
-    if (passed && !loop->closed && !waits(&loop->redis) && !clients_waiting(loop->clients)) {
+    if (passed && !loop->closed && !front_waits(&loop->redis) && !front_waits(&loop->http) &&
+        !clients_waiting(loop->clients)) {
         loop->closed = true; /* SHARDLOOP-3 */
         (void)uv_poll_stop(&loop->poll_peers);
     }
-    if (!passed || !loop->closed || !has_left(&loop->native) || !has_left(&loop->redis) ||
-        loop->idle_told || !shard_flushed(loop->options.shard))
+    if (!passed || !loop->closed || !front_has_left(&loop->native) ||
+        !front_has_left(&loop->redis) || !front_has_left(&loop->http) || loop->idle_told ||
+        !shard_flushed(loop->options.shard))
         return;
     const struct mailbox_message message = {.kind = MESSAGE_IDLE, .shard = loop->options.number};
     loop->idle_told = mailbox_put(loop->options.control, &message);
@@ -580,17 +583,13 @@ static void poll_links(struct shard_loop *loop)
     links_poll(loop->links, news, now_ns, lost, loop);
 }
 
-static bool is_pending(const struct front *front)
-{
-    return front->connections != NULL && connections_pending(front->connections);
-}
-
 /* Lets the loop sleep until the core has something to do, or not at all if input is left
  * (SHARDLOOP-2), or a step of write-back. */
 static void set_timer(struct shard_loop *loop)
 {
-    const bool due = is_pending(&loop->native) || is_pending(&loop->redis) ||
-                     clients_waiting(loop->clients) || (!loop->closed && loop->peers_due) ||
+    const bool due = front_is_pending(&loop->native) || front_is_pending(&loop->redis) ||
+                     front_is_pending(&loop->http) || clients_waiting(loop->clients) ||
+                     (!loop->closed && loop->peers_due) ||
                      shard_write_due(loop->options.shard, now_of(loop));
     if (due)
         (void)uv_idle_start(&loop->idle, on_idle);
@@ -616,15 +615,23 @@ static bool has_other_work(struct shard_loop *loop)
            shard_journal_due(loop->options.shard);
 }
 
+static bool is_busy(const struct front *front)
+{
+    return front->due || front_is_pending(front);
+}
+
 /* Who is busy for others does not wait for clients that are about to ask: neither for peers, nor
- * for those of one protocol while there is something of the other's. */
+ * for those of one protocol while there is something of another's. */
 static void note_other_work(struct shard_loop *loop)
 {
+    struct front *fronts[] = {&loop->native, &loop->redis, &loop->http};
     const bool other = has_other_work(loop);
-    if (loop->native.connections != NULL && (other || loop->redis.due || is_pending(&loop->redis)))
-        connections_other(loop->native.connections);
-    if (loop->redis.connections != NULL && (other || loop->native.due || is_pending(&loop->native)))
-        connections_other(loop->redis.connections);
+    for (size_t i = 0; i < 3; i++) {
+        const struct front *next = fronts[(i + 1) % 3];
+        const struct front *last = fronts[(i + 2) % 3];
+        if (other || is_busy(next) || is_busy(last))
+            front_hurry(fronts[i]);
+    }
 }
 
 static void turn(struct shard_loop *loop)
@@ -639,6 +646,7 @@ static void turn(struct shard_loop *loop)
         read_peers(loop);
     read_native(loop);
     read_redis(loop);
+    read_http(loop);
     const int64_t began_ns = now_of(loop);
     if (loop->resigning)
         resign(loop);
@@ -703,7 +711,8 @@ static int open_front(struct shard_loop *loop, struct front *front,
     more->crowded = loop->options.crowded;
     more->all = uv_backend_fd(&loop->loop);
     more->slow_ns = CONNECTIONS_SLOW_NS;
-    more->begin_ns = CONNECTIONS_BEGIN_NS;
+    if (more->begin_ns == 0)
+        more->begin_ns = CONNECTIONS_BEGIN_NS;
     more->request_ns = CONNECTIONS_REQUEST_NS;
     more->quiet_ns = CONNECTIONS_QUIET_NS;
     more->clock = loop->options.clock;
@@ -743,6 +752,24 @@ static int open_redis(struct shard_loop *loop)
     return open_front(loop, &loop->redis, &loop->options.redis, &options);
 }
 
+/* HTTP clients, likewise. */
+static int open_http(struct shard_loop *loop)
+{
+    if (loop->options.http.listener_count == 0)
+        return 0;
+    const int error = http_gate_new(alloc_heap(), loop->options.http_session,
+                                    &loop->options.http_facts, &loop->http.stats, &loop->gate);
+    if (error != 0)
+        return error;
+    struct connections_options options = {.codec = &http_codec,
+                                          .gate = loop->gate,
+                                          .submit = submit_http,
+                                          .begin_ns = HTTP_HEAD_NS,
+                                          .idle_ns = HTTP_IDLE_NS};
+    static_assert(HTTP_BODY_NS == CONNECTIONS_REQUEST_NS, "a body has as long as any request");
+    return open_front(loop, &loop->http, &loop->options.http, &options);
+}
+
 static int take_memory(struct shard_loop *loop, uint32_t vnodes)
 {
     loop->writes.capacity = DISK_WRITES_MAX;
@@ -769,6 +796,7 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
         struct shard_loop_options lost = *options;
         close_listeners(&lost.native);
         close_listeners(&lost.redis);
+        close_listeners(&lost.http);
         return TG_ENOMEM;
     }
     loop->options = *options;
@@ -794,6 +822,8 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
         error = open_native(loop);
     if (error == 0)
         error = open_redis(loop);
+    if (error == 0)
+        error = open_http(loop);
     *out = loop;
     if (error == 0)
         return 0;
@@ -832,12 +862,13 @@ void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *o
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
-void shard_loop_clients(struct shard_loop *loop, struct gateway_stats *native,
-                        struct gateway_stats *redis)
+void shard_loop_clients(struct shard_loop *loop, struct shard_loop_fronts *out)
 {
     (void)pthread_mutex_lock(&loop->stats_lock);
-    *native = loop->native.told;
-    *redis = loop->redis.told;
+    *out = (struct shard_loop_fronts){.native = loop->native.told,
+                                      .redis = loop->redis.told,
+                                      .http = loop->http.told,
+                                      .http_more = loop->told_http};
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -910,9 +941,12 @@ void shard_loop_free(struct shard_loop **pointer)
     }
     close_listeners(&loop->options.native);
     close_listeners(&loop->options.redis);
+    close_listeners(&loop->options.http);
     connections_free(&loop->native.connections);
     connections_free(&loop->redis.connections);
+    connections_free(&loop->http.connections);
     resp_gate_free(&loop->resp);
+    http_gate_free(&loop->gate);
     drop_messages(loop);
     mailbox_fini(&loop->mailbox);
     links_free(&loop->links);
