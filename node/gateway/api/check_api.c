@@ -17,7 +17,7 @@
 
 enum {
     SINGLE_ROOM = 2560, /* of a response: all texts at their longest, each letter escaped */
-    LIST_ROOM = 512,
+    LIST_ROOM = HTTP_ROOM,
     EACH_ROOM = 720, /* of a decision in a list: as long as can be without the texts of people */
     STATUS_OK = 200,
     STATUS_BAD = 400,

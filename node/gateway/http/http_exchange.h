@@ -33,6 +33,7 @@ struct http_batches;
 struct http_completion;
 struct http_exchange;
 struct http_peer;
+struct http_route;
 
 enum {
     HTTP_PARAMETERS_MAX = 4, /* of a path */
@@ -52,7 +53,9 @@ struct http_facts {
     uint64_t node_id;
     const char *name;
     const char *version;
-    const char *waits; /* why the node is not ready; NULL: it is */
+    const char *waits;               /* why the node is not ready; NULL: it is */
+    const struct http_route *routes; /* the table (http_routes.h) */
+    size_t route_count;
     uint32_t name_count;
     const char *names[HTTP_NAMES_MAX]; /* hosts beside loopback that requests may name; "*": any */
 };

@@ -1,4 +1,4 @@
-/* http_routes.c - the table of routes, and how a path finds its own; http_routes.h has the forms.
+/* http_routes.c - how a path finds its route; http_routes.h has the forms.
  *
  *   /v1/rules/my%20rule      segments: "v1" "rules" "my%20rule"
  *   /v1/rules/{name}         name = "my rule"
@@ -15,38 +15,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/gateway/http/http_check.h"
-#include "node/gateway/http/http_probe.h"
-
-static const struct http_route routes[] = {
-    {.method = HTTP1_POST,
-     .path = "/v1/check",
-     .name = "check",
-     .summary = "Decides whether a request may pass, and charges it",
-     .body = HTTP_BODY_JSON,
-     .flags = HTTP_ROUTE_CHECKS,
-     .handle = http_check},
-    {.method = HTTP1_GET,
-     .path = "/livez",
-     .name = "livez",
-     .summary = "Tells that the process lives",
-     .flags = HTTP_ROUTE_PROBE,
-     .handle = http_live},
-    {.method = HTTP1_GET,
-     .path = "/readyz",
-     .name = "readyz",
-     .summary = "Tells whether the node decides, or can pass on to the node that does",
-     .flags = HTTP_ROUTE_PROBE,
-     .handle = http_ready},
-};
-
-enum { ROUTES = sizeof routes / sizeof *routes };
-
-const struct http_route *http_routes(size_t *count)
-{
-    *count = ROUTES;
-    return routes;
-}
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
@@ -222,8 +190,8 @@ void http_route_find(const struct http1_request *request, struct http_exchange *
 {
     const bool anywhere = request->method == HTTP1_CONNECT || request->path.data[0] == '*';
     unsigned methods = 0;
-    for (size_t i = 0; i < ROUTES; i++) {
-        const struct http_route *route = &routes[i];
+    for (size_t i = 0; i < exchange->facts->route_count; i++) {
+        const struct http_route *route = &exchange->facts->routes[i];
         struct found found = {.exchange = exchange, .room = room};
         if (!anywhere && !match(route->path, request->path, &found))
             continue;

@@ -1,4 +1,4 @@
-/* http_routes.h - the one table of what HTTP is answered: method, path, handler.
+/* http_routes.h - what a table of what HTTP is answered is made of: method, path, handler.
  *
  * The router, Allow, OPTIONS and the OpenAPI document come of it. A path's pattern is of segments:
  *
@@ -34,9 +34,6 @@ struct http_route {
     unsigned flags;
     http_handler_fn *handle;
 };
-
-/* The table; *count gets its length. */
-const struct http_route *http_routes(size_t *count);
 
 enum { HTTP_ALLOW_LEN = 80 };
 

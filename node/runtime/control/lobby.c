@@ -19,6 +19,7 @@
 
 #include "base/assert.h"
 #include "client/protocol/wire.h"
+#include "node/gateway/api/api_routes.h"
 #include "node/gateway/http/http_gate.h"
 #include "node/gateway/resp_parser.h"
 #include "node/gateway/resp_writer.h"
@@ -162,7 +163,8 @@ static int make(const struct lobby_options *options, const int *listeners, uint3
 
 static int make_http(const struct lobby_options *options, struct lobby *lobby)
 {
-    const struct http_facts facts = {.name = options->name};
+    struct http_facts facts = {.name = options->name};
+    facts.routes = api_routes(&facts.route_count);
     if (options->http_count == 0)
         return 0;
     const int error = http_gate_new(alloc_heap(), options->http_session, &facts, &lobby->http_stats,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/gateway/api/api_routes.h"
 #include "node/runtime/control/daemon_state.h"
 
 enum {
@@ -204,6 +205,7 @@ static struct http_facts http_facts(const struct daemon *daemon)
     const struct config *config = daemon->config;
     struct http_facts facts = {
         .node_id = daemon->node_id, .name = config->name, .version = DAEMON_VERSION};
+    facts.routes = api_routes(&facts.route_count);
     for (uint32_t i = 0; i < config->http_names.count; i++)
         facts.names[facts.name_count++] = config->http_names.at[i];
     if (!config->http.off && !config_host_is_wildcard(config->http.host))
