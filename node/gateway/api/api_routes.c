@@ -1,6 +1,7 @@
 /* api_routes.c - the table of what HTTP is answered: the router, OPTIONS and OpenAPI come of it. */
 #include "node/gateway/api/api_routes.h"
 
+#include "node/gateway/api/auth_api.h"
 #include "node/gateway/api/check_api.h"
 #include "node/gateway/http/http_probe.h"
 
@@ -19,6 +20,18 @@ static const struct http_route routes[] = {
     CHECKS(lease, "Takes places of a concurrency limit, or tokens of another, for some time"),
     CHECKS(release, "Gives the places or tokens of a lease back"),
     CHECKS(renew, "Lets the time of a lease begin anew"),
+    {.method = HTTP1_GET,
+     .path = "/v1/auth",
+     .name = "auth",
+     .summary = "Tells a proxy whether a request may pass, by the rules",
+     .flags = HTTP_ROUTE_CHECKS | HTTP_ROUTE_ANY | HTTP_ROUTE_PROXY,
+     .handle = api_auth},
+    {.method = HTTP1_GET,
+     .path = "/v1/auth/{name}/...",
+     .name = "auth_named",
+     .summary = "The same by the endpoint of that name; what follows is of the request",
+     .flags = HTTP_ROUTE_CHECKS | HTTP_ROUTE_ANY | HTTP_ROUTE_PROXY,
+     .handle = api_auth},
     {.method = HTTP1_GET,
      .path = "/livez",
      .name = "livez",

@@ -29,11 +29,13 @@
 #include "node/gateway/http/http1.h"
 #include "node/gateway/http/http_reply.h"
 
+struct auth_endpoints;
 struct http_batches;
 struct http_completion;
 struct http_exchange;
 struct http_peer;
 struct http_route;
+struct networks;
 
 enum {
     HTTP_PARAMETERS_MAX = 4, /* of a path */
@@ -56,6 +58,8 @@ struct http_facts {
     const char *waits;               /* why the node is not ready; NULL: it is */
     const struct http_route *routes; /* the table (http_routes.h) */
     size_t route_count;
+    const struct networks *trusted;    /* proxies whose word is taken (networks.h); NULL: none */
+    const struct auth_endpoints *auth; /* of /v1/auth (auth_request.h); NULL: the defaults */
     uint32_t name_count;
     const char *names[HTTP_NAMES_MAX]; /* hosts beside loopback that requests may name; "*": any */
 };

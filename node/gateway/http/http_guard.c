@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "node/gateway/networks.h"
+
 enum { IPV4_PARTS = 4 };
 
 static bool is_word(struct wire_text text, const char *word)
@@ -102,12 +104,21 @@ static bool is_probe(const struct http1_request *request, const struct http_rout
            (request->method == HTTP1_GET || request->method == HTTP1_HEAD);
 }
 
+/* Whether a trusted proxy asks: its Host and Origin are those of its caller. */
+static bool is_proxys(const struct http_route *route, const struct http_facts *facts,
+                      const struct gateway_peer *peer)
+{
+    struct policy_ip ip;
+    return route != NULL && (route->flags & HTTP_ROUTE_PROXY) != 0 &&
+           networks_trust(facts->trusted, peer->address, &ip);
+}
+
 void http_guard(const struct http1_request *request, const struct http_route *route,
                 const struct http_facts *facts, const struct gateway_peer *peer,
                 struct http_stats *stats, struct http_guarded *out)
 {
     *out = (struct http_guarded){.status = 0};
-    if (is_probe(request, route))
+    if (is_probe(request, route) || is_proxys(route, facts, peer))
         return;
     if (request->host.data != NULL && !may_be_named(request->host, facts, peer))
         *out = (struct http_guarded){421, "Host names neither loopback nor a name of --http-name",
