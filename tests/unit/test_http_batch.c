@@ -155,6 +155,12 @@ static void answer(uint32_t pending)
     http_batches_check_invariants(bench.batches);
 }
 
+static uint32_t count_sent(void)
+{
+    static struct wire_checks_space space;
+    return wire_checks_count(bench.frame, bench.frame_len, &space);
+}
+
 static const char *heard(uint32_t peer)
 {
     struct gateway_out *out = &bench.peers[peer].base.out;
@@ -219,6 +225,7 @@ static void too_many_different_limits_are_a_413_and_charge_nothing(void **state)
     expect_heard(0, "HTTP/1.1 413 Content Too Large\r\n");
     assert_int_equal(ask(1, 1, 1, 2), HTTP_ASKED); /* the batch is as it was */
     submit();
+    assert_int_equal(count_sent(), 1);
     answer(0);
     expect_heard(1, "[2:1:1]");
     assert_int_equal(bench.stats.checks, 1);
@@ -241,9 +248,31 @@ static void what_is_cancelled_is_not_asked(void **state)
     http_ask_cancel(&exchange);
     assert_int_equal(ask(1, 1, 1, 3), HTTP_ASKED);
     submit();
+    assert_int_equal(count_sent(), 3);
     answer(0);
     expect_heard(0, "[1:2:3]");
     expect_heard(1, "[3:1:1]");
+}
+
+static void a_retry_that_is_cancelled_leaves_no_name_behind(void **state)
+{
+    const struct http_ask asked = {
+        .count = 1, .room = ROOM, .complete = complete, .session = 5, .seq = 6};
+    void *context;
+    (void)state;
+    struct http_exchange exchange = exchange_of(0);
+    assert_int_equal(http_ask_begin(&exchange, &asked, &context), HTTP_ASKED);
+    http_ask_cancel(&exchange);
+    struct mp_writer *writer;
+    assert_int_equal(http_ask_admin(&exchange, "status", ROOM, complete, &context, &writer),
+                     HTTP_ASKED);
+    http_ask_cancel(&exchange);
+    assert_int_equal(ask(0, 1, 1, 1), HTTP_ASKED);
+    assert_int_equal(ask(1, 1, 1, 2), HTTP_ASKED);
+    submit();
+    answer(0);
+    expect_heard(0, "[1:1:1]");
+    expect_heard(1, "[2:1:1]");
 }
 
 static void a_client_is_in_one_batch_at_a_time(void **state)
@@ -346,6 +375,29 @@ static void a_retry_is_a_message_of_its_own_name(void **state)
     assert_int_equal(ask(1, 1, 1, 9), HTTP_ASKED);
 }
 
+/* Two clients may have chosen the same number: their sessions differ. */
+static void retries_are_told_apart_by_both_their_names(void **state)
+{
+    static uint8_t kept[WIRE_MESSAGE_MAX];
+    size_t kept_len = 0;
+    (void)state;
+    for (uint32_t i = 0; i < PEERS; i++) {
+        struct http_ask asked = {.count = i + 1, .room = ROOM, .session = i + 5, .seq = 6};
+        struct http_exchange exchange = exchange_of(i);
+        assert_int_equal(handle(&exchange, &asked, 1, i), HTTP_ASKED);
+        submit();
+        if (i == 1) {
+            memcpy(kept, bench.frame, bench.frame_len);
+            kept_len = bench.frame_len;
+        }
+    }
+    memcpy(bench.frame, kept, kept_len);
+    bench.frame_len = kept_len;
+    answer(0);
+    expect_heard(1, "[1:2:3]");
+    assert_int_equal(bench.done, 1);
+}
+
 static void complete_admin(struct http_completion *completion)
 {
     assert_null(completion->decisions);
@@ -396,10 +448,12 @@ int main(void)
         TEST(what_does_not_fit_beside_others_comes_in_the_next_message),
         TEST(too_many_different_limits_are_a_413_and_charge_nothing),
         TEST(what_is_cancelled_is_not_asked),
+        TEST(a_retry_that_is_cancelled_leaves_no_name_behind),
         TEST(a_client_is_in_one_batch_at_a_time),
         TEST(a_response_has_its_room_beforehand),
         TEST(a_response_that_does_not_fit_is_a_500),
         TEST(a_retry_is_a_message_of_its_own_name),
+        TEST(retries_are_told_apart_by_both_their_names),
         TEST(a_command_is_a_message_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -470,6 +470,30 @@ static void a_probe_waits_for_the_check_before_it(void **state)
     assert_true(decided != NULL && alive > decided && wrong > alive);
 }
 
+/* And is counted once, however often it is looked at. */
+static void what_is_refused_at_once_waits_as_well(void **state)
+{
+    static const char nothing[] = "GET /nothing HTTP/1.1\r\n" HOST "\r\n";
+    (void)state;
+    check(0, 1);
+    ask(0, "", "{");
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ANSWER);
+    check(1, 2);
+    say(1, nothing);
+    feed(1);
+    assert_int_equal(bench.stop[1], GATEWAY_NEED_ANSWER);
+    submit();
+    answer_all();
+    feed(0);
+    feed(1);
+    const char *text = heard(0);
+    assert_true(strstr(text, "400 Bad Request") > strstr(text, "\"remaining\":1"));
+    text = heard(1);
+    assert_true(strstr(text, "404 Not Found") > strstr(text, "\"remaining\":2"));
+    assert_int_equal(counted().unknown, 1);
+    assert_int_equal(counted().answered, 4);
+}
+
 static void what_the_parser_refuses_waits_as_well(void **state)
 {
     (void)state;
@@ -744,6 +768,7 @@ int main(void)
         TEST(pages_of_other_origins_are_refused),
         TEST(a_form_of_a_page_decides_nothing),
         TEST(a_probe_waits_for_the_check_before_it),
+        TEST(what_is_refused_at_once_waits_as_well),
         TEST(what_the_parser_refuses_waits_as_well),
         TEST(a_check_that_waits_holds_up_its_client_alone),
         TEST(a_client_that_is_gone_is_not_answered),
