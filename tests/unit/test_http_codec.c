@@ -238,10 +238,11 @@ static void what_is_pipelined_is_asked_and_answered_together(void **state)
     (void)state;
     const int fd = dial();
     (void)snprintf(request, sizeof request, "%s%s", HEAD, BODY);
+    const size_t len = strlen(request);
     char *all = calloc(PIPELINED + 1, sizeof request);
     assert_non_null(all);
-    for (int i = 0; i < PIPELINED; i++)
-        (void)strcat(all, request);
+    for (size_t i = 0; i < PIPELINED; i++)
+        memcpy(all + i * len, request, len);
     say(fd, all);
     free(all);
     const char *at = hear(fd, PIPELINED);
