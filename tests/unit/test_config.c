@@ -296,15 +296,15 @@ static void http_clients_have_one_port_and_names_for_it(void **state)
     (void)state;
     assert_int_equal(parse("--shards", "3", "--http", "127.0.0.1:80", "--http", "unix:/run/h"), 0);
     assert_int_equal(config.http.port, 80);
-    assert_int_equal(config.http_more.count, 1);
+    assert_int_equal(config.http_more.listen.count, 1);
     assert_int_equal(parse("--shards", "3", "--gossip", "127.0.0.1:7614"), 0);
     assert_refused(parse("--gossip", "127.0.0.1:7604"), "--gossip and --http: found port 7604");
     assert_refused(parse("--http", "10.0.0.1:7604"), "--http: other machines can reach 10.0.0.1");
     assert_int_equal(parse("--http-name", "limits.example", "--http-name", "*"), 0);
-    assert_int_equal(config.http_names.count, 2);
-    assert_string_equal(config.http_names.at[0], "limits.example");
+    assert_int_equal(config.http_more.names.count, 2);
+    assert_string_equal(config.http_more.names.at[0], "limits.example");
     assert_int_equal(read_text("http_name: [a.example, \"[::2]\"]\n"), 0);
-    assert_string_equal(config.http_names.at[1], "::2");
+    assert_string_equal(config.http_more.names.at[1], "::2");
     assert_refused(parse("--http-name", "a.example:80"), "--http-name: found \"a.example:80\"");
     assert_refused(parse("--http-name", ""), "--http-name: ");
 }

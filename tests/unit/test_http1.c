@@ -224,6 +224,10 @@ static void one_empty_line_may_come_before_a_request(void **state)
     expect_refused(400, "\r\n\r\nGET / HTTP/1.1\r\n" H "\r\n");
     expect_refused(400, "\rGET / HTTP/1.1\r\n" H "\r\n");
     expect_refused(400, " GET / HTTP/1.1\r\n" H "\r\n");
+    memset(&progress, 0, sizeof progress);
+    for (size_t len = 1; len < 3; len++)
+        assert_int_equal(parse("\r\n\xff", len), 0);
+    assert_int_equal(parse("\r\n\xff", 3), TG_EPROTOCOL); /* as soon as it is seen */
     assert_int_equal(parse_text("\r"), 0);
     assert_int_equal(parse_text("\r\n"), 0);
     assert_int_equal(parse_text(""), 0);

@@ -587,10 +587,11 @@ static struct wire_text join_chunks(const struct http1_progress *progress, const
 
 /* ---- a request ------------------------------------------------------------------------------- */
 
-/* Whether nothing has come that ends a line of the head, since it was looked at. */
+/* Whether nothing has come that ends a line of the head, since it was looked at, its first byte
+ * included, which may be behind an empty line. */
 static bool nothing_new(const struct http1_progress *progress, const char *data, size_t len)
 {
-    return progress->searched > 0 && progress->searched <= len && len < HTTP1_HEAD_MAX &&
+    return progress->searched > CRLF && progress->searched <= len && len < HTTP1_HEAD_MAX &&
            memchr(data + progress->searched, '\n', len - progress->searched) == NULL;
 }
 

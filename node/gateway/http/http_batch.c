@@ -371,14 +371,8 @@ enum http_verdict http_ask_admin(struct http_exchange *exchange, const char *com
 void http_ask_cancel(struct http_exchange *exchange)
 {
     struct http_batches *batches = exchange->batches;
-    struct batch *batch = &batches->batches[batches->open];
     ASSERT(batches->asking);
     go_back(batches);
-    if (batch->count == 0) { /* it is shared again */
-        batch->kind = KIND_SHARED;
-        batch->session = batches->session;
-        batch->name = batch->seq;
-    }
     batches->asking = false;
     exchange->builder = NULL;
 }

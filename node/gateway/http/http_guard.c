@@ -45,7 +45,7 @@ static bool is_loopback_v4(struct wire_text host)
             return false;
         at += at < host.len;
     }
-    return parts == IPV4_PARTS && host.data[host.len - 1] != '.';
+    return parts == IPV4_PARTS;
 }
 
 static bool is_loopback(struct wire_text host)

@@ -61,6 +61,11 @@ struct config_hosts {
     char at[CONFIG_HOSTS_MAX][CONFIG_HOST_LEN]; /* "*": any name */
 };
 
+struct config_http {
+    struct config_listen listen;
+    struct config_hosts names; /* by which its clients may call the node, beside loopback */
+};
+
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
 
 struct config {
@@ -78,9 +83,8 @@ struct config {
     struct config_listen client_more; /* further ones, which all shards share */
     struct config_listen resp_more;
     struct config_endpoint http; /* one port, which all shards share */
-    struct config_listen http_more;
-    struct config_hosts http_names; /* by which its clients may call it, beside loopback */
-    struct config_endpoint grpc;    /* always off in this version */
+    struct config_http http_more;
+    struct config_endpoint grpc; /* always off in this version */
     bool insecure;
 
     /* What it tells the others: HOST:PORT of shard 0. */

@@ -30,9 +30,10 @@
 #define AT(field)        .offset = offsetof(struct config, field)
 #define SWITCH(f)        .kind = CONFIG_KIND_SWITCH, AT(f)
 #define ENDPOINT(f)      .value = "HOST:PORT", .kind = CONFIG_KIND_ENDPOINT, AT(f)
-#define LISTEN(f)                                                                                  \
+#define LISTEN_MORE(f, m)                                                                          \
     .value = "HOST:PORT|unix:PATH", .kind = CONFIG_KIND_LISTEN, AT(f),                             \
-    .more = offsetof(struct config, f##_more)
+    .more = offsetof(struct config, m)
+#define LISTEN(f)  LISTEN_MORE(f, f##_more)
 #define GATEWAY(f) .value = "off", .initial = "off", .kind = CONFIG_KIND_GATEWAY, AT(f)
 
 static const struct config_option options[] = {
@@ -77,14 +78,14 @@ static const struct config_option options[] = {
      .derived = "BIND:BASE-PORT + 3",
      .help = "where Redis clients connect, or off; repeatable likewise"},
     {.name = "http",
-     LISTEN(http),
+     LISTEN_MORE(http, http_more.listen),
      .may_be_off = true,
      .derived = "BIND:BASE-PORT + 4",
      .help = "where HTTP clients connect, or off; repeatable likewise, and all shards share each"},
     {.name = "http-name",
      .value = "HOST",
      .kind = CONFIG_KIND_HOSTS,
-     AT(http_names),
+     AT(http_more.names),
      .help =
          "name or address that HTTP clients may call this node by, beside loopback, the address "
          "they reach and those of --http; * for any; repeatable, a list in the file"},

@@ -63,6 +63,19 @@ static_assert((int)JOURNAL_BYTES >= (int)SHARD_JOURNAL_BYTES_MIN, "any slot fits
 #define REDIS_CONNECTION UINT64_MAX
 #define HTTP_CONNECTION  (UINT64_MAX - 1) /* likewise of HTTP clients */
 
+struct http_clients {
+    struct front front;
+    struct http_gate *gate;
+    struct http_stats told; /* a copy, under stats_lock */
+};
+
+/* What peers' clocks were seen to tell. */
+struct told_clocks {
+    struct cluster_time_sample samples[SHARD_LOOP_CLOCKS_MAX];
+    uint32_t count;
+    int64_t told_ns; /* when they were left there; the loop's own */
+};
+
 struct shard_loop {
     struct shard_loop_options options;
     struct disk *disk;
@@ -73,13 +86,11 @@ struct shard_loop {
     struct clients *clients;
     struct front redis;
     struct resp_gate *resp; /* of these */
-    struct front http;
-    struct http_gate *gate;      /* of these */
-    struct http_stats told_http; /* under stats_lock */
-    struct policy *policy_next;  /* rules that the shard has no room for yet, or NULL */
-    uint32_t policies_held;      /* by the shard */
-    uint64_t policies_got;       /* messages so far */
-    _Atomic uint64_t policies;   /* of these, up to which one the shard has what they brought */
+    struct http_clients http;
+    struct policy *policy_next; /* rules that the shard has no room for yet, or NULL */
+    uint32_t policies_held;     /* by the shard */
+    uint64_t policies_got;      /* messages so far */
+    _Atomic uint64_t policies;  /* of these, up to which one the shard has what they brought */
     const struct view *view;
     uv_loop_t loop;
     uv_async_t wake;
@@ -111,9 +122,7 @@ struct shard_loop {
     pthread_mutex_t stats_lock; /* of what is below */
     struct shard_stats stats;
     int64_t stats_asked_ns;
-    struct cluster_time_sample clocks[SHARD_LOOP_CLOCKS_MAX];
-    uint32_t clocks_count;
-    int64_t clocks_ns; /* when they were left there; the loop's own */
+    struct told_clocks clocks;
 };
 
 static int64_t now_of(const struct shard_loop *loop)
@@ -135,7 +144,7 @@ static void reply(struct shard_loop *loop, uint64_t connection, const void *data
     if (connection == REDIS_CONNECTION)
         connections_answer(loop->redis.connections, data, len);
     else if (connection == HTTP_CONNECTION)
-        connections_answer(loop->http.connections, data, len);
+        connections_answer(loop->http.front.connections, data, len);
     else
         (void)connections_put(loop->native.connections, connection, data, len);
 }
@@ -172,9 +181,9 @@ static void tell_stats(struct shard_loop *loop)
     loop->stats = stats;
     loop->native.told = loop->native.stats;
     loop->redis.told = loop->redis.stats;
-    loop->http.told = loop->http.stats;
-    if (loop->gate != NULL)
-        http_gate_stats(loop->gate, &loop->told_http);
+    loop->http.front.told = loop->http.front.stats;
+    if (loop->http.gate != NULL)
+        http_gate_stats(loop->http.gate, &loop->http.told);
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -294,10 +303,10 @@ static const char *waits_for(const struct shard_loop *loop)
 
 static void read_http(struct shard_loop *loop)
 {
-    if (!front_has_work(&loop->http, now_of(loop)))
+    if (!front_has_work(&loop->http.front, now_of(loop)))
         return;
-    http_gate_stage(loop->gate, loop->resigning ? HTTP_ENDS : HTTP_SERVES, waits_for(loop));
-    front_turn(&loop->http);
+    http_gate_stage(loop->http.gate, loop->resigning ? HTTP_ENDS : HTTP_SERVES, waits_for(loop));
+    front_turn(&loop->http.front);
 }
 
 /* Where a turn's other work takes long, reading may take as long: else frames would come faster
@@ -486,12 +495,13 @@ static void tell_clocks(struct shard_loop *loop)
 {
     const int64_t now_ns = now_of(loop);
     shard_wall(loop->options.shard, clock_wall_ns(loop->options.clock));
-    if (now_ns - loop->clocks_ns < CLOCK_WALL_EVERY_NS / 2)
+    if (now_ns - loop->clocks.told_ns < CLOCK_WALL_EVERY_NS / 2)
         return;
-    loop->clocks_ns = now_ns;
+    loop->clocks.told_ns = now_ns;
     (void)pthread_mutex_lock(&loop->stats_lock);
-    loop->clocks_count += shard_clocks(loop->options.shard, loop->clocks + loop->clocks_count,
-                                       (uint32_t)SHARD_LOOP_CLOCKS_MAX - loop->clocks_count);
+    loop->clocks.count +=
+        shard_clocks(loop->options.shard, loop->clocks.samples + loop->clocks.count,
+                     (uint32_t)SHARD_LOOP_CLOCKS_MAX - loop->clocks.count);
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -499,9 +509,9 @@ uint32_t shard_loop_clocks(struct shard_loop *loop,
                            struct cluster_time_sample out[SHARD_LOOP_CLOCKS_MAX])
 {
     (void)pthread_mutex_lock(&loop->stats_lock);
-    const uint32_t count = loop->clocks_count;
-    memcpy(out, loop->clocks, count * sizeof *out);
-    loop->clocks_count = 0;
+    const uint32_t count = loop->clocks.count;
+    memcpy(out, loop->clocks.samples, count * sizeof *out);
+    loop->clocks.count = 0;
     (void)pthread_mutex_unlock(&loop->stats_lock);
     return count;
 }
@@ -533,15 +543,15 @@ static void resign(struct shard_loop *loop)
         clients_finish(loop->clients);
         front_leave(&loop->native);
         front_leave(&loop->redis);
-        front_leave(&loop->http);
+        front_leave(&loop->http.front);
     }
-    if (passed && !loop->closed && !front_waits(&loop->redis) && !front_waits(&loop->http) &&
+    if (passed && !loop->closed && !front_waits(&loop->redis) && !front_waits(&loop->http.front) &&
         !clients_waiting(loop->clients)) {
         loop->closed = true; /* SHARDLOOP-3 */
         (void)uv_poll_stop(&loop->poll_peers);
     }
     if (!passed || !loop->closed || !front_has_left(&loop->native) ||
-        !front_has_left(&loop->redis) || !front_has_left(&loop->http) || loop->idle_told ||
+        !front_has_left(&loop->redis) || !front_has_left(&loop->http.front) || loop->idle_told ||
         !shard_flushed(loop->options.shard))
         return;
     const struct mailbox_message message = {.kind = MESSAGE_IDLE, .shard = loop->options.number};
@@ -588,7 +598,7 @@ static void poll_links(struct shard_loop *loop)
 static void set_timer(struct shard_loop *loop)
 {
     const bool due = front_is_pending(&loop->native) || front_is_pending(&loop->redis) ||
-                     front_is_pending(&loop->http) || clients_waiting(loop->clients) ||
+                     front_is_pending(&loop->http.front) || clients_waiting(loop->clients) ||
                      (!loop->closed && loop->peers_due) ||
                      shard_write_due(loop->options.shard, now_of(loop));
     if (due)
@@ -624,7 +634,7 @@ static bool is_busy(const struct front *front)
  * for those of one protocol while there is something of another's. */
 static void note_other_work(struct shard_loop *loop)
 {
-    struct front *fronts[] = {&loop->native, &loop->redis, &loop->http};
+    struct front *fronts[] = {&loop->native, &loop->redis, &loop->http.front};
     const bool other = has_other_work(loop);
     for (size_t i = 0; i < 3; i++) {
         const struct front *next = fronts[(i + 1) % 3];
@@ -757,17 +767,18 @@ static int open_http(struct shard_loop *loop)
 {
     if (loop->options.http.listener_count == 0)
         return 0;
-    const int error = http_gate_new(alloc_heap(), loop->options.http_session,
-                                    &loop->options.http_facts, &loop->http.stats, &loop->gate);
+    const int error =
+        http_gate_new(alloc_heap(), loop->options.http_session, &loop->options.http_facts,
+                      &loop->http.front.stats, &loop->http.gate);
     if (error != 0)
         return error;
     struct connections_options options = {.codec = &http_codec,
-                                          .gate = loop->gate,
+                                          .gate = loop->http.gate,
                                           .submit = submit_http,
                                           .begin_ns = HTTP_HEAD_NS,
                                           .idle_ns = HTTP_IDLE_NS};
     static_assert(HTTP_BODY_NS == CONNECTIONS_REQUEST_NS, "a body has as long as any request");
-    return open_front(loop, &loop->http, &loop->options.http, &options);
+    return open_front(loop, &loop->http.front, &loop->options.http, &options);
 }
 
 static int take_memory(struct shard_loop *loop, uint32_t vnodes)
@@ -867,8 +878,8 @@ void shard_loop_clients(struct shard_loop *loop, struct shard_loop_fronts *out)
     (void)pthread_mutex_lock(&loop->stats_lock);
     *out = (struct shard_loop_fronts){.native = loop->native.told,
                                       .redis = loop->redis.told,
-                                      .http = loop->http.told,
-                                      .http_more = loop->told_http};
+                                      .http = loop->http.front.told,
+                                      .http_more = loop->http.told};
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -944,9 +955,9 @@ void shard_loop_free(struct shard_loop **pointer)
     close_listeners(&loop->options.http);
     connections_free(&loop->native.connections);
     connections_free(&loop->redis.connections);
-    connections_free(&loop->http.connections);
+    connections_free(&loop->http.front.connections);
     resp_gate_free(&loop->resp);
-    http_gate_free(&loop->gate);
+    http_gate_free(&loop->http.gate);
     drop_messages(loop);
     mailbox_fini(&loop->mailbox);
     links_free(&loop->links);
