@@ -12,17 +12,21 @@ enum { STATUS_OK = 200, STATUS_NO_CONTENT = 204, STATUS_FORBIDDEN = 403 };
 
 /* ---- endpoints ------------------------------------------------------------------------------- */
 
+static const struct auth_endpoints defaults = {
+    .count = 3,
+    .at = {{.name = "default", .allow = STATUS_NO_CONTENT},
+           {.name = "nginx", .allow = STATUS_NO_CONTENT, .deny = STATUS_FORBIDDEN},
+           {.name = "envoy", .allow = STATUS_OK, .itself = true}}};
+
 void auth_defaults(struct auth_endpoints *endpoints)
 {
-    *endpoints = (struct auth_endpoints){
-        .count = 3,
-        .at = {{.name = "default", .allow = STATUS_NO_CONTENT},
-               {.name = "nginx", .allow = STATUS_NO_CONTENT, .deny = STATUS_FORBIDDEN},
-               {.name = "envoy", .allow = STATUS_OK, .itself = true}}};
+    *endpoints = defaults;
 }
 
 const struct auth_endpoint *auth_find(const struct auth_endpoints *endpoints, struct wire_text name)
 {
+    if (endpoints == NULL)
+        endpoints = &defaults;
     for (uint32_t i = 0; i < endpoints->count; i++)
         if (strlen(endpoints->at[i].name) == name.len &&
             memcmp(endpoints->at[i].name, name.data, name.len) == 0)

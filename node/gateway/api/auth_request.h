@@ -33,7 +33,7 @@
 #include "node/gateway/networks.h"
 
 enum {
-    AUTH_ENDPOINTS_MAX = 16,
+    AUTH_ENDPOINTS_MAX = 8,
     AUTH_NAMES_MAX = 12, /* header fields, or parameters of the query, of an endpoint */
     AUTH_NAME_LEN = 65,
     AUTH_HOST_MAX = 256,
@@ -76,6 +76,7 @@ struct auth_request {
 /* default: 204 and the rule's status; nginx: 403 for denials, for it passes no other one on; envoy:
  * the request itself, and 200, for it takes nothing else for a yes. */
 void auth_defaults(struct auth_endpoints *endpoints);
+/* The endpoint of that name, or NULL; of no endpoints: of the defaults. */
 const struct auth_endpoint *auth_find(const struct auth_endpoints *endpoints,
                                       struct wire_text name);
 

@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "node/gateway/api/auth_request.h"
 #include "node/gateway/networks.h"
 
 enum {
@@ -95,6 +96,7 @@ struct config {
     struct config_endpoint grpc; /* always off in this version */
     bool insecure;
     struct networks trusted_proxies; /* who may say for whom it asks */
+    struct auth_endpoints auth;      /* of /v1/auth */
     enum config_proxy_protocol proxy_protocol;
 
     /* What it tells the others: HOST:PORT of shard 0. */

@@ -2,10 +2,10 @@
  */
 #include "node/runtime/config/config_auth.h"
 
+#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
-#include "base/assert.h"
+#include "base/alloc.h"
 
 enum { STATUS_MIN = 200, STATUS_MAX = 599, DENY_MIN = 400 };
 
@@ -159,4 +159,20 @@ int config_auth_read(const struct yaml_reader *reader, uint32_t node,
         key = yaml_reader_at(reader, value)->next;
     }
     return 0;
+}
+
+int config_auth_set(const char *text, struct auth_endpoints *endpoints, char *why, size_t why_len)
+{
+    struct yaml_reader_error error = {.line = 0};
+    struct yaml_reader reader;
+    int result = yaml_reader_init(&reader, text, strlen(text), alloc_heap(), &error);
+    auth_defaults(endpoints);
+    if (result == 0) {
+        if (reader.root != YAML_READER_NONE)
+            result = config_auth_read(&reader, reader.root, endpoints);
+        yaml_reader_fini(&reader);
+    }
+    if (result != 0)
+        (void)snprintf(why, why_len, "%s", error.message);
+    return result == 0 ? 0 : TG_EINVALID;
 }

@@ -18,5 +18,9 @@
  * with the reader's error set. */
 MUST_USE int config_auth_read(const struct yaml_reader *reader, uint32_t node,
                               struct auth_endpoints *endpoints);
+/* The same from a text, as a flag has it: {nginx: {status: {deny: 403}}}. 0, or TG_EINVALID with
+ * what was found and expected in `why`. */
+MUST_USE int config_auth_set(const char *text, struct auth_endpoints *endpoints, char *why,
+                             size_t why_len);
 
 #endif

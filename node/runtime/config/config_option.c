@@ -89,6 +89,14 @@ static const struct config_option options[] = {
      .help =
          "name or address that HTTP clients may call this node by, beside loopback, the address "
          "they reach and those of --http; * for any; repeatable, a list in the file"},
+    {.name = "auth",
+     .value = "MAPPING",
+     .initial = "{}",
+     .kind = CONFIG_KIND_AUTH,
+     AT(auth),
+     .help = "endpoints of /v1/auth/NAME beside, or other than, default, nginx and envoy: for each "
+             "its status (allow, deny), original_request (headers, itself), and the lists "
+             "attributes_from_headers and attributes_from_query"},
     {.name = "grpc", GATEWAY(grpc), .help = "gateway for gRPC"},
     {.name = "advertise",
      .value = "HOST",

@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/quantity.h"
+#include "node/runtime/config/config_auth.h"
 #include "node/runtime/config/config_option.h"
 
 const char *config_shown(const char *text, char out[CONFIG_SHOWN_LEN])
@@ -71,6 +72,7 @@ const char *config_option_expected(const struct config_option *option, char out[
         [CONFIG_KIND_TOLD] = "HOST:PORT that clients reach (an IPv6 address in brackets)",
         [CONFIG_KIND_NETWORK] = NETWORKS_TEXT,
         [CONFIG_KIND_PROXY] = "optional, required or off",
+        [CONFIG_KIND_AUTH] = "a mapping of endpoints, as {nginx: {status: {deny: 403}}}",
         [CONFIG_KIND_LEVEL] = "debug, info, warn or error",
         [CONFIG_KIND_FORMAT] = "text or json",
         [CONFIG_KIND_VERSION] = NULL,
@@ -434,6 +436,8 @@ int config_option_set(const struct config_option *option, struct config *config,
         return add_network(field, text, why);
     case CONFIG_KIND_PROXY:
         return set_proxy(option, field, text, why);
+    case CONFIG_KIND_AUTH:
+        return config_auth_set(text, field, why, CONFIG_WHY_LEN);
     case CONFIG_KIND_LEVEL:
         return log_level_parse(text, field) == TG_OK ? TG_OK : refuse_value(option, text, why);
     case CONFIG_KIND_FORMAT:

@@ -208,6 +208,8 @@ static struct http_facts http_facts(const struct daemon *daemon)
     struct http_facts facts = {
         .node_id = daemon->node_id, .name = config->name, .version = DAEMON_VERSION};
     facts.routes = api_routes(&facts.route_count);
+    facts.trusted = &config->trusted_proxies;
+    facts.auth = &config->auth;
     for (uint32_t i = 0; i < config->http_more.names.count; i++)
         facts.names[facts.name_count++] = config->http_more.names.at[i];
     if (!config->http.off && !config_host_is_wildcard(config->http.host))
