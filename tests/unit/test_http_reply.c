@@ -18,7 +18,7 @@ static void begin(size_t room, struct http_form form)
 {
     memset(bytes, 0, sizeof bytes);
     out = (struct gateway_out){.data = bytes, .capacity = sizeof bytes - 1};
-    http_reply_init(&reply, &out, room, form, "now");
+    http_reply_init(&reply, &out, room, form, "Sun, 06 Nov 1994 08:49:37 GMT");
     http_reply_begin(&reply, 200);
 }
 
@@ -30,7 +30,7 @@ static void end(void)
 
 static const struct http_form plain = {.head = false};
 
-#define HEAD "HTTP/1.1 200 OK\r\nDate: now\r\nCache-Control: no-store\r\n"
+#define HEAD "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nCache-Control: no-store\r\n"
 
 static void a_length_is_that_of_the_body(void **state)
 {
@@ -129,6 +129,8 @@ static void a_problem_tells_what_and_where(void **state)
     assert_string_equal(strstr(bytes, "\r\n\r\n") + 4,
                         "{\"type\":\"urn:type\",\"title\":\"Too Many Requests\",\"status\":429,"
                         "\"detail\":\"checks[3]: no\",\"x\":1}\n");
+    http_problem(&reply, 430, "no");
+    assert_memory_equal(bytes, "HTTP/1.1 430 \r\n", 15);
     http_problem(&reply, 404, "no"); /* it takes the place of what was written */
     bytes[out.len] = '\0';
     assert_memory_equal(bytes, "HTTP/1.1 404 Not Found\r\n", 24);

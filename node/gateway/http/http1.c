@@ -72,12 +72,14 @@ static int hex_of(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* The characters of a word: letters, digits and "!#$%&'*+-.^_`|~", a bit for each. */
+static const uint64_t token_bits[4] = {UINT64_C(0x3ff6cfa00000000), UINT64_C(0x57ffffffc7fffffe)};
+
 static bool is_token(struct wire_text text)
 {
     for (size_t i = 0; i < text.len; i++) {
-        const char c = text.data[i];
-        if (!is_letter(c) && c != '-' && !is_digit(c) &&
-            (c == '\0' || strchr("!#$%&'*+.^_`|~", c) == NULL))
+        const unsigned char c = (unsigned char)text.data[i];
+        if ((token_bits[c >> 6] >> (c & 63) & 1) == 0)
             return false;
     }
     return text.len > 0;
@@ -119,10 +121,12 @@ bool http1_same(struct wire_text a, struct wire_text b)
     return true;
 }
 
-static bool is_word(struct wire_text text, const char *word)
-{
-    return http1_same(text, wire_text_of(word));
-}
+/* A constant as a text. */
+#define LITERAL(literal)                                                                           \
+    {                                                                                              \
+        (literal), sizeof(literal) - 1                                                             \
+    }
+#define IS_WORD(text, literal) http1_same((text), (struct wire_text)LITERAL(literal))
 
 const struct wire_text *http1_header(const struct http1_request *request, const char *name)
 {
@@ -150,11 +154,12 @@ static int take_line(const char *data, size_t len, size_t *at, struct wire_text 
 
 /* ---- the request line ------------------------------------------------------------------------ */
 
+static const uint8_t method_lens[HTTP1_METHODS] = {3, 4, 4, 3, 5, 6, 7, 5, 7, 0};
+
 static enum http1_method find_method(struct wire_text name)
 {
     for (unsigned i = 0; i < HTTP1_EXTENSION; i++)
-        if (name.len == strlen(method_names[i]) &&
-            memcmp(name.data, method_names[i], name.len) == 0)
+        if (name.len == method_lens[i] && memcmp(name.data, method_names[i], name.len) == 0)
             return (enum http1_method)i;
     return HTTP1_EXTENSION;
 }
@@ -212,17 +217,17 @@ static int parse_first_line(struct wire_text line, struct http1_request *out,
 
 /* Headers of which there is one at most. */
 static const struct single {
-    const char *name;
+    struct wire_text name;
     size_t offset; /* in struct http1_request, of a text */
 } singles[] = {
-    {"host", offsetof(struct http1_request, host)},
-    {"origin", offsetof(struct http1_request, origin)},
-    {"expect", offsetof(struct http1_request, expect)},
-    {"content-type", offsetof(struct http1_request, content_type)},
-    {"content-length", offsetof(struct http1_request, content_length)},
-    {"sec-fetch-site", offsetof(struct http1_request, fetch_site)},
-    {"content-encoding", offsetof(struct http1_request, encoding)},
-    {"transfer-encoding", offsetof(struct http1_request, transfer)},
+    {LITERAL("host"), offsetof(struct http1_request, host)},
+    {LITERAL("origin"), offsetof(struct http1_request, origin)},
+    {LITERAL("expect"), offsetof(struct http1_request, expect)},
+    {LITERAL("content-type"), offsetof(struct http1_request, content_type)},
+    {LITERAL("content-length"), offsetof(struct http1_request, content_length)},
+    {LITERAL("sec-fetch-site"), offsetof(struct http1_request, fetch_site)},
+    {LITERAL("content-encoding"), offsetof(struct http1_request, encoding)},
+    {LITERAL("transfer-encoding"), offsetof(struct http1_request, transfer)},
 };
 
 /* Words of Connection: of others than these two nothing is known here. */
@@ -232,8 +237,8 @@ static void note_connection(struct wire_text value, struct http1_request *out)
         const char *comma = memchr(value.data, ',', value.len);
         const size_t len = comma != NULL ? (size_t)(comma - value.data) : value.len;
         const struct wire_text word = trim((struct wire_text){value.data, len});
-        out->closes = out->closes || is_word(word, "close");
-        out->keeps = out->keeps || is_word(word, "keep-alive");
+        out->closes = out->closes || IS_WORD(word, "close");
+        out->keeps = out->keeps || IS_WORD(word, "keep-alive");
         const size_t used = len + (comma != NULL);
         value = (struct wire_text){value.data + used, value.len - used};
     }
@@ -242,12 +247,12 @@ static void note_connection(struct wire_text value, struct http1_request *out)
 static int note_header(const struct http1_header *header, struct http1_request *out,
                        struct http1_refusal *refusal)
 {
-    if (is_word(header->name, "connection")) {
+    if (IS_WORD(header->name, "connection")) {
         note_connection(header->value, out);
         return TAKEN;
     }
     for (size_t i = 0; i < sizeof singles / sizeof *singles; i++) {
-        if (!is_word(header->name, singles[i].name))
+        if (!http1_same(header->name, singles[i].name))
             continue;
         struct wire_text *text = (void *)((char *)out + singles[i].offset);
         if (text->data != NULL) /* HTTP1-4 */
@@ -315,10 +320,10 @@ static bool is_host(struct wire_text text)
 /* The length of "http://" or "https://" that the text begins with, or 0. */
 static size_t scheme_of(struct wire_text text)
 {
-    static const char *const schemes[] = {"http://", "https://"};
+    static const struct wire_text schemes[] = {LITERAL("http://"), LITERAL("https://")};
     for (size_t i = 0; i < 2; i++) {
-        const size_t len = strlen(schemes[i]);
-        if (text.len > len && is_word((struct wire_text){text.data, len}, schemes[i]))
+        const size_t len = schemes[i].len;
+        if (text.len > len && http1_same((struct wire_text){text.data, len}, schemes[i]))
             return len;
     }
     return 0;
@@ -388,7 +393,7 @@ static int read_framing(const struct http1_request *out, size_t *length, bool *c
     if (*chunked && out->minor == 0)
         return refuse(refusal, 400, "found Transfer-Encoding in HTTP/1.0");
     if (*chunked)
-        return is_word(out->transfer, "chunked")
+        return IS_WORD(out->transfer, "chunked")
                    ? TAKEN
                    : refuse(refusal, 400, "expected Transfer-Encoding: chunked, and no other one");
     if (digits.data == NULL)
@@ -415,7 +420,7 @@ static int read_meaning(struct http1_request *out, size_t *length, bool *chunked
     if (out->host.data != NULL && !is_host(out->host))
         return refuse(refusal, 400, "Host is none; expected a name or address, with :PORT or not");
     if (out->expect.data != NULL && out->minor > 0) {
-        if (!is_word(out->expect, "100-continue"))
+        if (!IS_WORD(out->expect, "100-continue"))
             return refuse(refusal, 417, "expected no other expectation than 100-continue");
         out->continues = true;
     }

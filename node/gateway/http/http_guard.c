@@ -11,10 +11,11 @@
 
 enum { IPV4_PARTS = 4 };
 
-static bool is_word(struct wire_text text, const char *word)
-{
-    return http1_same(text, wire_text_of(word));
-}
+#define LITERAL(literal)                                                                           \
+    {                                                                                              \
+        (literal), sizeof(literal) - 1                                                             \
+    }
+#define IS_WORD(text, literal) http1_same((text), (struct wire_text)LITERAL(literal))
 
 /* The host without its port, and without the brackets of IPv6. The parser saw to its form. */
 static struct wire_text without_port(struct wire_text host)
@@ -50,7 +51,7 @@ static bool is_loopback_v4(struct wire_text host)
 
 static bool is_loopback(struct wire_text host)
 {
-    return is_word(host, "localhost") || is_word(host, "::1") || is_loopback_v4(host);
+    return IS_WORD(host, "localhost") || IS_WORD(host, "::1") || is_loopback_v4(host);
 }
 
 static bool may_be_named(struct wire_text host, const struct http_facts *facts,
@@ -60,7 +61,7 @@ static bool may_be_named(struct wire_text host, const struct http_facts *facts,
     if (is_loopback(name) || http1_same(name, without_port(wire_text_of(peer->local))))
         return true;
     for (uint32_t i = 0; i < facts->name_count; i++)
-        if (is_word(name, facts->names[i]) || strcmp(facts->names[i], "*") == 0)
+        if (http1_same(name, wire_text_of(facts->names[i])) || strcmp(facts->names[i], "*") == 0)
             return true;
     return false;
 }
@@ -70,14 +71,14 @@ static bool is_own(const struct http1_request *request)
 {
     const struct wire_text site = request->fetch_site;
     struct wire_text origin = request->origin;
-    if (site.data != NULL && !is_word(site, "same-origin") && !is_word(site, "none"))
+    if (site.data != NULL && !IS_WORD(site, "same-origin") && !IS_WORD(site, "none"))
         return false;
     if (origin.data == NULL)
         return true;
-    static const char *const schemes[] = {"http://", "https://"};
+    static const struct wire_text schemes[] = {LITERAL("http://"), LITERAL("https://")};
     for (size_t i = 0; i < 2; i++) {
-        const size_t len = strlen(schemes[i]);
-        if (origin.len <= len || !is_word((struct wire_text){origin.data, len}, schemes[i]))
+        const size_t len = schemes[i].len;
+        if (origin.len <= len || !http1_same((struct wire_text){origin.data, len}, schemes[i]))
             continue;
         const struct wire_text host = {origin.data + len, origin.len - len};
         return request->host.data != NULL && http1_same(host, request->host);
@@ -91,9 +92,9 @@ static bool is_json(const struct http1_request *request)
     static const char json[] = "application/json";
     const struct wire_text type = request->content_type;
     const size_t len = sizeof json - 1;
-    if (type.len < len || !is_word((struct wire_text){type.data, len}, json))
+    if (type.len < len || !IS_WORD(((struct wire_text){type.data, len}), "application/json"))
         return false;
-    if (request->encoding.data != NULL && !is_word(request->encoding, "identity"))
+    if (request->encoding.data != NULL && !IS_WORD(request->encoding, "identity"))
         return false;
     return type.len == len || strchr("; \t", type.data[len]) != NULL;
 }

@@ -20,45 +20,52 @@ enum { LENGTH_DIGITS = 8, DIGITS_MAX = 20, S_PER_DAY = 86400 };
 
 static const struct phrase {
     uint16_t status;
-    const char *text;
+    const char *text; /* as the status line has it */
 } phrases[] = {
-    {200, "OK"},
-    {201, "Created"},
-    {202, "Accepted"},
-    {204, "No Content"},
-    {304, "Not Modified"},
-    {307, "Temporary Redirect"},
-    {400, "Bad Request"},
-    {401, "Unauthorized"},
-    {403, "Forbidden"},
-    {404, "Not Found"},
-    {405, "Method Not Allowed"},
-    {406, "Not Acceptable"},
-    {408, "Request Timeout"},
-    {409, "Conflict"},
-    {412, "Precondition Failed"},
-    {413, "Content Too Large"},
-    {414, "URI Too Long"},
-    {415, "Unsupported Media Type"},
-    {417, "Expectation Failed"},
-    {421, "Misdirected Request"},
-    {422, "Unprocessable Content"},
-    {428, "Precondition Required"},
-    {429, "Too Many Requests"},
-    {431, "Request Header Fields Too Large"},
-    {500, "Internal Server Error"},
-    {501, "Not Implemented"},
-    {503, "Service Unavailable"},
-    {504, "Gateway Timeout"},
-    {505, "HTTP Version Not Supported"},
+    {200, "200 OK"},
+    {201, "201 Created"},
+    {202, "202 Accepted"},
+    {204, "204 No Content"},
+    {304, "304 Not Modified"},
+    {307, "307 Temporary Redirect"},
+    {400, "400 Bad Request"},
+    {401, "401 Unauthorized"},
+    {403, "403 Forbidden"},
+    {404, "404 Not Found"},
+    {405, "405 Method Not Allowed"},
+    {406, "406 Not Acceptable"},
+    {408, "408 Request Timeout"},
+    {409, "409 Conflict"},
+    {412, "412 Precondition Failed"},
+    {413, "413 Content Too Large"},
+    {414, "414 URI Too Long"},
+    {415, "415 Unsupported Media Type"},
+    {417, "417 Expectation Failed"},
+    {421, "421 Misdirected Request"},
+    {422, "422 Unprocessable Content"},
+    {428, "428 Precondition Required"},
+    {429, "429 Too Many Requests"},
+    {431, "431 Request Header Fields Too Large"},
+    {500, "500 Internal Server Error"},
+    {501, "501 Not Implemented"},
+    {503, "503 Service Unavailable"},
+    {504, "504 Gateway Timeout"},
+    {505, "505 HTTP Version Not Supported"},
 };
 
-const char *http_phrase(unsigned status)
+/* "404 Not Found"; a status that is not known has no phrase. */
+static const char *line_of(unsigned status)
 {
     for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
         if (phrases[i].status == status)
             return phrases[i].text;
-    return "";
+    return NULL;
+}
+
+const char *http_phrase(unsigned status)
+{
+    const char *line = line_of(status);
+    return line != NULL ? line + 4 : "";
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -198,12 +205,16 @@ void http_reply_begin(struct http_reply *reply, unsigned status)
     http_reply_undo(reply);
     ASSERT(status >= 200 && status <= 599);
     reply->status = (uint16_t)status;
+    const char *line = line_of(status);
     PUT(reply, "HTTP/1.1 ");
-    http_put_unsigned(reply, status);
-    PUT(reply, " ");
-    http_put_text(reply, http_phrase(status));
+    if (line != NULL) {
+        http_put_text(reply, line);
+    } else { /* one of a rule: it may be any */
+        http_put_unsigned(reply, status);
+        PUT(reply, " ");
+    }
     PUT(reply, "\r\nDate: ");
-    http_put_text(reply, reply->date);
+    http_put(reply, reply->date, HTTP_DATE_LEN - 1);
     PUT(reply, "\r\nCache-Control: no-store\r\n");
     if (reply->form.closes)
         PUT(reply, "Connection: close\r\n");
