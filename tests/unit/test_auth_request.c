@@ -193,8 +193,11 @@ static void a_normalised_path_is_normalised(void **state)
         char uri[128] = "";
         char once[512];
         char twice[2048];
-        for (uint64_t count = random_below(&random, 14); count > 0; count--)
-            strcat(uri, pieces[random_below(&random, sizeof pieces / sizeof *pieces)]);
+        for (uint64_t count = random_below(&random, 14); count > 0; count--) {
+            const size_t used = strlen(uri);
+            (void)snprintf(uri + used, sizeof uri - used, "%s",
+                           pieces[random_below(&random, sizeof pieces / sizeof *pieces)]);
+        }
         const size_t len = auth_path(wire_text_of(uri), once, sizeof once);
         const size_t again = auth_path((struct wire_text){once, len}, twice, sizeof twice);
         assert_true(len <= 3 * strlen(uri) + 1 && len >= 1 && once[0] == '/');
@@ -211,7 +214,7 @@ static void a_long_way_round_is_no_way_around(void **state)
     const struct auth_endpoint endpoint = endpoint_of("default");
     memset(uri, 'x', 2000);
     memcpy(uri, "/", 1);
-    strcpy(uri + 2000, "/../login");
+    memcpy(uri + 2000, "/../login", sizeof "/../login");
     ask(&endpoint, PROXY, "GET /v1/auth/default", uri, "");
     assert_string_equal(value_of("api"), "/login");
     memset(uri + 2000, 'x', 100);
@@ -225,10 +228,10 @@ static void lists_name_what_is_read_of_fields_and_of_the_query(void **state)
     (void)state;
     struct auth_endpoint endpoint = endpoint_of("default");
     endpoint.header_count = 1;
-    strcpy(endpoint.headers[0].attribute, "user");
-    strcpy(endpoint.headers[0].field, "X-User-Id");
+    memcpy(endpoint.headers[0].attribute, "user", sizeof "user");
+    memcpy(endpoint.headers[0].field, "X-User-Id", sizeof "X-User-Id");
     endpoint.query_count = 1;
-    strcpy(endpoint.queries[0], "query.q");
+    memcpy(endpoint.queries[0], "query.q", sizeof "query.q");
     ask(&endpoint, PROXY, "GET /v1/auth/default", "",
         "X-User-Id: mallory\r\nX-User-Id: ada\r\nX-Forwarded-Uri: /s?q=a&x=1&q=b%20+c\r\n");
     assert_string_equal(value_of("user"), "ada");

@@ -232,7 +232,7 @@ static void note_unfinished(struct connections *connections, struct connection *
     connection_set_wait(connections, connection,
                         begins || (asks && peer->early) ? CONNECTION_BEGINS
                         : asks                          ? CONNECTION_ASKS
-                               : CONNECTION_SETTLED);
+                                                        : CONNECTION_SETTLED);
 }
 
 /* Looks whether a proxy says for whom the connection is. False: there is nothing to be taken, yet

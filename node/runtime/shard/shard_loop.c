@@ -560,8 +560,7 @@ static void resign(struct shard_loop *loop)
         front_leave(&loop->http.front);
     }
     if (passed && !loop->closed && !front_waits(&loop->native) && !front_waits(&loop->redis) &&
-        !front_waits(&loop->http.front) &&
-        !clients_waiting(loop->clients)) {
+        !front_waits(&loop->http.front) && !clients_waiting(loop->clients)) {
         loop->closed = true; /* SHARDLOOP-3 */
         (void)uv_poll_stop(&loop->poll_peers);
     }
