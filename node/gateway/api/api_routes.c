@@ -3,6 +3,7 @@
 
 #include "node/gateway/api/auth_api.h"
 #include "node/gateway/api/check_api.h"
+#include "node/gateway/api/openapi.h"
 #include "node/gateway/http/http_probe.h"
 
 #define CHECKS(word, says)                                                                         \
@@ -32,6 +33,11 @@ static const struct http_route routes[] = {
      .summary = "The same by the endpoint of that name; what follows is of the request",
      .flags = HTTP_ROUTE_CHECKS | HTTP_ROUTE_ANY | HTTP_ROUTE_PROXY,
      .handle = api_auth},
+    {.method = HTTP1_GET,
+     .path = "/v1/openapi.json",
+     .name = "openapi",
+     .summary = "Tells all of this, as OpenAPI 3.1",
+     .handle = api_openapi},
     {.method = HTTP1_GET,
      .path = "/livez",
      .name = "livez",

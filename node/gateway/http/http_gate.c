@@ -153,7 +153,7 @@ static void answer_refusal(struct http_gate *gate, struct http_exchange *exchang
     if (guarded->counter != NULL)
         ++*guarded->counter;
     gate->http_stats.unknown += status == 404;
-    gate->http_stats.methods += status == 405 || status == 501;
+    gate->http_stats.methods += status == 405;
     http_reply_begin(reply, status);
     if (match->allow[0] != '\0' && (status == 204 || status == 405))
         http_reply_header(reply, "Allow", match->allow);

@@ -170,9 +170,7 @@ static void refuse(struct http_match *out, unsigned status, const char *detail)
 /* No route takes the method; `methods` are those that are taken there, 0: there is nothing. */
 static void miss(const struct http1_request *request, unsigned methods, struct http_match *out)
 {
-    if (request->method == HTTP1_EXTENSION)
-        refuse(out, 501, "the method is not known");
-    else if (methods == 0 && !is_path(request->path))
+    if (methods == 0 && !is_path(request->path))
         refuse(out, 400,
                "the path has an empty or a dot segment, an escaped slash or control character, or "
                "an escape that is none");

@@ -41,7 +41,7 @@ enum { HTTP_ALLOW_LEN = 80 };
 /* What a request's method and path lead to. */
 struct http_match {
     const struct http_route *route; /* NULL: nothing */
-    uint16_t status;                /* then: 400, 404, 405, 501; or 204 for OPTIONS */
+    uint16_t status;                /* then: 400, 404, 405; or 204 for OPTIONS */
     const char *detail;
     char allow[HTTP_ALLOW_LEN]; /* of 204 and 405 */
 };
