@@ -22,7 +22,9 @@
 
 enum { CLIENTS_MAX = 8, WAIT_MS = 20000 };
 
-#define QUIET_NS INT64_C(50000000)
+#define QUIET_NS   INT64_C(50000000)
+#define SLOW_NS    INT64_C(300000000)
+#define REQUEST_NS INT64_C(500000000)
 #define READY                                                                                      \
     "\x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06"                                                   \
     "DEALER"
@@ -85,9 +87,9 @@ static int setup(void **state)
                                                 .listener_count = 1,
                                                 .max = CLIENTS_MAX,
                                                 .all = -1,
-                                                .slow_ns = CONNECTIONS_SLOW_NS,
+                                                .slow_ns = SLOW_NS,
                                                 .begin_ns = CONNECTIONS_BEGIN_NS,
-                                                .request_ns = INT64_C(500000000),
+                                                .request_ns = REQUEST_NS,
                                                 .quiet_ns = QUIET_NS,
                                                 .owes = owes,
                                                 .clock = &bench.clock};
@@ -251,9 +253,11 @@ static void a_node_that_leaves_answers_its_native_clients_first(void **state)
     assert_int_equal(send(asking, REQUEST, sizeof REQUEST - 1, MSG_NOSIGNAL), sizeof REQUEST - 1);
     turn_for(2 * QUIET_NS);
     assert_int_equal(bench.stats.checks, 1);
+    const int64_t answered_ns = clock_mono_ns(&bench.clock);
     answer_all();
     expect_answer(asking);
-    TURN_UNTIL(ended(asking));
+    TURN_UNTIL(ended(asking)); /* but libzmq drops what its application has not taken by then */
+    assert_true(clock_mono_ns(&bench.clock) - answered_ns >= INT64_C(20000000));
     TURN_UNTIL(!connections_waits(bench.loop));
     (void)close(asking);
     (void)close(idle);
@@ -274,6 +278,62 @@ static void an_answer_that_does_not_come_keeps_no_node_from_leaving(void **state
     (void)close(asking);
 }
 
+/* Unread answers of a few MiB, more than sockets hold. */
+static void put_much(uint64_t token)
+{
+    enum { LEN = 60000, TIMES = 60 };
+    static char much[LEN];
+    for (int i = 0; i < TIMES; i++)
+        assert_true(connections_put(bench.loop, token, much, LEN));
+}
+
+/* Who takes what was answered, however slowly, is not cut off with those who take nothing: not
+ * though he was the first to be behind. */
+static void a_client_that_reads_on_slowly_is_not_cut_off(void **state)
+{
+    enum { PIECE = 24 << 10 };
+    static char piece[PIECE];
+    const int small = 1 << 14;
+    (void)state;
+    const int slow = dial();
+    const int stuck = dial();
+    (void)setsockopt(slow, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    (void)setsockopt(stuck, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    ask(slow);
+    ask(stuck);
+    put_much(bench.asked[0]);
+    put_much(bench.asked[1]);
+    TURN_UNTIL({
+        (void)!recv(slow, piece, sizeof piece, MSG_DONTWAIT);
+        bench.stats.slow_readers > 0;
+    });
+    TURN_UNTIL(bench.stats.connections == 1);
+    assert_int_equal(recv(slow, piece, 1, 0), 1);
+    assert_int_equal(bench.stats.slow_readers, 1);
+    assert_true(bench.loop->stuck.oldest !=
+                CONNECTIONS_NONE); /* it had more to read all the time */
+    close_all((const int[]){slow, stuck}, 2);
+}
+
+/* Each request has its own time, though there is the beginning of one all the time. */
+static void a_client_that_is_always_in_a_request_is_not_cut_off(void **state)
+{
+    (void)state;
+    const int fd = dial();
+    const int64_t end_ns = clock_mono_ns(&bench.clock) + 2 * REQUEST_NS;
+    assert_int_equal(send(fd, REQUEST, 4, MSG_NOSIGNAL), 4);
+    while (clock_mono_ns(&bench.clock) < end_ns) {
+        const uint64_t before = bench.stats.checks;
+        assert_int_equal(send(fd, "k" REQUEST, sizeof REQUEST - 1, MSG_NOSIGNAL), 5);
+        TURN_UNTIL(bench.stats.checks > before || !is_open(fd));
+        bench.count = 0;
+    }
+    assert_true(is_open(fd));
+    assert_int_equal(bench.stats.unfinished, 0);
+    TURN_UNTIL(bench.stats.unfinished == 1); /* but the last one does not end */
+    (void)close(fd);
+}
+
 #define WITH_LOOP(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -283,6 +343,8 @@ int main(void)
         WITH_LOOP(a_client_whose_question_was_passed_on_keeps_its_place_for_some_time),
         WITH_LOOP(a_node_that_leaves_answers_its_native_clients_first),
         WITH_LOOP(an_answer_that_does_not_come_keeps_no_node_from_leaving),
+        WITH_LOOP(a_client_that_reads_on_slowly_is_not_cut_off),
+        WITH_LOOP(a_client_that_is_always_in_a_request_is_not_cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,7 @@ static int apply_pair(const struct source *source, uint32_t key_index)
         return refuse_unknown(source, key);
     if (option->kind == CONFIG_KIND_AUTH &&
         yaml_reader_at(source->reader, key->next)->kind == YAML_READER_MAPPING)
-        return config_auth_read(source->reader, key->next, &source->config->auth);
+        return config_auth_read(source->reader, key->next, &source->config->between.auth);
     if (!config_option_repeats(option) ||
         yaml_reader_at(source->reader, key->next)->kind != YAML_READER_LIST)
         return apply_scalar(source, option, key->text, key->next);

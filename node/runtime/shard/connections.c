@@ -33,7 +33,8 @@
  * A node that stops leaves its clients (connections_leave): nothing more is read; what was is
  * answered, by a shard that has resigned with an error, and what waits for another node by that
  * one; then the client is told that no more will
- * come (FIN), as one that was closed for what it sent. To close with bytes unread would reset the
+ * come (FIN), as one that was closed for what it sent; ENDS_NS after an answer, for libzmq drops
+ * what its application has not taken by then. To close with bytes unread would reset the
  * connection, and the client could not know what became of all that it had asked. So what still
  * comes is thrown away, until the client closes, or for LEAVE_NS: what has no answer by then was
  * not taken. A client that does not read what it asked for loses it after LEAVE_MAX_NS.
@@ -75,6 +76,7 @@
  * that answers and slow readers may be waited for. The gate gives up what is not answered sooner.
  */
 #define LEAVE_NS     INT64_C(250000000)
+#define ENDS_NS      INT64_C(25000000) /* from an answer to the end that is told behind it */
 #define LEAVE_MAX_NS INT64_C(3000000000)
 
 enum { DISCARD_MAX = 1 << 20 }; /* bytes of a client that was told that no more will come */
@@ -119,47 +121,10 @@ bool connections_put(struct connections *connections, uint64_t token, const void
     connections->options.codec->put(connections->options.gate,
                                     connection_peer(connections, connection), data, len);
     connection->asked_ns = 0;
+    connection->answered_ns = connections->now_ns;
     connections->owed_known = false;
     connection_mark_dirty(connections, connection);
     return true;
-}
-
-/* ---- what the shard owes --------------------------------------------------------------------- */
-
-void connections_owe(struct connections *connections, uint64_t token)
-{
-    struct connection *connection = connection_of(connections, token);
-    if (connection == NULL || connection->owed == connections->owed_at)
-        return;
-    connection->owed = connections->owed_at;
-    connections->owed_count++;
-}
-
-void connections_asked(struct connections *connections, uint64_t token)
-{
-    struct connection *connection = connection_of(connections, token);
-    if (connection != NULL)
-        connection->asked_ns = connections->now_ns;
-}
-
-/* Has the shard say what it owes. It is asked again after something was taken, and in each turn of
- * a node that leaves. */
-static void look_owed(struct connections *connections)
-{
-    connections->owed_known = true;
-    connections->owed_at++;
-    connections->owed_count = 0;
-    if (connections->options.owes != NULL)
-        connections->options.owes(connections->options.context, connections);
-}
-
-bool connection_owed(struct connections *connections, const struct connection *connection)
-{
-    if (!connections->owed_known)
-        look_owed(connections);
-    return connection->owed == connections->owed_at ||
-           (connection->asked_ns != 0 &&
-            connections->now_ns - connection->asked_ns < connections->options.request_ns);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -225,14 +190,15 @@ static void note_unfinished(struct connections *connections, struct connection *
                             bool taken)
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
-    const bool begins = !peer->begun || connection_proxy_waits(connections, connection);
     const bool asks = peer->open || (connection->kept_len > 0 && !connection->stalled);
+    const bool begins =
+        !peer->begun || connection_proxy_waits(connections, connection) || (asks && peer->early);
     if (taken && peer->begun && !peer->open)
         connection_set_wait(connections, connection, CONNECTION_SETTLED);
     connection_set_wait(connections, connection,
-                        begins || (asks && peer->early) ? CONNECTION_BEGINS
-                        : asks                          ? CONNECTION_ASKS
-                                                        : CONNECTION_SETTLED);
+                        begins ? CONNECTION_BEGINS
+                        : asks ? CONNECTION_ASKS
+                               : CONNECTION_SETTLED);
 }
 
 /* Looks whether a proxy says for whom the connection is. False: there is nothing to be taken, yet
@@ -362,15 +328,19 @@ static bool finished(struct connections *connections, const struct connection *c
  * take back what it has not read yet, the sentence that says what was wrong as well. */
 static void finish(struct connections *connections, struct connection *connection)
 {
-    const bool late = connection_peer(connections, connection)->ends_late;
+    const bool answered = connections->leave_ns != 0 && connection->answered_ns != 0 &&
+                          connections->now_ns - connection->answered_ns < ENDS_NS;
+    const bool late = answered || connection_peer(connections, connection)->ends_late;
     if (connection->broken || connection->ended ||
         (!connection->shut && !late && shutdown(connection->fd, SHUT_WR) != 0)) {
         connection_close(connections, connection);
         return;
     }
+    if (!connection->shut)
+        connection_set_wait(connections, connection,
+                            answered ? CONNECTION_ENDS : CONNECTION_LEAVES);
     connection->shut = true;
     connection_drop_kept(connections, connection);
-    connection_set_wait(connections, connection, CONNECTION_LEAVES);
     connection_set_muted(connections, connection, false);
 }
 
@@ -421,7 +391,7 @@ static void settle(struct connections *connections)
 static void tell_late(struct connections *connections, struct connection *connection)
 {
     const struct gateway_codec *codec = connections->options.codec;
-    if (codec->late == NULL || connection->blocked || connection->shut ||
+    if (codec->late == NULL || connection->broken || connection->blocked || connection->shut ||
         !connection_ensure_out(connections, connection))
         return;
     codec->late(connections->options.gate, connection_peer(connections, connection));
@@ -440,10 +410,9 @@ static uint64_t cut_off(struct connections *connections, const struct connection
             by == CONNECTION_BY_BLOCK ? connection->moved_ns : connection->since_ns;
         if (connections->now_ns - since_ns < longest_ns)
             break; /* PLACES-5 */
-        if (connection->broken)
-            continue;
-        count++;
-        tell_late(connections, connection);
+        count += !connection->broken;
+        if (by == CONNECTION_BY_WAIT && !connection->broken)
+            tell_late(connections, connection);
         connection_break(connections, connection);
     }
     return count;
@@ -454,9 +423,8 @@ static uint64_t cut_off(struct connections *connections, const struct connection
 static void end_quiet(struct connections *connections)
 {
     const int64_t idle_ns = connections->options.idle_ns;
-    struct connection *connection =
-        idle_ns > 0 ? connection_oldest(connections, &connections->used) : NULL;
-    for (; connection != NULL;
+    struct connection *connection = connection_oldest(connections, &connections->used);
+    for (; idle_ns > 0 && connection != NULL;
          connection = connection_newer(connections, connection, CONNECTION_BY_USE)) {
         const struct gateway_peer *peer = connection_peer(connections, connection);
         if (connections->now_ns - connection->heard_ns < idle_ns)
@@ -554,10 +522,24 @@ static void close_all(struct connections *connections)
     }
 }
 
+/* Tells those that no more comes who have had time to take what they were answered. */
+static void tell_ends(struct connections *connections)
+{
+    const struct connection_order *order = &connections->waits[CONNECTION_ENDS];
+    struct connection *connection;
+    while ((connection = connection_oldest(connections, order)) != NULL &&
+           connections->now_ns - connection->since_ns >= ENDS_NS) {
+        if (shutdown(connection->fd, SHUT_WR) != 0)
+            connection_break(connections, connection);
+        connection_set_wait(connections, connection, CONNECTION_LEAVES);
+    }
+}
+
 /* CONNECTIONS-4 */
 static void look_at_leaving(struct connections *connections)
 {
-    look_owed(connections);
+    connection_look_owed(connections);
+    tell_ends(connections);
     const bool busy = connections->dirty.first != CONNECTIONS_NONE ||
                       connections->deferred.first != CONNECTIONS_NONE ||
                       connections->stuck.oldest != CONNECTIONS_NONE ||
@@ -655,7 +637,7 @@ void connections_leave(struct connections *connections)
     connections->now_ns = clock_of(connections);
     acceptor_leave(connections);
     connections->leave_ns = connections->busy_ns = connections->now_ns;
-    look_owed(connections);
+    connection_look_owed(connections);
     for (uint32_t i = 0; i < connections->used_max; i++)
         if (connections->places[i].fd >= 0)
             connection_mark_dirty(connections, &connections->places[i]);
