@@ -25,6 +25,8 @@ static const struct resp_command commands[RESP_COMMANDS] = {
     {"TG.LOAD", RESP_TG_LOAD, 3, 0, "Reports how loaded a pool is: pool 0..1"},
     {"DEL", RESP_DEL, -2, -1, "Makes keys of CL.THROTTLE new, tells how many were in use: key ..."},
     {"EXISTS", RESP_EXISTS, -2, -1, "Tells how many of the keys are in use: key ..."},
+    {"PTTL", RESP_PTTL, 2, 1, "The same as TTL in milliseconds: key"},
+    {"TTL", RESP_TTL, 2, 1, "Tells in how many seconds the key will be as new: key"},
     {"TYPE", RESP_TYPE, 2, 1, "Tells string of a key that is in use, else none: key"},
     {"UNLINK", RESP_UNLINK, -2, -1, "The same as DEL: key ..."},
     {"DISCARD", RESP_DISCARD, 1, 0, "Drops what came since MULTI"},

@@ -22,6 +22,8 @@ enum resp_command_id {
     RESP_TG_LOAD,
     RESP_DEL,
     RESP_EXISTS,
+    RESP_PTTL,
+    RESP_TTL,
     RESP_TYPE,
     RESP_UNLINK, /* the last one that the shard answers */
     RESP_DISCARD,

@@ -34,8 +34,6 @@
  * RESPGATE-5  A batch is in the list of free ones, or open, or submitted; `waiting` counts the last
  *             ones, and each of them has a check that is not answered.
  */
-#include "node/gateway/resp_gate.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,26 +41,17 @@
 
 #include "base/assert.h"
 #include "base/mp.h"
-#include "node/gateway/resp_check.h"
-#include "node/gateway/throttle.h"
+#include "node/gateway/resp_gate_state.h"
 
 #define NS_PER_MS INT64_C(1000000)
 
 #define BUSY_SENTENCE        "BUSY the node has more requests than it can decide; try again later"
 #define UNAVAILABLE_SENTENCE "UNAVAILABLE no node that holds this key can be reached"
 #define FAILED_SENTENCE      "UNAVAILABLE the node did not decide; what became of the keys is not known"
-#define KEY_TOO_LONG         "ERR the key, with its database, has more than 1024 bytes"
-#define QUEUE_FULL           "ERR the transaction is too long: expected at most 65536 bytes and 4096 commands"
-#define QUEUES_FULL          "BUSY the node has too many transactions open; try again later"
-#define DATABASE_PREFIX      "ERR keys of database 0 do not begin with \"db\", two digits and a NUL"
 #define HTTP_SENTENCE                                                                              \
     "Protocol error: found HTTP; expected a client of Redis: this is the port of --resp"
 
 enum {
-    PLACE_BITS = 11,
-    DATABASE_LEN = 5,     /* "db07" and a NUL, before a key */
-    VALUES_LEN = 1 << 19, /* of a batch: no single check needs as much */
-    NONE = UINT16_MAX,
     EXPIRE_MS = 2 * RESP_TIMEOUT_MS,
     ERROR_LEN = 256,
     LOAD_LEN_MAX = 32, /* of a reported load as text */
@@ -71,11 +60,11 @@ enum {
     ERROR_SHOWN = RESP_THROTTLE_MAX - 4        /* of an error of the shard's */
 };
 
-static_assert(RESP_BATCHES_MAX == 1 << PLACE_BITS, "a place fits a seq");
+static_assert(RESP_BATCHES_MAX == 1 << RESP_PLACE_BITS, "a place fits a seq");
 static_assert((int)RESP_BATCH_MAX <= (int)WIRE_CHECKS_MAX &&
                   (int)RESP_BATCH_MAX <= (int)WIRE_TEMPLATES_MAX,
               "a batch is one message, whatever limits are in it");
-static_assert((int)VALUES_LEN > (int)WIRE_ATTRIBUTES_MAX * (WIRE_VALUE_MAX + 2),
+static_assert((int)RESP_VALUES_LEN > (int)WIRE_ATTRIBUTES_MAX * (WIRE_VALUE_MAX + 2),
               "a batch takes any single check");
 static_assert((int)RESP_CHECK_MAX > 9 * (int)RESP_INTEGER_LEN + 48 + (int)WIRE_RULE_MAX &&
                   (int)RESP_CHECK_MAX > (int)RESP_ERROR_LEN_MAX + 3 &&
@@ -87,53 +76,6 @@ static_assert((int)GATEWAY_OUT_LEN >= (int)RESP_BATCH_MAX * (int)RESP_THROTTLE_M
               "one connection can fill a batch");
 static_assert((int)GATEWAY_OUT_LEN >= (int)RESP_LOCAL_MAX + (int)RESP_ANSWER_MAX,
               "one always fits");
-
-/* A command on keys asks as often as it has keys, or twice; the last of these has the reply. */
-enum ask { ASK_THROTTLE, ASK_CHECK, ASK_LOAD, ASK_KEY, ASK_KEY_TYPE, ASK_KEY_NEW };
-
-struct item {
-    uint64_t token;
-    uint8_t ask;
-    bool answered;
-    bool says;  /* ASK_CHECK: with the message, */
-    bool tells; /* with the status */
-    bool more;  /* of a command on keys: others of it follow */
-    struct throttle_asked throttle;
-};
-
-struct batch {
-    uint64_t seq; /* 0: free */
-    int64_t submitted_ns;
-    uint16_t next_free;
-    uint16_t count;
-    struct item *items; /* [RESP_BATCH_MAX] */
-};
-
-struct resp_gate {
-    const struct allocator *allocator;
-    uint64_t session;
-    uint64_t serial;
-    uint64_t answers; /* that came */
-    struct resp_facts facts;
-    struct gateway_stats *stats; /* the caller's */
-    struct resp_queues queues;   /* of transactions */
-    uint16_t first_free;
-    uint16_t open; /* the batch that is being filled, or NONE */
-    uint32_t waiting;
-    bool loads;         /* the open batch is a report of a pool's load, and nothing else */
-    struct limit limit; /* of the template made last */
-    int limit_template; /* its index in the open batch, < 0: none */
-    struct batch batches[RESP_BATCHES_MAX];
-    struct item items[RESP_BATCHES_MAX * RESP_BATCH_MAX]; /* the first ones are used most */
-    struct wire_checks_builder builder;
-    struct wire_decisions_space space;
-    struct resp_request request;
-    struct resp_check check;
-    uint8_t values[VALUES_LEN];
-    char key[WIRE_VALUE_MAX]; /* with its database */
-    uint8_t frame[WIRE_MESSAGE_MAX];
-    size_t load_len; /* of a frame of a load */
-};
 
 int resp_gate_new(const struct allocator *allocator, uint64_t session,
                   const struct resp_facts *facts, struct gateway_stats *stats,
@@ -150,9 +92,9 @@ int resp_gate_new(const struct allocator *allocator, uint64_t session,
     gate->queues.allocator = allocator;
     gate->stats = stats;
     gate->facts.stats = stats;
-    gate->open = NONE;
+    gate->open = RESP_NO_BATCH;
     for (uint16_t i = 0; i < RESP_BATCHES_MAX; i++) {
-        gate->batches[i].next_free = (uint16_t)(i + 1 < RESP_BATCHES_MAX ? i + 1 : NONE);
+        gate->batches[i].next_free = (uint16_t)(i + 1 < RESP_BATCHES_MAX ? i + 1 : RESP_NO_BATCH);
         gate->batches[i].items = &gate->items[(size_t)i * RESP_BATCH_MAX];
     }
     wire_checks_builder_init(&gate->builder, gate->values, sizeof gate->values);
@@ -176,95 +118,10 @@ uint32_t resp_gate_waiting(const struct resp_gate *gate)
     return gate->waiting;
 }
 
-/* ---- the open batch -------------------------------------------------------------------------- */
-
-/* The open batch, opened if there is none; NULL if all are out. */
-static struct batch *open_batch(struct resp_gate *gate)
-{
-    if (gate->open != NONE)
-        return &gate->batches[gate->open];
-    const uint16_t place = gate->first_free;
-    if (place == NONE)
-        return NULL;
-    struct batch *batch = &gate->batches[place];
-    ASSERT(batch->seq == 0 && place < RESP_BATCHES_MAX); /* RESPGATE-5 */
-    gate->first_free = batch->next_free;
-    gate->open = place;
-    gate->loads = false;
-    gate->limit_template = -1;
-    batch->seq = ++gate->serial << PLACE_BITS | place;
-    batch->count = 0;
-    wire_checks_builder_reset(&gate->builder);
-    return batch;
-}
-
-/* What a reply may take of `out`. */
-static uint32_t room_of(const struct item *item)
-{
-    if (item->ask == ASK_THROTTLE || item->ask >= ASK_KEY)
-        return item->more ? 0 : RESP_THROTTLE_MAX;
-    return item->says ? RESP_ANSWER_MAX : RESP_CHECK_MAX;
-}
-
-static void add_item(struct resp_gate *gate, struct resp_peer *peer, const struct item *item)
-{
-    struct batch *batch = &gate->batches[gate->open];
-    ASSERT(batch->count < RESP_BATCH_MAX && (peer->base.waiting == 0 || peer->batch == batch->seq));
-    batch->items[batch->count++] = *item;
-    peer->batch = batch->seq; /* RESPGATE-1 */
-    peer->base.waiting++;
-    peer->base.reserved += room_of(item);
-    ASSERT(peer->base.out.len + peer->base.reserved <= peer->base.out.capacity); /* RESPGATE-2 */
-    gate->stats->checks++;
-}
-
 static void put_busy(struct resp_gate *gate, struct gateway_out *out)
 {
     gate->stats->busy++;
     resp_put_error(out, BUSY_SENTENCE);
-}
-
-/* The template of an inline limit. Clients use few limits, so mostly it is the one before. */
-static int inline_template(struct resp_gate *gate, const struct limit *limit)
-{
-    const struct limit *last = &gate->limit;
-    if (gate->limit_template >= 0 && last->count == limit->count &&
-        last->window_ns == limit->window_ns && last->burst == limit->burst)
-        return gate->limit_template;
-    gate->limit_template = wire_checks_builder_inline(&gate->builder, limit);
-    gate->limit = *limit;
-    return gate->limit_template;
-}
-
-/* What became of a request. */
-enum took { TOOK, TOOK_NOT };
-
-/* Whether a key looks as one of another database does inside. */
-static bool is_prefixed(struct wire_text key)
-{
-    const char *data = key.data;
-    return key.len >= DATABASE_LEN && memcmp(data, "db", 2) == 0 && data[2] >= '0' &&
-           data[2] <= '9' && data[3] >= '0' && data[3] <= '9' && data[4] == '\0';
-}
-
-/* The key in its database: those of number 0 are the keys of native clients, too. NULL, or what is
- * wrong with it. */
-static const char *key_of(struct resp_gate *gate, const struct resp_peer *peer,
-                          struct wire_text key, struct wire_text *out)
-{
-    char prefix[DATABASE_LEN + 1];
-    *out = key;
-    if (key.len > (size_t)WIRE_VALUE_MAX - (peer->database == 0 ? 0 : DATABASE_LEN))
-        return KEY_TOO_LONG;
-    if (peer->database == 0)
-        return is_prefixed(key) ? DATABASE_PREFIX : NULL;
-    (void)snprintf(prefix, sizeof prefix, "db%02u", peer->database);
-    memcpy(gate->key, prefix, DATABASE_LEN - 1);
-    gate->key[DATABASE_LEN - 1] = '\0';
-    if (key.len > 0)
-        memcpy(gate->key + DATABASE_LEN, key.data, key.len);
-    *out = (struct wire_text){.data = gate->key, .len = key.len + DATABASE_LEN};
-    return NULL;
 }
 
 static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, uint64_t token)
@@ -278,21 +135,21 @@ static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, u
         return TOOK;
     }
     struct wire_text key;
-    const char *fault = key_of(gate, peer, gate->request.arguments[1], &key);
+    const char *fault = resp_key_of(gate, peer, gate->request.arguments[1], &key);
     if (fault != NULL) {
         if (peer->base.waiting > 0)
             return TOOK_NOT;
         resp_put_error(&peer->base.out, fault);
         return TOOK;
     }
-    const int template = inline_template(gate, &throttle.limit);
+    const int template = resp_batch_template(gate, &throttle.limit);
     ASSERT(template >= 0 || template == TG_EFULL); /* RESPGATE-4 */
     if (template <0 || wire_checks_builder_append(&gate->builder, (uint32_t) template,
                                                   throttle.operation, throttle.cost, &key, 1) < 0)
         return TOOK_NOT;
     const struct item item = {
         .token = token, .ask = ASK_THROTTLE, .throttle = throttle_asked(&throttle)};
-    add_item(gate, peer, &item);
+    resp_batch_add(gate, peer, &item);
     return TOOK;
 }
 
@@ -331,7 +188,7 @@ static enum took take_check(struct resp_gate *gate, struct resp_peer *peer, uint
         return TOOK_NOT;
     const struct item item = {
         .token = token, .ask = ASK_CHECK, .says = check->says, .tells = check->tells};
-    add_item(gate, peer, &item);
+    resp_batch_add(gate, peer, &item);
     return TOOK;
 }
 
@@ -370,94 +227,8 @@ static enum took take_load(struct resp_gate *gate, struct resp_peer *peer, uint6
     gate->load_len = writer.len;
     gate->loads = true;
     const struct item item = {.token = token, .ask = ASK_LOAD};
-    add_item(gate, peer, &item);
+    resp_batch_add(gate, peer, &item);
     return TOOK;
-}
-
-/* ---- keys ------------------------------------------------------------------------------------ */
-
-/* Any limit tells whether a key is in use, and makes it new. */
-static const struct limit any_limit = {
-    .algorithm = ALGORITHM_TOKEN_BUCKET, .count = 1, .window_ns = 1000000000, .burst = 1};
-
-static int ask_key(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                   struct wire_text name, enum ask ask, bool more)
-{
-    struct wire_text key;
-    const char *fault = key_of(gate, peer, name, &key);
-    ASSERT(fault == NULL); /* take_keys looked */
-    const int template = inline_template(gate, &any_limit);
-    const enum operation operation = ask == ASK_KEY_NEW ? OPERATION_RESET : OPERATION_PEEK;
-    if (template <0 || wire_checks_builder_append(&gate->builder, (uint32_t) template,
-                                                  (uint8_t)operation, 1, &key, 1) < 0)
-        return TG_EFULL;
-    const struct item item = {.token = token, .ask = (uint8_t)ask, .more = more};
-    add_item(gate, peer, &item);
-    return 0;
-}
-
-/* Why a command on keys cannot be taken; NULL: it can. */
-static const char *fault_of_keys(struct resp_gate *gate, const struct resp_peer *peer,
-                                 uint32_t asks)
-{
-    struct wire_text ignored;
-    const char *fault = NULL;
-    if (asks * (gate->request.count - 1) > RESP_BATCH_MAX)
-        return "ERR too many keys: expected at most 32 of DEL and UNLINK, and 64 of EXISTS";
-    for (uint32_t i = 1; fault == NULL && i < gate->request.count; i++)
-        fault = key_of(gate, peer, gate->request.arguments[i], &ignored);
-    return fault;
-}
-
-/* DEL, UNLINK, EXISTS, TYPE. What asks more than once begins a batch, in which it has room for
- * sure. */
-static enum took take_keys(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                           enum resp_command_id id)
-{
-    const bool makes_new = id == RESP_DEL || id == RESP_UNLINK;
-    const uint32_t count = gate->request.count - 1;
-    const uint32_t asks = makes_new ? 2 : 1;
-    const char *fault = fault_of_keys(gate, peer, asks);
-    if (fault != NULL) {
-        if (peer->base.waiting > 0)
-            return TOOK_NOT;
-        resp_put_error(&peer->base.out, fault);
-        return TOOK;
-    }
-    if (asks * count > 1 && gate->batches[gate->open].count > 0)
-        return TOOK_NOT;
-    for (uint32_t i = 1; i <= count; i++) {
-        const struct wire_text name = gate->request.arguments[i];
-        const bool last = i == count;
-        const enum ask ask = id == RESP_TYPE ? ASK_KEY_TYPE : ASK_KEY;
-        int error = ask_key(gate, peer, token, name, ask, makes_new || !last);
-        if (error == 0 && makes_new)
-            error = ask_key(gate, peer, token, name, ASK_KEY_NEW, !last);
-        ASSERT(error == 0 || asks * count == 1);
-        if (error != 0)
-            return TOOK_NOT;
-    }
-    return TOOK;
-}
-
-/* One of the asks of a command on keys is answered; `failed` is NULL if it was decided. */
-static void answer_key(struct resp_peer *peer, const struct item *item, uint64_t used,
-                       const char *failed)
-{
-    struct gateway_out *out = &peer->base.out;
-    if (failed != NULL)
-        peer->failed = failed;
-    peer->sum += item->ask != ASK_KEY_NEW && used > 0;
-    if (item->more)
-        return;
-    if (peer->failed != NULL)
-        resp_put_error(out, peer->failed);
-    else if (item->ask == ASK_KEY_TYPE)
-        resp_put_simple(out, peer->sum > 0 ? "string" : "none");
-    else
-        resp_put_integer(out, peer->sum);
-    peer->sum = 0;
-    peer->failed = NULL;
 }
 
 /* ---- the batch, closed ----------------------------------------------------------------------- */
@@ -472,15 +243,16 @@ static enum took take_into_batch(struct resp_gate *gate, struct resp_peer *peer,
         return take_throttle(gate, peer, token);
     if (id == RESP_TG_LOAD)
         return take_load(gate, peer, token);
-    return id > RESP_TG_LOAD ? take_keys(gate, peer, token, id) : take_check(gate, peer, token, id);
+    return id > RESP_TG_LOAD ? resp_keys_take(gate, peer, token, id)
+                             : take_check(gate, peer, token, id);
 }
 
 size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
 {
-    if (gate->open == NONE || gate->batches[gate->open].count == 0)
+    if (gate->open == RESP_NO_BATCH || gate->batches[gate->open].count == 0)
         return 0;
     struct batch *batch = &gate->batches[gate->open];
-    gate->open = NONE;
+    gate->open = RESP_NO_BATCH;
     gate->waiting++;
     ASSERT(gate->waiting <= RESP_BATCHES_MAX); /* RESPGATE-5 */
     gate->stats->batches++;
@@ -500,12 +272,12 @@ size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
 static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
                             enum resp_command_id id, enum gateway_stop *stop)
 {
-    const bool elsewhere = peer->base.waiting > 0 &&
-                           (gate->open == NONE || gate->batches[gate->open].seq != peer->batch);
+    const bool elsewhere = peer->base.waiting > 0 && (gate->open == RESP_NO_BATCH ||
+                                                      gate->batches[gate->open].seq != peer->batch);
     *stop = GATEWAY_NEED_ANSWER;
     if (elsewhere) /* RESPGATE-1 */
         return TOOK_NOT;
-    if (open_batch(gate) == NULL) {
+    if (resp_batch_open(gate) == NULL) {
         put_busy(gate, &peer->base.out);
         return TOOK;
     }
@@ -517,80 +289,9 @@ static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint
     return took;
 }
 
-/* ---- transactions ---------------------------------------------------------------------------- */
-
-static void end_transaction(struct resp_gate *gate, struct resp_peer *peer)
-{
-    resp_queue_drop(&gate->queues, &peer->queue);
-    peer->queues = peer->spoiled = peer->base.open = false;
-}
-
-/* MULTI, EXEC or DISCARD. What EXEC lets go is taken by resp_gate_take before anything else. */
-static void take_transaction(struct resp_gate *gate, struct resp_peer *peer,
-                             enum resp_command_id id)
-{
-    struct gateway_out *out = &peer->base.out;
-    if (id == RESP_MULTI && peer->queues) {
-        resp_put_error(out, "ERR MULTI calls can not be nested");
-    } else if (id == RESP_MULTI) {
-        peer->queues = peer->base.open = true;
-        resp_put_simple(out, "OK");
-    } else if (!peer->queues) {
-        resp_put_error(out,
-                       id == RESP_EXEC ? "ERR EXEC without MULTI" : "ERR DISCARD without MULTI");
-    } else if (id == RESP_DISCARD) {
-        end_transaction(gate, peer);
-        resp_put_simple(out, "OK");
-    } else if (peer->spoiled) {
-        end_transaction(gate, peer);
-        resp_put_error(out, "EXECABORT Transaction discarded because of previous errors.");
-    } else {
-        peer->queues = peer->base.open = false;
-        resp_put_array(out, peer->queue.count);
-    }
-}
-
-/* Whether the command is kept for EXEC: not one that ends a transaction, or the connection. */
-static bool is_queued(const struct resp_peer *peer, const struct resp_command *command)
-{
-    return peer->queues &&
-           (command == NULL || ((command->id < RESP_DISCARD || command->id > RESP_MULTI) &&
-                                command->id != RESP_QUIT && command->id != RESP_RESET));
-}
-
-static bool is_subscription(const struct resp_command *command)
-{
-    return command->id == RESP_SUBSCRIBE || command->id == RESP_PSUBSCRIBE ||
-           command->id == RESP_UNSUBSCRIBE || command->id == RESP_PUNSUBSCRIBE;
-}
-
-/* Keeps the request at hand, which came as `data`, for EXEC. */
-static enum took queue(struct resp_gate *gate, struct resp_peer *peer,
-                       const struct resp_command *command, const char *data, size_t len)
-{
-    struct gateway_out *out = &peer->base.out;
-    int error;
-    if (peer->base.waiting > 0)
-        return TOOK_NOT;
-    peer->spoiled = true; /* unless it is kept */
-    if (command == NULL)
-        resp_command_unknown(&gate->request, out);
-    else if (!resp_command_fits(command, &gate->request))
-        resp_command_unfit(command, out);
-    else if (is_subscription(command))
-        resp_put_error(out, "ERR there is no subscribing in a transaction");
-    else if ((error = resp_queue_put(&gate->queues, &peer->queue, data, len)) != 0)
-        resp_put_error(out, error == TG_EFULL ? QUEUE_FULL : QUEUES_FULL);
-    else {
-        peer->spoiled = false;
-        resp_put_simple(out, "QUEUED");
-    }
-    return TOOK;
-}
-
 void resp_gate_close(struct resp_gate *gate, struct resp_peer *peer)
 {
-    end_transaction(gate, peer);
+    resp_transaction_end(gate, peer);
 }
 
 /* ---- requests, one by one -------------------------------------------------------------------- */
@@ -599,7 +300,7 @@ static void answer_here(struct resp_gate *gate, struct resp_peer *peer,
                         const struct resp_command *command)
 {
     if (command->id == RESP_RESET)
-        end_transaction(gate, peer);
+        resp_transaction_end(gate, peer);
     resp_local(&gate->facts, peer, command, &gate->request);
 }
 
@@ -614,7 +315,7 @@ static enum took take_here(struct resp_gate *gate, struct resp_peer *peer,
     else if (!resp_command_fits(command, &gate->request))
         resp_command_unfit(command, &peer->base.out);
     else if (command->id <= RESP_MULTI)
-        take_transaction(gate, peer, command->id);
+        resp_transaction_take(gate, peer, command->id);
     else
         answer_here(gate, peer, command);
     return TOOK;
@@ -631,9 +332,9 @@ static enum took take_request(struct resp_gate *gate, struct resp_peer *peer, ui
     *stop = GATEWAY_NEED_ROOM;
     if (peer->base.out.capacity - peer->base.out.len < peer->base.reserved + room)
         return TOOK_NOT; /* RESPGATE-2 */
-    if (is_queued(peer, command)) {
+    if (resp_transaction_keeps(peer, command)) {
         *stop = GATEWAY_NEED_ANSWER;
-        return queue(gate, peer, command, data, len);
+        return resp_transaction_keep(gate, peer, command, data, len);
     }
     if (asks)
         return take_asked(gate, peer, token, command->id, stop);
@@ -726,27 +427,6 @@ static struct resp_peer *find_peer(const struct gateway_finder *finder, uint64_t
     return (struct resp_peer *)finder->find(finder->context, token); /* begins with its base */
 }
 
-/* The item is answered now; `peer` is whose it is, NULL: it is gone. */
-static void settle(struct resp_peer *peer, struct item *item)
-{
-    ASSERT(!item->answered); /* RESPGATE-3 */
-    item->answered = true;
-    if (peer == NULL)
-        return;
-    ASSERT(peer->base.waiting > 0 && peer->base.reserved >= room_of(item));
-    peer->base.waiting--;
-    peer->base.reserved -= room_of(item);
-}
-
-static void release(struct resp_gate *gate, struct batch *batch)
-{
-    ASSERT(batch->seq != 0 && gate->waiting > 0); /* RESPGATE-5 */
-    batch->seq = 0;
-    batch->next_free = gate->first_free;
-    gate->first_free = (uint16_t)(batch - gate->batches);
-    gate->waiting--;
-}
-
 /* All of the batch that are not answered yet get the same error. */
 static void answer_all(struct resp_gate *gate, struct batch *batch,
                        const struct gateway_finder *finder, const char *error)
@@ -756,15 +436,15 @@ static void answer_all(struct resp_gate *gate, struct batch *batch,
         if (item->answered)
             continue;
         struct resp_peer *peer = find_peer(finder, item->token);
-        settle(peer, item);
+        resp_batch_settle(peer, item);
         if (peer != NULL && item->ask >= ASK_KEY)
-            answer_key(peer, item, 0, error != NULL ? FAILED_SENTENCE : BUSY_SENTENCE);
+            resp_keys_answer(peer, item, NULL, error != NULL ? FAILED_SENTENCE : BUSY_SENTENCE);
         else if (peer != NULL && error != NULL)
             resp_put_error(&peer->base.out, error);
         else if (peer != NULL)
             put_busy(gate, &peer->base.out);
     }
-    release(gate, batch);
+    resp_batch_release(gate, batch);
 }
 
 /* What went wrong with a decision on a key, or NULL. */
@@ -780,7 +460,7 @@ static void answer_one(struct resp_gate *gate, const struct item *item,
 {
     struct gateway_out *out = &peer->base.out;
     if (item->ask >= ASK_KEY)
-        answer_key(peer, item, decision->used, fault_of_decision(decision));
+        resp_keys_answer(peer, item, decision, fault_of_decision(decision));
     else if (!decision->allowed && decision->outcome == OUTCOME_BUSY)
         put_busy(gate, out);
     else if (item->ask == ASK_CHECK)
@@ -813,12 +493,12 @@ static void answer_decisions(struct resp_gate *gate, struct batch *batch, const 
             peer->held = gate->answers;
         if (decision.pending || held)
             continue; /* a later answer tells again */
-        settle(peer, item);
+        resp_batch_settle(peer, item);
         if (peer != NULL)
             answer_one(gate, item, &decision, peer);
     }
     if (last)
-        release(gate, batch);
+        resp_batch_release(gate, batch);
 }
 
 static void answer_error(struct resp_gate *gate, struct batch *batch, const void *frame, size_t len,
@@ -841,18 +521,10 @@ static void answer_load(struct resp_gate *gate, struct batch *batch,
     ASSERT(batch->count == 1 && batch->items[0].ask == ASK_LOAD);
     struct item *item = &batch->items[0];
     struct resp_peer *peer = find_peer(finder, item->token);
-    settle(peer, item);
+    resp_batch_settle(peer, item);
     if (peer != NULL)
         resp_put_simple(&peer->base.out, "OK");
-    release(gate, batch);
-}
-
-/* The submitted batch of that number, or NULL. */
-static struct batch *find_batch(struct resp_gate *gate, uint64_t seq)
-{
-    const uint16_t place = seq & (RESP_BATCHES_MAX - 1);
-    struct batch *batch = &gate->batches[place];
-    return seq != 0 && batch->seq == seq && place != gate->open ? batch : NULL;
+    resp_batch_release(gate, batch);
 }
 
 void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
@@ -862,7 +534,7 @@ void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
     char error[WIRE_ERROR_LEN];
     if (wire_peek(frame, len, &envelope, error) != 0)
         return;
-    struct batch *batch = find_batch(gate, envelope.seq);
+    struct batch *batch = resp_batch_find(gate, envelope.seq);
     if (batch == NULL)
         return; /* it was given up */
     if (envelope.type == WIRE_DECISIONS)
@@ -884,63 +556,4 @@ void resp_gate_expire(struct resp_gate *gate, const struct gateway_finder *finde
         answer_all(gate, batch, finder,
                    "TIMEOUT the node did not decide in time; whether it counted is not known");
     }
-}
-
-/* ---- the invariants -------------------------------------------------------------------------- */
-
-static uint32_t unanswered(const struct batch *batch)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < batch->count; i++)
-        count += !batch->items[i].answered;
-    return count;
-}
-
-static uint32_t count_free(const struct resp_gate *gate)
-{
-    uint32_t count = 0;
-    for (uint16_t at = gate->first_free; at != NONE; at = gate->batches[at].next_free) {
-        INVARIANT("RESPGATE-5", at < RESP_BATCHES_MAX && count < RESP_BATCHES_MAX);
-        INVARIANT("RESPGATE-5", gate->batches[at].seq == 0 && at != gate->open);
-        count++;
-    }
-    return count;
-}
-
-void resp_gate_check_invariants(const struct resp_gate *gate)
-{
-    uint32_t used = 0;
-    INVARIANT("RESPGATE-5", gate->open == NONE || gate->batches[gate->open].seq != 0);
-    for (uint16_t i = 0; i < RESP_BATCHES_MAX; i++) {
-        const struct batch *batch = &gate->batches[i];
-        if (batch->seq == 0)
-            continue;
-        INVARIANT("RESPGATE-5", (batch->seq & (RESP_BATCHES_MAX - 1)) == i);
-        INVARIANT("RESPGATE-5", batch->seq >> PLACE_BITS <= gate->serial);
-        INVARIANT("RESPGATE-5", batch->count <= RESP_BATCH_MAX);
-        INVARIANT("RESPGATE-3", i == gate->open || unanswered(batch) > 0);
-        used++;
-    }
-    INVARIANT("RESPGATE-5", used == gate->waiting + (gate->open != NONE));
-    INVARIANT("RESPGATE-5", used + count_free(gate) == RESP_BATCHES_MAX);
-}
-
-void resp_gate_check_peer(const struct resp_gate *gate, const struct resp_peer *peer,
-                          uint64_t token)
-{
-    const struct batch *batch = &gate->batches[peer->batch & (RESP_BATCHES_MAX - 1)];
-    uint32_t waiting = 0;
-    uint32_t reserved = 0;
-    INVARIANT("RESPGATE-1", peer->base.waiting == 0 || batch->seq == peer->batch);
-    for (uint32_t i = 0; peer->base.waiting > 0 && i < batch->count; i++) {
-        const struct item *item = &batch->items[i];
-        if (item->answered || item->token != token)
-            continue;
-        waiting++;
-        reserved += room_of(item);
-    }
-    INVARIANT("RESPGATE-1", waiting == peer->base.waiting);
-    INVARIANT("RESPGATE-2", reserved == peer->base.reserved);
-    INVARIANT("RESPGATE-2", !peer->base.out.failed);
-    INVARIANT("RESPGATE-2", peer->base.out.len + reserved <= peer->base.out.capacity);
 }

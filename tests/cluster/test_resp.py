@@ -126,6 +126,22 @@ def test_both_protocols_share_a_bucket(ruled):
 
 
 # What a Redis client counts under the empty key everybody can ask about, block and reset.
+def test_a_key_is_new_when_its_time_to_live_is_over(ruled):
+    """Whatever rate it has: the time is told at its own, through any node, and it is what CL.THROTTLE says."""
+    nodes = ruled.nodes
+    clients = [redis.Redis(port=node.port + 3) for node in nodes]
+    assert clients[0].ttl("nobody") == -2 and clients[0].pttl("nobody") == -2
+    for burst, count, period in ((15, 30, 60), (0, 1, 3600), (999, 7, 3)):
+        key = f"lives-{burst}"
+        reply = clients[0].execute_command("CL.THROTTLE", key, burst, count, period, 1)
+        until_ms = period * 1000 / count
+        for client in clients:
+            assert until_ms - 20000 < client.pttl(key) <= until_ms + 1
+            assert abs(client.ttl(key) - reply[4]) <= 20
+    clients[0].delete("lives-0")
+    assert clients[-1].ttl("lives-0") == -2
+
+
 def test_the_empty_key_is_one_key_by_every_way_in(ruled):
     limit = Limit(10, 3600 * 10**9, "token_bucket", 10)
     words = ["--key", "", "--rate", "10/h"]

@@ -283,6 +283,28 @@ static void a_changed_rate_keeps_what_was_consumed(void **state)
     *state = NULL;
 }
 
+/* Whatever limit asks: the debt drains at the rate at which it was charged. */
+static void a_peek_of_no_tokens_tells_when_the_bucket_will_be_full(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    const struct limit own = bucket_limit(30, 60000000000, 16);
+    const struct limit other = bucket_limit(1, 1000000000, 1);
+    const int64_t now_ns = LIMIT_TEST_EPOCH_NS;
+    assert_int_equal(limit_do(table, 1, &own, OPERATION_CHECK, 5, 0, now_ns).reset_after_ns,
+                     10000000000);
+    const struct limit_decision seen =
+        limit_do(table, 1, &other, OPERATION_PEEK, 0, 0, now_ns + 1000000000);
+    assert_int_equal(seen.reset_after_ns, 9000000000);
+    assert_true(seen.used > 0);
+    assert_int_equal(
+        limit_do(table, 1, &other, OPERATION_PEEK, 1, 0, now_ns + 1000000000).reset_after_ns,
+        2000000000); /* one that would take some is told by what it would be under */
+    assert_int_equal(limit_do(table, 2, &other, OPERATION_PEEK, 0, 0, now_ns).reset_after_ns, 0);
+    table_check_invariants(table);
+    table_free(&table);
+}
+
 /* With more rates than numbers for them, buckets still never admit too much. */
 static void too_many_rates_fall_back_to_time(void **state)
 {
@@ -325,6 +347,7 @@ int main(void)
         cmocka_unit_test(odd_rates_lag_by_next_to_nothing),
         cmocka_unit_test(seven_a_minute_is_10080_a_day),
         cmocka_unit_test(a_changed_rate_keeps_what_was_consumed),
+        cmocka_unit_test(a_peek_of_no_tokens_tells_when_the_bucket_will_be_full),
         cmocka_unit_test(too_many_rates_fall_back_to_time),
         cmocka_unit_test(a_bucket_holds_at_most_73_years),
     };

@@ -639,6 +639,28 @@ static void keys_are_made_new_and_counted(void **state)
     expect(0, ":2\r\n");
 }
 
+/* Two and a half seconds, as the shard tells; Redis rounds them up. */
+static void a_key_in_use_has_a_time_to_live(void **state)
+{
+    (void)state;
+    say(0, "TTL a\r\nPTTL a\r\n");
+    answer_all();
+    expect(0, ":3\r\n:2500\r\n");
+    bench.unused = true;
+    say(0, "PTTL a\r\nTTL a\r\n");
+    answer_all();
+    expect(0, ":-2\r\n:-2\r\n");
+    bench.unused = false;
+    say(0, "TTL a b\r\n");
+    expect(0, "-ERR wrong number of arguments for 'ttl' command; expected key\r\n");
+    say(0, "PTTL a\r\n");
+    submit();
+    bench.now_ns += 5000 * MS;
+    resp_gate_now(bench.gate, bench.now_ns);
+    resp_gate_expire(bench.gate, &finder);
+    expect(0, "-UNAVAILABLE the node did not decide; what became of the keys is not known\r\n");
+}
+
 /* A shard that did not decide does not say that there was no key. */
 static void keys_of_which_nothing_is_known_are_an_error(void **state)
 {
@@ -756,7 +778,7 @@ static void the_node_tells_of_itself(void **state)
               "0\r\n*0\r\n"
               "*0\r\n$-1\r\n");
     say(0, "COMMAND COUNT\r\n");
-    expect(0, ":38\r\n");
+    expect(0, ":40\r\n");
     say(0, "CONFIG GET *\r\n");
     assert_memory_equal(out->data, "*14\r\n", 5);
     out->len = 0;
@@ -889,6 +911,7 @@ int main(void)
         WITH_GATE(a_spoiled_or_dropped_transaction_decides_nothing),
         WITH_GATE(a_transaction_has_a_bound),
         WITH_GATE(keys_are_made_new_and_counted),
+        WITH_GATE(a_key_in_use_has_a_time_to_live),
         WITH_GATE(keys_of_which_nothing_is_known_are_an_error),
         WITH_GATE(databases_have_keys_of_their_own),
         WITH_GATE(the_node_is_a_whole_cluster_and_every_master),

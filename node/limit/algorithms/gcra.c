@@ -40,6 +40,8 @@
  *         state.
  * GCRA-6  A request by older rules converts for itself alone: what it is charged is added to the
  *         debt at the rate that this has.
+ * GCRA-8  A peek of no tokens asks for nothing that its limit would have to allow: it tells when
+ *         the bucket will be full at the rate at which its debt drains now, the cell's own.
  *
  * A leaky bucket is the same meter read as a queue that is served at an even rate: the debt that an
  * allowed request finds is what is still to be served before it, and therefore its delay.
@@ -337,6 +339,8 @@ static int gcra_apply(struct limit_memory *memory, struct limit_cell *cell,
     if (!verdict.allowed)
         out->retry_after_ns = gcra_retry(plan, debt, verdict.retry_cost);
     const bool other_rate = kept != 0 && gcra_other_rate(cell, plan);
+    if (peek && request->cost == 0 && other_rate)
+        out->reset_after_ns = gcra_expires(memory, cell) - request->now_ns; /* GCRA-8 */
     if (peek || (debt == kept && (older || !other_rate)))
         return LIMIT_SAME;
     if (!older || !other_rate || !gcra_store_older(memory, cell, request, &verdict))
