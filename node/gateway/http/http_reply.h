@@ -44,7 +44,8 @@ struct http_reply {
     bool failed;
 };
 
-/* A response of at most `room` bytes behind what `out` has. `date` is that of http_date, and lives as long as the reply. */
+/* A response of at most `room` bytes behind what `out` has. `date` is that of http_date, and lives
+ * as long as the reply. */
 void http_reply_init(struct http_reply *reply, struct gateway_out *out, size_t room,
                      struct http_form form, const char *date);
 /* Forgets what was written, so that another response can be begun. */
