@@ -59,6 +59,7 @@ struct gateway_peer {
 struct gateway_stats {
     uint64_t connections; /* open now */
     uint64_t accepted;
+    uint64_t proxied;         /* of these: a trusted proxy told for whom */
     uint64_t refused;         /* closed at once: there were too many */
     uint64_t accept_failures; /* the machine gave no descriptor */
     uint64_t evicted;         /* idle connections closed for a newcomer */
@@ -101,7 +102,7 @@ struct gateway_codec {
     size_t read_len;     /* bytes that are read of a peer at once */
     size_t socket_len;   /* bytes of each of its socket's buffers; the kernel doubles it */
     /* The peer has connected: all zero but for id, addresses and `out`, which has GATEWAY_OUT_LEN.
-     */
+     * A proxy may tell other addresses before the first bytes are taken. */
     void (*open)(void *gate, struct gateway_peer *peer);
     /* Takes requests from the peer's bytes; *used tells how many. `token` names the peer later. */
     enum gateway_stop (*take)(void *gate, struct gateway_peer *peer, uint64_t token,

@@ -309,6 +309,56 @@ static void http_clients_have_one_port_and_names_for_it(void **state)
     assert_refused(parse("--http-name", ""), "--http-name: ");
 }
 
+/* Proxies that are believed are networks, one after the other; flags replace what a file says. */
+static void proxies_are_trusted_by_network(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("--trusted-proxy", "10.0.0.0/8", "--trusted-proxy=2001:db8::/32",
+                           "--trusted-proxy", "unix"),
+                     0);
+    assert_int_equal(config.trusted_proxies.count, 2);
+    assert_true(config.trusted_proxies.local);
+    assert_int_equal(config.proxy_protocol, CONFIG_PROXY_OPTIONAL);
+    assert_int_equal(read_text("trusted_proxies: [10.0.0.0/8, 192.0.2.1]\nproxy_protocol: off\n"),
+                     0);
+    assert_int_equal(config.trusted_proxies.count, 2);
+    assert_int_equal(config.proxy_protocol, CONFIG_PROXY_OFF);
+    assert_int_equal(read_text("trusted_proxies: unix\nproxy_protocol: required\n"), 0);
+    assert_true(config.trusted_proxies.local && config.proxy_protocol == CONFIG_PROXY_REQUIRED);
+    assert_int_equal(parse("--proxy-protocol", "required", "--trusted-proxy", "unix"), 0);
+    assert_refused(parse("--trusted-proxy", "10.0.0.1/8"),
+                   "--trusted-proxy: found \"10.0.0.1/8\"; expected 10.0.0.0/8: no bits behind");
+    assert_refused(parse("--trusted-proxy", "proxy.example.org"),
+                   "expected a network such as 10.0.0.0/8 or 2001:db8::/32, an address, or unix");
+    assert_text_refused(
+        "name: n1\ntrusted_proxies:\n  - 10.0.0.0/8\n  - 10.0.0.0/33\n",
+        "node.yaml:4:5: trusted_proxies: found \"10.0.0.0/33\"; expected a network");
+    assert_int_equal(read_text("trusted_proxy: 192.0.2.1\n"), 0);
+    assert_int_equal(config.trusted_proxies.count, 1);
+    assert_text_refused("trusted_proxys: 10.0.0.0/8\n", "did you mean trusted_prox");
+    assert_refused(parse("--trusted-proxys", "10.0.0.0/8"), "did you mean --trusted-proxy?");
+    assert_refused(parse("--proxy-protocol", "v2"), "expected optional, required or off");
+    assert_refused(parse("--proxy-protocol", "required"),
+                   "--proxy-protocol: found required without --trusted-proxy");
+}
+
+/* Where ports are mapped, Redis clients of a cluster are told another place than they came to. */
+static void redis_clients_may_be_told_another_place(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("--base-port", "7700"), 0);
+    assert_int_equal(config.resp_advertise.port, 0);
+    assert_int_equal(parse("--resp-advertise", "[2001:db8::1]:16379"), 0);
+    assert_string_equal(config.resp_advertise.host, "2001:db8::1");
+    assert_int_equal(config.resp_advertise.port, 16379);
+    assert_refused(parse("--resp-advertise", "0.0.0.0:6379"), "expected HOST:PORT that clients");
+    assert_refused(parse("--resp-advertise", "off"), "expected HOST:PORT that clients reach");
+    assert_refused(parse("--resp-advertise",
+                         "a-host-with-a-name-of-more-than-fifty-eight-characters."
+                         "example.org:1"),
+                   "expected HOST:PORT of at most 63 bytes");
+}
+
 /* Redis clients have a port of each shard, bound by the rules of the others, unless it is off. */
 static void redis_clients_have_a_port_or_none(void **state)
 {
@@ -547,6 +597,8 @@ int main(void)
         cmocka_unit_test(clashing_ports_are_refused),
         cmocka_unit_test(clients_may_come_at_several_places),
         cmocka_unit_test(http_clients_have_one_port_and_names_for_it),
+        cmocka_unit_test(proxies_are_trusted_by_network),
+        cmocka_unit_test(redis_clients_may_be_told_another_place),
         cmocka_unit_test(redis_clients_have_a_port_or_none),
         cmocka_unit_test(an_endpoint_that_is_off_is_refused),
         cmocka_unit_test(endpoints_are_parsed_exactly),

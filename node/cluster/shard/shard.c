@@ -827,6 +827,19 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
     return shard->resigned && !owes_undos(shard);
 }
 
+void shard_each_waiting(const struct shard *shard, void (*fn)(void *context, uint64_t connection),
+                        void *context)
+{
+    uint32_t left = shard->requests.used;
+    for (uint32_t at = 0; left > 0; at++) {
+        if (!pool_in_use(&shard->requests, at))
+            continue;
+        const struct request *request = pool_at(&shard->requests, at);
+        fn(context, request->connection);
+        left--;
+    }
+}
+
 uint64_t shard_settled_epoch(const struct shard *shard)
 {
     return shard->settled_epoch;

@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "node/gateway/networks.h"
 
 enum {
     CONFIG_HOST_LEN = 254,     /* the longest DNS name and NUL */
@@ -68,6 +69,13 @@ struct config_http {
 
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
 
+/* Whether connections of trusted proxies begin with a PROXY header. */
+enum config_proxy_protocol {
+    CONFIG_PROXY_OPTIONAL,
+    CONFIG_PROXY_REQUIRED,
+    CONFIG_PROXY_OFF /* it is never believed */
+};
+
 struct config {
     char file[CONFIG_PATH_LEN]; /* --config; "" if none */
     bool check_config;          /* validate and exit */
@@ -86,12 +94,16 @@ struct config {
     struct config_http http_more;
     struct config_endpoint grpc; /* always off in this version */
     bool insecure;
+    struct networks trusted_proxies; /* who may say for whom it asks */
+    enum config_proxy_protocol proxy_protocol;
 
     /* What it tells the others: HOST:PORT of shard 0. */
     char advertise[CONFIG_HOST_LEN]; /* --advertise; "" if not given */
     char client_address[CONFIG_ADDRESS_LEN];
     char peer_address[CONFIG_ADDRESS_LEN];
     char gossip_address[CONFIG_ADDRESS_LEN];
+    struct config_endpoint
+        resp_advertise; /* what Redis clients are told; port 0: where they came */
 
     /* Who it is and whom it asks. */
     struct config_endpoint seeds[CONFIG_SEEDS_MAX]; /* gossip endpoints, in the order given */

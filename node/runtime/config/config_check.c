@@ -205,6 +205,11 @@ static int check_pairs(const struct config *config, char error[CONFIG_ERROR_LEN]
                        config->memory_bytes >> 20, config->shards, TABLE_MEMORY_MIN >> 20);
         return TG_EINVALID;
     }
+    if (config->proxy_protocol == CONFIG_PROXY_REQUIRED && config->trusted_proxies.count == 0 &&
+        !config->trusted_proxies.local)
+        return refuse("--proxy-protocol: found required without --trusted-proxy; expected the "
+                      "networks of the proxies",
+                      error);
     if (config->ephemeral && config->rebuild)
         return refuse("--rebuild: found with --ephemeral; expected one of them, because an "
                       "ephemeral node has no store to rebuild",

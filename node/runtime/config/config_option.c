@@ -96,9 +96,30 @@ static const struct config_option options[] = {
      .kind = CONFIG_KIND_HOST,
      AT(advertise),
      .help = "host told to others; needed when bound to every address"},
+    {.name = "resp-advertise",
+     .value = "HOST:PORT",
+     .derived = "where the client came",
+     .kind = CONFIG_KIND_TOLD,
+     AT(resp_advertise),
+     .help = "where Redis clients of a cluster or sentinel are told to connect; needed where ports "
+             "are mapped"},
     {.name = "insecure",
      SWITCH(insecure),
      .help = "allow addresses that other machines reach, without encryption or keys"},
+    {.name = "trusted-proxy",
+     .in_file = "trusted-proxies",
+     .value = "NETWORK",
+     .kind = CONFIG_KIND_NETWORK,
+     AT(trusted_proxies),
+     .help = "network of proxies whose word on their clients' addresses is taken; repeatable, the "
+             "list trusted_proxies in the file"},
+    {.name = "proxy-protocol",
+     .value = "WHEN",
+     .initial = "optional",
+     .kind = CONFIG_KIND_PROXY,
+     AT(proxy_protocol),
+     .help = "whether connections of trusted proxies begin with a PROXY header: where they pass on "
+             "others' bytes without one, it must not be optional"},
     {.name = "seed",
      .value = "HOST:PORT",
      .kind = CONFIG_KIND_SEED,
@@ -269,10 +290,10 @@ const struct config_exit *config_exits(size_t *count)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-const char *config_option_name(const struct config_option *option, char separator,
-                               char out[CONFIG_NAME_MAX])
+/* A name with `separator` for its dashes. */
+static const char *spell(const char *name, char separator, char out[CONFIG_NAME_MAX])
 {
-    (void)snprintf(out, CONFIG_NAME_MAX, "%s", option->name);
+    (void)snprintf(out, CONFIG_NAME_MAX, "%s", name);
     for (char *at = out; *at != '\0'; at++) {
         if (*at == '-')
             *at = separator;
@@ -280,12 +301,21 @@ const char *config_option_name(const struct config_option *option, char separato
     return out;
 }
 
+const char *config_option_name(const struct config_option *option, char separator,
+                               char out[CONFIG_NAME_MAX])
+{
+    const bool file = separator == '_' && option->in_file != NULL;
+    return spell(file ? option->in_file : option->name, separator, out);
+}
+
+/* In a file the flag's own name is good, too: that is what a list of one is easily called. */
 const struct config_option *config_option_find(const char *name, char separator)
 {
     char written[CONFIG_NAME_MAX];
 
     for (size_t i = 0; i < OPTIONS; i++) {
-        if (strcmp(config_option_name(&options[i], separator, written), name) == 0)
+        if (strcmp(config_option_name(&options[i], separator, written), name) == 0 ||
+            strcmp(spell(options[i].name, separator, written), name) == 0)
             return &options[i];
     }
     return NULL;

@@ -86,7 +86,7 @@ static void carry_out(struct daemon *daemon)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-enum { CLIENT_FIGURES = 16, HTTP_FIGURES = 13 };
+enum { CLIENT_FIGURES = 17, HTTP_FIGURES = 13 };
 
 /* What clients of a protocol did, of all shards. */
 static void put_figures(const struct gateway_stats *stats,
@@ -108,6 +108,7 @@ static void put_figures(const struct gateway_stats *stats,
         {"evicted", stats->evicted},
         {"unfinished", stats->unfinished},
         {"dropped", stats->dropped},
+        {"proxied", stats->proxied},
         {"idle", stats->idle},
     };
     memcpy(out, figures, sizeof figures);
@@ -133,6 +134,7 @@ static void add_stats(struct gateway_stats *sum, const struct gateway_stats *mor
 {
     sum->connections += more->connections;
     sum->accepted += more->accepted;
+    sum->proxied += more->proxied;
     sum->refused += more->refused;
     sum->accept_failures += more->accept_failures;
     sum->evicted += more->evicted;

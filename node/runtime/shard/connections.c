@@ -31,7 +31,8 @@
  * that is 0).
  *
  * A node that stops leaves its clients (connections_leave): nothing more is read; what was is
- * answered, by a shard that has resigned with an error; then the client is told that no more will
+ * answered, by a shard that has resigned with an error, and what waits for another node by that
+ * one; then the client is told that no more will
  * come (FIN), as one that was closed for what it sent. To close with bytes unread would reset the
  * connection, and the client could not know what became of all that it had asked. So what still
  * comes is thrown away, until the client closes, or for LEAVE_NS: what has no answer by then was
@@ -117,8 +118,48 @@ bool connections_put(struct connections *connections, uint64_t token, const void
     }
     connections->options.codec->put(connections->options.gate,
                                     connection_peer(connections, connection), data, len);
+    connection->asked_ns = 0;
+    connections->owed_known = false;
     connection_mark_dirty(connections, connection);
     return true;
+}
+
+/* ---- what the shard owes --------------------------------------------------------------------- */
+
+void connections_owe(struct connections *connections, uint64_t token)
+{
+    struct connection *connection = connection_of(connections, token);
+    if (connection == NULL || connection->owed == connections->owed_at)
+        return;
+    connection->owed = connections->owed_at;
+    connections->owed_count++;
+}
+
+void connections_asked(struct connections *connections, uint64_t token)
+{
+    struct connection *connection = connection_of(connections, token);
+    if (connection != NULL)
+        connection->asked_ns = connections->now_ns;
+}
+
+/* Has the shard say what it owes. It is asked again after something was taken, and in each turn of
+ * a node that leaves. */
+static void look_owed(struct connections *connections)
+{
+    connections->owed_known = true;
+    connections->owed_at++;
+    connections->owed_count = 0;
+    if (connections->options.owes != NULL)
+        connections->options.owes(connections->options.context, connections);
+}
+
+bool connection_owed(struct connections *connections, const struct connection *connection)
+{
+    if (!connections->owed_known)
+        look_owed(connections);
+    return connection->owed == connections->owed_at ||
+           (connection->asked_ns != 0 &&
+            connections->now_ns - connection->asked_ns < connections->options.request_ns);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -184,11 +225,34 @@ static void note_unfinished(struct connections *connections, struct connection *
                             bool taken)
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
-    const bool unfinished =
-        !peer->begun || peer->open || (connection->kept_len > 0 && !connection->stalled);
-    if (peer->begun && ((taken && !peer->open) || !connection->unfinished))
-        connection->since_ns = connections->now_ns;
-    connection_set_unfinished(connections, connection, unfinished);
+    const bool asks = peer->open || (connection->kept_len > 0 && !connection->stalled);
+    const bool begins =
+        !peer->begun || connection_proxy_waits(connections, connection) || (asks && peer->early);
+    if (taken && peer->begun && !peer->open)
+        connection_set_wait(connections, connection, CONNECTION_SETTLED);
+    connection_set_wait(connections, connection,
+                        begins ? CONNECTION_BEGINS
+                        : asks ? CONNECTION_ASKS
+                               : CONNECTION_SETTLED);
+}
+
+/* Looks whether a proxy says for whom the connection is. False: there is nothing to be taken, yet
+ * or ever. */
+static bool is_known(struct connections *connections, struct connection *connection,
+                     const char *data, size_t len, size_t *used)
+{
+    if (!connection->fresh)
+        return true;
+    const bool known = connection_proxy_take(connections, connection, data, len, used);
+    if (known && *used < len)
+        return true;
+    if (known || connection_peer(connections, connection)->closing)
+        connection_drop_kept(connections, connection);
+    else if (!connection_keep(connections, connection, data, len, 0))
+        connection_break(connections, connection);
+    note_unfinished(connections, connection, false);
+    connection_mark_dirty(connections, connection);
+    return false;
 }
 
 /* Takes requests from `data`, which is the input or what is kept, and keeps what is left. */
@@ -200,6 +264,9 @@ static void feed(struct connections *connections, struct connection *connection,
     const uint64_t token = connection_token(connections, connection);
     enum gateway_stop stop;
     size_t at = 0;
+    if (!is_known(connections, connection, data, len, &at))
+        return;
+    connections->owed_known = false;
     do {
         size_t used = 0;
         if (!connection_ensure_out(connections, connection)) {
@@ -279,12 +346,14 @@ static void read_from(struct connections *connections, struct connection *connec
 
 /* Whether the connection has come to its end, and all is done: what was kept has been gone on with,
  * so if some of it is left, something is waited for, or to be sent. */
-static bool finished(const struct connections *connections, const struct connection *connection)
+static bool finished(struct connections *connections, const struct connection *connection)
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
     if (connection->broken)
         return true;
-    if (peer->waiting > 0 || peer->out.len > 0)
+    if (peer->waiting > 0 || peer->out.len > 0 ||
+        (connections->leave_ns != 0 && !connection->shut &&
+         connection_owed(connections, connection)))
         return false;
     return peer->closing || connection->ended || connections->leave_ns != 0;
 }
@@ -300,11 +369,9 @@ static void finish(struct connections *connections, struct connection *connectio
         connection_close(connections, connection);
         return;
     }
-    if (!connection->shut)
-        connection->since_ns = connections->now_ns;
     connection->shut = true;
     connection_drop_kept(connections, connection);
-    connection_set_unfinished(connections, connection, true);
+    connection_set_wait(connections, connection, CONNECTION_LEAVES);
     connection_set_muted(connections, connection, false);
 }
 
@@ -355,32 +422,31 @@ static void settle(struct connections *connections)
 static void tell_late(struct connections *connections, struct connection *connection)
 {
     const struct gateway_codec *codec = connections->options.codec;
-    if (codec->late == NULL || connection->blocked || connection->shut ||
+    if (codec->late == NULL || connection->broken || connection->blocked || connection->shut ||
         !connection_ensure_out(connections, connection))
         return;
     codec->late(connections->options.gate, connection_peer(connections, connection));
     connection_flush(connections, connection);
 }
 
-/* Whether the connection has taken too long with something, which is counted. */
-static bool is_late(const struct connections *connections, const struct connection *connection)
+/* Breaks those in front of an order, which have been in it since what `since` tells for so long.
+ * Returns how many: broken ones stay in it until they are closed, soon. */
+static uint64_t cut_off(struct connections *connections, const struct connection_order *order,
+                        enum connection_by by, int64_t longest_ns)
 {
-    const struct gateway_peer *peer = connection_peer(connections, connection);
-    const int64_t since_ns = connections->now_ns - connection->since_ns;
-    if (connection->shut)
-        return connections->leave_ns == 0 && since_ns >= LEAVE_NS;
-    if (connection->blocked &&
-        connections->now_ns - connection->moved_ns >= connections->options.slow_ns) {
-        connections->stats->slow_readers++;
-        return true;
+    uint64_t count = 0;
+    struct connection *connection = connection_oldest(connections, order);
+    for (; connection != NULL; connection = connection_newer(connections, connection, by)) {
+        const int64_t since_ns =
+            by == CONNECTION_BY_BLOCK ? connection->moved_ns : connection->since_ns;
+        if (connections->now_ns - since_ns < longest_ns)
+            break; /* PLACES-5 */
+        count += !connection->broken;
+        if (by == CONNECTION_BY_WAIT)
+            tell_late(connections, connection);
+        connection_break(connections, connection);
     }
-    const bool begins = !peer->begun || peer->early;
-    if (connection->unfinished &&
-        since_ns >= (begins ? connections->options.begin_ns : connections->options.request_ns)) {
-        connections->stats->unfinished++;
-        return true;
-    }
-    return false;
+    return count;
 }
 
 /* Ends connections that have been quiet for as long as they may: those that were quiet for longest
@@ -388,11 +454,10 @@ static bool is_late(const struct connections *connections, const struct connecti
 static void end_quiet(struct connections *connections)
 {
     const int64_t idle_ns = connections->options.idle_ns;
-    uint32_t at = connections->oldest;
-    while (idle_ns > 0 && at != CONNECTIONS_NONE) {
-        struct connection *connection = &connections->places[at];
+    struct connection *connection = connection_oldest(connections, &connections->used);
+    for (; idle_ns > 0 && connection != NULL;
+         connection = connection_newer(connections, connection, CONNECTION_BY_USE)) {
         const struct gateway_peer *peer = connection_peer(connections, connection);
-        at = connection->newer;
         if (connections->now_ns - connection->heard_ns < idle_ns)
             return;
         if (connection->dirty || connection->deferred || connection->broken || connection->shut ||
@@ -407,21 +472,23 @@ static void end_quiet(struct connections *connections)
  * the shard does not answer. */
 static void look(struct connections *connections)
 {
+    const struct connections_options *options = &connections->options;
+    const struct connection_order *waits = connections->waits;
+    struct gateway_stats *stats = connections->stats;
     const struct gateway_finder finder = finder_of(connections);
     connections->looked_ns = connections->now_ns;
-    if (connections->options.codec->expire != NULL)
-        connections->options.codec->expire(connections->options.gate, &finder);
+    if (options->codec->expire != NULL)
+        options->codec->expire(options->gate, &finder);
     acceptor_look(connections);
     end_quiet(connections);
-    if (connections->blocked == 0 && connections->unfinished == 0)
-        return;
-    for (uint32_t i = 0; i < connections->used_max; i++) {
-        struct connection *connection = &connections->places[i];
-        if (connection->fd < 0 || connection->broken || !is_late(connections, connection))
-            continue;
-        tell_late(connections, connection);
-        connection_break(connections, connection);
-    }
+    stats->slow_readers +=
+        cut_off(connections, &connections->stuck, CONNECTION_BY_BLOCK, options->slow_ns);
+    stats->unfinished +=
+        cut_off(connections, &waits[CONNECTION_BEGINS], CONNECTION_BY_WAIT, options->begin_ns);
+    stats->unfinished +=
+        cut_off(connections, &waits[CONNECTION_ASKS], CONNECTION_BY_WAIT, options->request_ns);
+    if (connections->leave_ns == 0)
+        (void)cut_off(connections, &waits[CONNECTION_LEAVES], CONNECTION_BY_WAIT, LEAVE_NS);
 }
 
 static void take_event(struct connections *connections, const struct epoll_event *event)
@@ -489,9 +556,11 @@ static void close_all(struct connections *connections)
 /* CONNECTIONS-4 */
 static void look_at_leaving(struct connections *connections)
 {
+    look_owed(connections);
     const bool busy = connections->dirty.first != CONNECTIONS_NONE ||
-                      connections->deferred.first != CONNECTIONS_NONE || connections->blocked > 0 ||
-                      waiting(connections) > 0;
+                      connections->deferred.first != CONNECTIONS_NONE ||
+                      connections->stuck.oldest != CONNECTIONS_NONE ||
+                      connections_waits(connections);
     if (busy && connections->now_ns - connections->leave_ns < LEAVE_MAX_NS)
         connections->busy_ns = connections->now_ns;
     if (connections->stats->connections > 0 &&
@@ -543,6 +612,7 @@ void connections_turn(struct connections *connections)
     bool any = true;
     bool more;
     busy_poll_begin(&connections->busy_poll);
+    connections->owed_known = false;
     connections->until_ns = connections->now_ns + BURST_NS;
     connections->full = false;
     connection_resume(connections);
@@ -584,6 +654,7 @@ void connections_leave(struct connections *connections)
     connections->now_ns = clock_of(connections);
     acceptor_leave(connections);
     connections->leave_ns = connections->busy_ns = connections->now_ns;
+    look_owed(connections);
     for (uint32_t i = 0; i < connections->used_max; i++)
         if (connections->places[i].fd >= 0)
             connection_mark_dirty(connections, &connections->places[i]);
@@ -591,7 +662,7 @@ void connections_leave(struct connections *connections)
 
 bool connections_waits(const struct connections *connections)
 {
-    return waiting(connections) > 0;
+    return waiting(connections) > 0 || (connections->leave_ns != 0 && connections->owed_count > 0);
 }
 
 bool connections_left(const struct connections *connections)

@@ -191,8 +191,9 @@ static void tell_stats(struct shard_loop *loop)
 static void ask_control(struct shard_loop *loop, const struct effect *effect)
 {
     tell_stats(loop);
-    (void)mailbox_put_copy(loop->options.control, MESSAGE_ADMIN, loop->options.number,
-                           effect->target, effect->bytes, effect->len);
+    if (mailbox_put_copy(loop->options.control, MESSAGE_ADMIN, loop->options.number, effect->target,
+                         effect->bytes, effect->len))
+        connections_asked(loop->native.connections, effect->target);
 }
 
 static void carry_out_one(struct shard_loop *loop, const struct effect *effect)
@@ -267,6 +268,19 @@ static bool take_native(void *context, uint64_t connection, const void *data, si
 {
     struct shard_loop *loop = context;
     return clients_take(loop->clients, connection, data, len);
+}
+
+static void owe_native(void *context, uint64_t connection)
+{
+    connections_owe(context, connection);
+}
+
+/* What native clients have asked and the shard has not answered. */
+static void tell_owed(void *context, struct connections *connections)
+{
+    struct shard_loop *loop = context;
+    clients_each_waiting(loop->clients, owe_native, connections);
+    shard_each_waiting(loop->options.shard, owe_native, connections);
 }
 
 static void end_native(void *context, bool empty)
@@ -545,8 +559,8 @@ static void resign(struct shard_loop *loop)
         front_leave(&loop->redis);
         front_leave(&loop->http.front);
     }
-    if (passed && !loop->closed && !front_waits(&loop->redis) && !front_waits(&loop->http.front) &&
-        !clients_waiting(loop->clients)) {
+    if (passed && !loop->closed && !front_waits(&loop->native) && !front_waits(&loop->redis) &&
+        !front_waits(&loop->http.front) && !clients_waiting(loop->clients)) {
         loop->closed = true; /* SHARDLOOP-3 */
         (void)uv_poll_stop(&loop->poll_peers);
     }
@@ -719,6 +733,8 @@ static int open_front(struct shard_loop *loop, struct front *front,
     more->key = options->key;
     more->stats = &front->stats;
     more->crowded = loop->options.crowded;
+    more->trusted = loop->options.trusted;
+    more->proxies_tell = loop->options.proxies_tell;
     more->all = uv_backend_fd(&loop->loop);
     more->slow_ns = CONNECTIONS_SLOW_NS;
     if (more->begin_ns == 0)
@@ -742,7 +758,7 @@ static int open_front(struct shard_loop *loop, struct front *front,
 static int open_native(struct shard_loop *loop)
 {
     struct connections_options options = {
-        .codec = &zmtp_codec, .gate = &loop->zmtp, .read = end_native};
+        .codec = &zmtp_codec, .gate = &loop->zmtp, .read = end_native, .owes = tell_owed};
     loop->zmtp =
         (struct zmtp_gate){.message = take_native, .context = loop, .stats = &loop->native.stats};
     return open_front(loop, &loop->native, &loop->options.native, &options);

@@ -45,9 +45,11 @@ struct shard_loop_options {
     struct shard_loop_front http; /* likewise */
     uint64_t http_session;
     struct http_facts http_facts;
-    const _Atomic bool *crowded; /* no further client is to be let in; NULL: never */
-    _Atomic uint64_t *keys;      /* of all shards of the node: each adds its own */
-    struct shard *shard;         /* restored, without a view; the loop's from now on */
+    const _Atomic bool *crowded;    /* no further client is to be let in; NULL: never */
+    const struct networks *trusted; /* proxies whose word is taken; NULL: none. They have to say */
+    bool proxies_tell;              /* first for whom a connection is, or may */
+    _Atomic uint64_t *keys;         /* of all shards of the node: each adds its own */
+    struct shard *shard;            /* restored, without a view; the loop's from now on */
     uint32_t number;
     uint64_t node_id;
     const struct clock *clock;
