@@ -584,6 +584,7 @@ static void a_shard_that_refuses_is_a_503_with_retry_after(void **state)
     assert_int_equal(bench.stats.busy, 2);
     check(2, 1);
     submit();
+    free(bench.frames[0].bytes);
     bench.frames[0] = bench.frames[--bench.frame_count];
     refuse_all(TG_EUNAVAILABLE);
     assert_non_null(strstr(heard(2), "\"detail\":\"no \\\"room\\\"\""));

@@ -217,13 +217,14 @@ static void miss(const struct http1_request *request, unsigned methods, struct h
     put_allow(out, methods);
 }
 
-void http_route_find(const struct http1_request *request, struct http_exchange *exchange,
-                     char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN], struct http_match *out)
+void http_route_find_in(const struct http_route *table, size_t count,
+                        const struct http1_request *request, struct http_exchange *exchange,
+                        char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN], struct http_match *out)
 {
     const bool anywhere = request->method == HTTP1_CONNECT || request->path.data[0] == '*';
     unsigned methods = 0;
-    for (size_t i = 0; i < ROUTES; i++) {
-        const struct http_route *route = &routes[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct http_route *route = &table[i];
         struct found found = {.exchange = exchange, .room = room};
         if (!anywhere && !match(route->path, request->path, &found))
             continue;
@@ -234,4 +235,10 @@ void http_route_find(const struct http1_request *request, struct http_exchange *
         methods |= methods_of(route);
     }
     miss(request, methods, out);
+}
+
+void http_route_find(const struct http1_request *request, struct http_exchange *exchange,
+                     char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN], struct http_match *out)
+{
+    http_route_find_in(routes, ROUTES, request, exchange, room, out);
 }

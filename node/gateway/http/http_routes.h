@@ -49,8 +49,14 @@ struct http_match {
 };
 
 /* Finds the route, and fills in the exchange's parameters and rest; what is decoded is in
- * `room`. */
+ * `room`. Of several that match the first one is taken. */
 void http_route_find(const struct http1_request *request, struct http_exchange *exchange,
                      char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN], struct http_match *out);
+
+/* The same in another table: for tests. */
+void http_route_find_in(const struct http_route *table, size_t count,
+                        const struct http1_request *request, struct http_exchange *exchange,
+                        char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN],
+                        struct http_match *out);
 
 #endif
