@@ -316,15 +316,16 @@ static void proxies_are_trusted_by_network(void **state)
     assert_int_equal(parse("--trusted-proxy", "10.0.0.0/8", "--trusted-proxy=2001:db8::/32",
                            "--trusted-proxy", "unix"),
                      0);
-    assert_int_equal(config.trusted_proxies.count, 2);
-    assert_true(config.trusted_proxies.local);
-    assert_int_equal(config.proxy_protocol, CONFIG_PROXY_OPTIONAL);
+    assert_int_equal(config.between.trusted_proxies.count, 2);
+    assert_true(config.between.trusted_proxies.local);
+    assert_int_equal(config.between.proxy_protocol, CONFIG_PROXY_OPTIONAL);
     assert_int_equal(read_text("trusted_proxies: [10.0.0.0/8, 192.0.2.1]\nproxy_protocol: off\n"),
                      0);
-    assert_int_equal(config.trusted_proxies.count, 2);
-    assert_int_equal(config.proxy_protocol, CONFIG_PROXY_OFF);
+    assert_int_equal(config.between.trusted_proxies.count, 2);
+    assert_int_equal(config.between.proxy_protocol, CONFIG_PROXY_OFF);
     assert_int_equal(read_text("trusted_proxies: unix\nproxy_protocol: required\n"), 0);
-    assert_true(config.trusted_proxies.local && config.proxy_protocol == CONFIG_PROXY_REQUIRED);
+    assert_true(config.between.trusted_proxies.local &&
+                config.between.proxy_protocol == CONFIG_PROXY_REQUIRED);
     assert_int_equal(parse("--proxy-protocol", "required", "--trusted-proxy", "unix"), 0);
     assert_refused(parse("--trusted-proxy", "10.0.0.1/8"),
                    "--trusted-proxy: found \"10.0.0.1/8\"; expected 10.0.0.0/8: no bits behind");
@@ -334,7 +335,7 @@ static void proxies_are_trusted_by_network(void **state)
         "name: n1\ntrusted_proxies:\n  - 10.0.0.0/8\n  - 10.0.0.0/33\n",
         "node.yaml:4:5: trusted_proxies: found \"10.0.0.0/33\"; expected a network");
     assert_int_equal(read_text("trusted_proxy: 192.0.2.1\n"), 0);
-    assert_int_equal(config.trusted_proxies.count, 1);
+    assert_int_equal(config.between.trusted_proxies.count, 1);
     assert_text_refused("trusted_proxys: 10.0.0.0/8\n", "did you mean trusted_prox");
     assert_refused(parse("--trusted-proxys", "10.0.0.0/8"), "did you mean --trusted-proxy?");
     assert_refused(parse("--proxy-protocol", "v2"), "expected optional, required or off");
@@ -347,10 +348,10 @@ static void redis_clients_may_be_told_another_place(void **state)
 {
     (void)state;
     assert_int_equal(parse("--base-port", "7700"), 0);
-    assert_int_equal(config.resp_advertise.port, 0);
+    assert_int_equal(config.between.resp_advertise.port, 0);
     assert_int_equal(parse("--resp-advertise", "[2001:db8::1]:16379"), 0);
-    assert_string_equal(config.resp_advertise.host, "2001:db8::1");
-    assert_int_equal(config.resp_advertise.port, 16379);
+    assert_string_equal(config.between.resp_advertise.host, "2001:db8::1");
+    assert_int_equal(config.between.resp_advertise.port, 16379);
     assert_refused(parse("--resp-advertise", "0.0.0.0:6379"), "expected HOST:PORT that clients");
     assert_refused(parse("--resp-advertise", "off"), "expected HOST:PORT that clients reach");
     assert_refused(parse("--resp-advertise",

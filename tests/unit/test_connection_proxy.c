@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -21,6 +22,7 @@
 #include "node/gateway/zmtp.h"
 #include "node/runtime/shard/connections_state.h"
 #include "node/runtime/system/listener.h"
+#include "tests/unit/support_scratch.h"
 
 enum { CLIENTS_MAX = 40, ADDRESS_MAX = 30, WAIT_MS = 20000, PROXY = 2, STRANGER = 3 };
 
@@ -38,7 +40,6 @@ static struct bench {
     struct gateway_stats stats;
     struct clock clock;
     uint16_t port;
-    int family;
 } bench;
 
 static void submit(void *context, const void *bytes, size_t len)
@@ -63,17 +64,10 @@ static void trust(const char *text)
     assert_int_equal(networks_add(&bench.trusted, text, expected), 0);
 }
 
-static int open_bench(bool required, bool native, const char *host)
+static int open_bench_at(bool required, bool native, int listener)
 {
-    struct sockaddr_in6 address;
-    socklen_t len = sizeof address;
-    int listener;
     memset(&bench, 0, sizeof bench);
-    bench.family = strchr(host, ':') != NULL ? AF_INET6 : AF_INET;
     assert_int_equal(clock_init(&bench.clock), 0);
-    assert_int_equal(listener_open(host, 0, &listener), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
-    bench.port = ntohs(address.sin6_port); /* at the same place for IPv4 */
     trust("127.0.0.2");
     trust("::1");
     const struct resp_facts facts = {.name = "n", .version = "1", .stats = &bench.stats};
@@ -97,6 +91,18 @@ static int open_bench(bool required, bool native, const char *host)
         .submit = submit,
     };
     return connections_new(&options, &bench.loop);
+}
+
+static int open_bench(bool required, bool native, const char *host)
+{
+    struct sockaddr_in6 address;
+    socklen_t len = sizeof address;
+    int listener;
+    assert_int_equal(listener_open(host, 0, &listener), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    const int error = open_bench_at(required, native, listener);
+    bench.port = ntohs(address.sin6_port); /* at the same place for IPv4 */
+    return error;
 }
 
 static int setup(void **state)
@@ -483,6 +489,35 @@ static void a_native_client_behind_a_proxy_is_greeted_and_named(void **state)
     (void)close(fd);
 }
 
+static const struct gateway_peer *peer_of(uint32_t place)
+{
+    return connection_peer(bench.loop, &bench.loop->places[place]);
+}
+
+/* Else a client could have a proxy that balances connections carry its lies of others. */
+static void the_word_of_a_proxy_s_client_is_not_taken_for_the_proxy_s(void **state)
+{
+    (void)state;
+    const int direct = dial(PROXY);
+    TURN_UNTIL(bench.stats.connections == 1);
+    assert_true(peer_of(0)->trusted);
+    const int told = dial(PROXY);
+    say(told, LINE);
+    TURN_UNTIL(bench.stats.proxied == 1);
+    assert_false(peer_of(1)->trusted);
+    const int chained = dial(PROXY);
+    say(chained, "PROXY TCP4 127.0.0.2 198.51.100.2 1 2\r\n");
+    TURN_UNTIL(bench.stats.proxied == 2);
+    assert_true(peer_of(2)->trusted);
+    const int stranger = dial(STRANGER);
+    TURN_UNTIL(bench.stats.connections == 4);
+    assert_false(peer_of(3)->trusted);
+    (void)close(direct);
+    (void)close(told);
+    (void)close(chained);
+    (void)close(stranger);
+}
+
 static void an_address_of_ipv6_is_counted_by_its_network(void **state)
 {
     const struct sockaddr_in6 address = {.sin6_family = AF_INET6,
@@ -497,6 +532,34 @@ static void an_address_of_ipv6_is_counted_by_its_network(void **state)
     expect_address(fd, "[2001:db8:0:1::7]:443");
     assert_int_equal(connection_count_of(bench.loop, &network), 1);
     (void)close(fd);
+}
+
+/* Its rights say who may connect, and whether it is trusted is said by name. */
+static void a_socket_of_the_file_system_is_trusted_by_name(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char path[SCRATCH_PATH_LEN];
+    int listener;
+    (void)state;
+    assert_int_equal(scratch_file(path, "proxy"), 0);
+    assert_int_equal(unlink(path), 0);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    for (int trusted = 0; trusted < 2; trusted++) {
+        assert_int_equal(listener_open_path(path, &listener), 0);
+        assert_int_equal(open_bench_at(false, false, listener), 0);
+        bench.trusted.local = trusted != 0;
+        const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+        say(fd, LINE);
+        if (trusted)
+            expect_address(fd, "192.0.2.1:56324");
+        else
+            TURN_UNTIL(closed(fd));
+        assert_int_equal(bench.stats.protocol_errors, 1 - trusted);
+        (void)close(fd);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(unlink(path), 0);
+    }
 }
 
 #define WITH(fixture, test) cmocka_unit_test_setup_teardown(test, fixture, teardown)
@@ -519,7 +582,9 @@ int main(void)
         WITH(setup, a_client_s_newcomer_has_the_place_of_its_quietest),
         WITH(setup, a_proxy_is_not_bounded),
         WITH(setup_native, a_native_client_behind_a_proxy_is_greeted_and_named),
+        WITH(setup, the_word_of_a_proxy_s_client_is_not_taken_for_the_proxy_s),
         WITH(setup_ipv6, an_address_of_ipv6_is_counted_by_its_network),
+        cmocka_unit_test(a_socket_of_the_file_system_is_trusted_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

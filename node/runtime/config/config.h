@@ -76,6 +76,14 @@ enum config_proxy_protocol {
     CONFIG_PROXY_OFF /* it is never believed */
 };
 
+/* What stands between the node and its clients. */
+struct config_between {
+    struct networks trusted_proxies; /* who may say for whom a connection is */
+    enum config_proxy_protocol proxy_protocol;
+    /* Where Redis clients of a cluster are told to connect; port 0: where they came. */
+    struct config_endpoint resp_advertise;
+};
+
 struct config {
     char file[CONFIG_PATH_LEN]; /* --config; "" if none */
     bool check_config;          /* validate and exit */
@@ -94,16 +102,13 @@ struct config {
     struct config_http http_more;
     struct config_endpoint grpc; /* always off in this version */
     bool insecure;
-    struct networks trusted_proxies; /* who may say for whom it asks */
-    enum config_proxy_protocol proxy_protocol;
+    struct config_between between;
 
     /* What it tells the others: HOST:PORT of shard 0. */
     char advertise[CONFIG_HOST_LEN]; /* --advertise; "" if not given */
     char client_address[CONFIG_ADDRESS_LEN];
     char peer_address[CONFIG_ADDRESS_LEN];
     char gossip_address[CONFIG_ADDRESS_LEN];
-    struct config_endpoint
-        resp_advertise; /* what Redis clients are told; port 0: where they came */
 
     /* Who it is and whom it asks. */
     struct config_endpoint seeds[CONFIG_SEEDS_MAX]; /* gossip endpoints, in the order given */

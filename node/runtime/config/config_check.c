@@ -205,8 +205,8 @@ static int check_pairs(const struct config *config, char error[CONFIG_ERROR_LEN]
                        config->memory_bytes >> 20, config->shards, TABLE_MEMORY_MIN >> 20);
         return TG_EINVALID;
     }
-    if (config->proxy_protocol == CONFIG_PROXY_REQUIRED && config->trusted_proxies.count == 0 &&
-        !config->trusted_proxies.local)
+    if (config->between.proxy_protocol == CONFIG_PROXY_REQUIRED &&
+        config->between.trusted_proxies.count == 0 && !config->between.trusted_proxies.local)
         return refuse("--proxy-protocol: found required without --trusted-proxy; expected the "
                       "networks of the proxies",
                       error);

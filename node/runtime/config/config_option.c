@@ -100,7 +100,7 @@ static const struct config_option options[] = {
      .value = "HOST:PORT",
      .derived = "where the client came",
      .kind = CONFIG_KIND_TOLD,
-     AT(resp_advertise),
+     AT(between.resp_advertise),
      .help = "where Redis clients of a cluster or sentinel are told to connect; needed where ports "
              "are mapped"},
     {.name = "insecure",
@@ -110,14 +110,14 @@ static const struct config_option options[] = {
      .in_file = "trusted-proxies",
      .value = "NETWORK",
      .kind = CONFIG_KIND_NETWORK,
-     AT(trusted_proxies),
+     AT(between.trusted_proxies),
      .help = "network of proxies whose word on their clients' addresses is taken; repeatable, the "
              "list trusted_proxies in the file"},
     {.name = "proxy-protocol",
      .value = "WHEN",
      .initial = "optional",
      .kind = CONFIG_KIND_PROXY,
-     AT(proxy_protocol),
+     AT(between.proxy_protocol),
      .help = "whether connections of trusted proxies begin with a PROXY header: where they pass on "
              "others' bytes without one, it must not be optional"},
     {.name = "seed",

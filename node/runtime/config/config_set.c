@@ -318,7 +318,7 @@ void config_option_clear(const struct config_option *option, struct config *conf
         return;
     }
     if (option->kind == CONFIG_KIND_NETWORK) {
-        config->trusted_proxies = (struct networks){.count = 0};
+        config->between.trusted_proxies = (struct networks){.count = 0};
         return;
     }
     *(struct config_endpoint *)(void *)((unsigned char *)config + option->offset) =

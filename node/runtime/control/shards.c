@@ -193,8 +193,8 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
         .version = DAEMON_VERSION,
         .connections_max = max,
         .port = config_shard_endpoint(&config->resp, number).port,
-        .told_host = config->resp_advertise.host,
-        .told_port = config->resp_advertise.port,
+        .told_host = config->between.resp_advertise.host,
+        .told_port = config->between.resp_advertise.port,
         .started_ns = daemon->started_ns,
         .now_ns = daemon->started_ns,
     };
@@ -232,10 +232,10 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .http_session = daemon_random_id(),
         .http_facts = http_facts(daemon),
         .crowded = &daemon->sockets.files.paused,
-        .trusted = daemon->config->proxy_protocol != CONFIG_PROXY_OFF
-                       ? &daemon->config->trusted_proxies
+        .trusted = daemon->config->between.proxy_protocol != CONFIG_PROXY_OFF
+                       ? &daemon->config->between.trusted_proxies
                        : NULL,
-        .proxies_tell = daemon->config->proxy_protocol == CONFIG_PROXY_REQUIRED,
+        .proxies_tell = daemon->config->between.proxy_protocol == CONFIG_PROXY_REQUIRED,
         .keys = &daemon->keys,
         .shard = *shard,
         .number = number,

@@ -231,8 +231,8 @@ static void take_in(struct connections *connections, int fd, const struct sockad
     set_options(fd);
     connection_open(connections, connection, fd, &address);
     connection->fresh = true;
-    connection->trusted = trusted;
     struct gateway_peer *peer = connection_peer(connections, connection);
+    peer->trusted = trusted;
     struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof local;
     connection_end_text(&end, peer->address);

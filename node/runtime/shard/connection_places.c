@@ -351,3 +351,39 @@ void connection_set_wait(struct connections *connections, struct connection *con
     if (wait != CONNECTION_SETTLED)
         put_newest(connections, &connections->waits[wait], connection, CONNECTION_BY_WAIT);
 }
+
+/* ---- what the shard owes --------------------------------------------------------------------- */
+
+void connections_owe(struct connections *connections, uint64_t token)
+{
+    struct connection *connection = connection_of(connections, token);
+    if (connection == NULL || connection->owed == connections->owed_at)
+        return;
+    connection->owed = connections->owed_at;
+    connections->owed_count++;
+}
+
+void connections_asked(struct connections *connections, uint64_t token)
+{
+    struct connection *connection = connection_of(connections, token);
+    if (connection != NULL)
+        connection->asked_ns = connections->now_ns;
+}
+
+void connection_look_owed(struct connections *connections)
+{
+    connections->owed_known = true;
+    connections->owed_at++;
+    connections->owed_count = 0;
+    if (connections->options.owes != NULL)
+        connections->options.owes(connections->options.context, connections);
+}
+
+bool connection_owed(struct connections *connections, const struct connection *connection)
+{
+    if (!connections->owed_known)
+        connection_look_owed(connections);
+    return connection->owed == connections->owed_at ||
+           (connection->asked_ns != 0 &&
+            connections->now_ns - connection->asked_ns < connections->options.request_ns);
+}

@@ -17,7 +17,6 @@
  * CONNPROXY-2  Connections are counted by the address that is told; who has too many is refused,
  *              as if he had come without the proxy. The proxy itself is not bounded.
  */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,57 +25,9 @@
 #include "node/gateway/proxy_protocol.h"
 #include "node/runtime/shard/connections_state.h"
 
-enum { NETWORK_LEN = 8, KNOWN_LEN = 12 /* so many bytes are a header's, or none's */ };
+enum { KNOWN_LEN = 12 /* so many bytes are a header's, or none's */ };
 
 #define COMPLAIN_NS INT64_C(10000000000) /* from one complaint to the next */
-
-/* ---- ends ------------------------------------------------------------------------------------ */
-
-void connection_end_text(const struct connection_end *end, char out[GATEWAY_ADDRESS_LEN])
-{
-    char host[INET6_ADDRSTRLEN] = "";
-    if (end->local) {
-        (void)snprintf(out, GATEWAY_ADDRESS_LEN, "unix");
-        return;
-    }
-    if (IN6_IS_ADDR_V4MAPPED(&end->ip)) {
-        (void)inet_ntop(AF_INET, &end->ip.s6_addr[12], host, sizeof host);
-        (void)snprintf(out, GATEWAY_ADDRESS_LEN, "%s:%u", host, (unsigned)end->port);
-        return;
-    }
-    (void)inet_ntop(AF_INET6, &end->ip, host, sizeof host);
-    (void)snprintf(out, GATEWAY_ADDRESS_LEN, "[%s]:%u", host, (unsigned)end->port);
-}
-
-/* Of IPv6 the network of 64 bits, which one host may have to itself. */
-struct in6_addr connection_end_counted(const struct connection_end *end)
-{
-    struct in6_addr address = end->ip;
-    if (end->local)
-        return (struct in6_addr)IN6ADDR_LOOPBACK_INIT;
-    if (!IN6_IS_ADDR_V4MAPPED(&address) && !IN6_IS_ADDR_LOOPBACK(&address))
-        memset(&address.s6_addr[NETWORK_LEN], 0, sizeof address.s6_addr - NETWORK_LEN);
-    return address;
-}
-
-bool connection_proxy_trusted(const struct connections *connections,
-                              const struct connection_end *end)
-{
-    const struct networks *trusted = connections->options.trusted;
-    if (trusted == NULL)
-        return false;
-    const struct policy_ip ip = networks_ip(end->ip.s6_addr);
-    return end->local ? trusted->local : networks_hold(trusted, &ip);
-}
-
-/* ---- what is said ---------------------------------------------------------------------------- */
-
-bool connection_proxy_waits(const struct connections *connections,
-                            const struct connection *connection)
-{
-    return connection->fresh && connection->trusted &&
-           (connections->options.proxies_tell || connection->kept_len > 0);
-}
 
 /* The connection ends. The proxy is told nothing, which nobody would read: the operator is. */
 static bool end(struct connections *connections, struct connection *connection, const char *why)
@@ -113,6 +64,7 @@ static bool take_client(struct connections *connections, struct connection *conn
     memcpy(&to.ip, told->destination, sizeof to.ip);
     const struct in6_addr address = connection_end_counted(&from);
     connection_end_text(&from, peer->address);
+    peer->trusted = connection_proxy_trusted(connections, &from);
     if (to.port != 0)
         connection_end_text(&to, peer->local);
     if (memcmp(&address, &connection->address, sizeof address) == 0)
@@ -132,6 +84,7 @@ static bool take_told(struct connections *connections, struct connection *connec
     connections->stats->proxied++;
     if (told->kind == PROXY_PROTOCOL_IP)
         return take_client(connections, connection, told);
+    peer->trusted = false;
     (void)snprintf(peer->address, sizeof peer->address, "unix");
     return true;
 }
@@ -139,7 +92,7 @@ static bool take_told(struct connections *connections, struct connection *connec
 bool connection_proxy_take(struct connections *connections, struct connection *connection,
                            const char *data, size_t len, size_t *used)
 {
-    const bool trusted = connection->trusted;
+    const bool trusted = connection_peer(connections, connection)->trusted;
     struct proxy_protocol told;
     const char *fault;
     const enum proxy_protocol_found found = proxy_protocol_read(data, len, &told, used, &fault);

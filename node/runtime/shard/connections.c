@@ -33,7 +33,8 @@
  * A node that stops leaves its clients (connections_leave): nothing more is read; what was is
  * answered, by a shard that has resigned with an error, and what waits for another node by that
  * one; then the client is told that no more will
- * come (FIN), as one that was closed for what it sent. To close with bytes unread would reset the
+ * come (FIN), as one that was closed for what it sent; ENDS_NS after an answer, for libzmq drops
+ * what its application has not taken by then. To close with bytes unread would reset the
  * connection, and the client could not know what became of all that it had asked. So what still
  * comes is thrown away, until the client closes, or for LEAVE_NS: what has no answer by then was
  * not taken. A client that does not read what it asked for loses it after LEAVE_MAX_NS.
@@ -75,6 +76,7 @@
  * that answers and slow readers may be waited for. The gate gives up what is not answered sooner.
  */
 #define LEAVE_NS     INT64_C(250000000)
+#define ENDS_NS      INT64_C(25000000) /* from an answer to the end that is told behind it */
 #define LEAVE_MAX_NS INT64_C(3000000000)
 
 enum { DISCARD_MAX = 1 << 20 }; /* bytes of a client that was told that no more will come */
@@ -119,47 +121,10 @@ bool connections_put(struct connections *connections, uint64_t token, const void
     connections->options.codec->put(connections->options.gate,
                                     connection_peer(connections, connection), data, len);
     connection->asked_ns = 0;
+    connection->answered_ns = connections->now_ns;
     connections->owed_known = false;
     connection_mark_dirty(connections, connection);
     return true;
-}
-
-/* ---- what the shard owes --------------------------------------------------------------------- */
-
-void connections_owe(struct connections *connections, uint64_t token)
-{
-    struct connection *connection = connection_of(connections, token);
-    if (connection == NULL || connection->owed == connections->owed_at)
-        return;
-    connection->owed = connections->owed_at;
-    connections->owed_count++;
-}
-
-void connections_asked(struct connections *connections, uint64_t token)
-{
-    struct connection *connection = connection_of(connections, token);
-    if (connection != NULL)
-        connection->asked_ns = connections->now_ns;
-}
-
-/* Has the shard say what it owes. It is asked again after something was taken, and in each turn of
- * a node that leaves. */
-static void look_owed(struct connections *connections)
-{
-    connections->owed_known = true;
-    connections->owed_at++;
-    connections->owed_count = 0;
-    if (connections->options.owes != NULL)
-        connections->options.owes(connections->options.context, connections);
-}
-
-bool connection_owed(struct connections *connections, const struct connection *connection)
-{
-    if (!connections->owed_known)
-        look_owed(connections);
-    return connection->owed == connections->owed_at ||
-           (connection->asked_ns != 0 &&
-            connections->now_ns - connection->asked_ns < connections->options.request_ns);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -363,15 +328,19 @@ static bool finished(struct connections *connections, const struct connection *c
  * take back what it has not read yet, the sentence that says what was wrong as well. */
 static void finish(struct connections *connections, struct connection *connection)
 {
-    const bool late = connection_peer(connections, connection)->ends_late;
+    const bool answered = connections->leave_ns != 0 && connection->answered_ns != 0 &&
+                          connections->now_ns - connection->answered_ns < ENDS_NS;
+    const bool late = answered || connection_peer(connections, connection)->ends_late;
     if (connection->broken || connection->ended ||
         (!connection->shut && !late && shutdown(connection->fd, SHUT_WR) != 0)) {
         connection_close(connections, connection);
         return;
     }
+    if (!connection->shut)
+        connection_set_wait(connections, connection,
+                            answered ? CONNECTION_ENDS : CONNECTION_LEAVES);
     connection->shut = true;
     connection_drop_kept(connections, connection);
-    connection_set_wait(connections, connection, CONNECTION_LEAVES);
     connection_set_muted(connections, connection, false);
 }
 
@@ -553,10 +522,24 @@ static void close_all(struct connections *connections)
     }
 }
 
+/* Tells those that no more comes who have had time to take what they were answered. */
+static void tell_ends(struct connections *connections)
+{
+    const struct connection_order *order = &connections->waits[CONNECTION_ENDS];
+    struct connection *connection;
+    while ((connection = connection_oldest(connections, order)) != NULL &&
+           connections->now_ns - connection->since_ns >= ENDS_NS) {
+        if (shutdown(connection->fd, SHUT_WR) != 0)
+            connection_break(connections, connection);
+        connection_set_wait(connections, connection, CONNECTION_LEAVES);
+    }
+}
+
 /* CONNECTIONS-4 */
 static void look_at_leaving(struct connections *connections)
 {
-    look_owed(connections);
+    connection_look_owed(connections);
+    tell_ends(connections);
     const bool busy = connections->dirty.first != CONNECTIONS_NONE ||
                       connections->deferred.first != CONNECTIONS_NONE ||
                       connections->stuck.oldest != CONNECTIONS_NONE ||
@@ -654,7 +637,7 @@ void connections_leave(struct connections *connections)
     connections->now_ns = clock_of(connections);
     acceptor_leave(connections);
     connections->leave_ns = connections->busy_ns = connections->now_ns;
-    look_owed(connections);
+    connection_look_owed(connections);
     for (uint32_t i = 0; i < connections->used_max; i++)
         if (connections->places[i].fd >= 0)
             connection_mark_dirty(connections, &connections->places[i]);

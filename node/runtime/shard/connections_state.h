@@ -3,6 +3,7 @@
  *   connections.c        turns: events, requests, answers, the end
  *   connection_places.c  which connections there are: places, orders, addresses, states
  *   connection_bytes.c   what they hold: bytes that came, bytes to be sent
+ *   connection_end.c     who is at their ends: names, and whom to trust
  *   acceptor.c           how they come: listeners, and what is done when there are too many
  *   connection_proxy.c   of whom they are: what a trusted proxy says first
  */
@@ -38,6 +39,7 @@ enum connection_wait {
     CONNECTION_SETTLED, /* for nothing */
     CONNECTION_BEGINS,  /* for what a connection begins with */
     CONNECTION_ASKS,    /* for the rest of a request, or of a transaction */
+    CONNECTION_ENDS,    /* for the client to take what it was answered, before it is told so */
     CONNECTION_LEAVES,  /* for the client to close: it was told that no more will come */
     CONNECTION_WAITS
 };
@@ -67,14 +69,14 @@ struct connection {
     bool stalled;  /* something is kept that cannot be taken yet */
     bool deferred; /* it goes on in the next turn */
     bool muted;
-    bool blocked;     /* its socket takes no more */
-    bool ended;       /* the client sends no more */
-    bool shut;        /* it was told that no more will come */
-    bool broken;      /* its socket is of no use any more */
-    bool fresh;       /* nothing was taken of it: a proxy may say first for whom it is */
-    bool trusted;     /* the other end is a proxy whose word is taken */
-    uint8_t wait;     /* enum connection_wait */
-    uint64_t owed;    /* connections.owed_at, when the shard was found to owe it an answer */
+    bool blocked;        /* its socket takes no more */
+    bool ended;          /* the client sends no more */
+    bool shut;           /* it was told that no more will come, or will be */
+    bool broken;         /* its socket is of no use any more */
+    bool fresh;          /* nothing was taken of it: a proxy may say first for whom it is */
+    uint8_t wait;        /* enum connection_wait */
+    uint64_t owed;       /* connections.owed_at, when the shard was found to owe it an answer */
+    int64_t answered_ns; /* when the shard answered it last */
     int64_t asked_ns; /* when a question of it was passed on that has no answer yet; 0: none was */
     int64_t moved_ns; /* blocked: when its socket last took as much as is progress, */
     size_t moved;     /* and what it has taken since */
@@ -192,6 +194,11 @@ struct connection *connection_newer(const struct connections *connections,
                                     const struct connection *connection, enum connection_by by);
 struct connection *connection_oldest(const struct connections *connections,
                                      const struct connection_order *order);
+/* Has the shard say what it owes. */
+void connection_look_owed(struct connections *connections);
+/* Whether the shard has something of the connection that it will answer: by the last look, or by a
+ * new one where something was taken or answered since. */
+bool connection_owed(struct connections *connections, const struct connection *connection);
 /* How many connections there are of that address. */
 uint32_t connection_count_of(const struct connections *connections, const struct in6_addr *address);
 
@@ -218,22 +225,7 @@ char *connection_input(struct connections *connections, struct connection *conne
 void connection_close(struct connections *connections, struct connection *connection);
 void connection_bytes_free(struct connections *connections);
 
-/* ---- acceptor.c ------------------------------------------------------------------------------ */
-
-void acceptor_open(struct connections *connections);
-/* Accepts who waits at the listener of that number. */
-void acceptor_accept(struct connections *connections, uint32_t number);
-/* Whether a token of an event names a listener, and which. */
-bool acceptor_is_listener(uint64_t token, uint32_t *number);
-/* The listeners have rested, if they do, for long enough (ACCEPTOR-1). */
-void acceptor_look(struct connections *connections);
-/* Takes in all who wait, then closes the listeners. */
-void acceptor_leave(struct connections *connections);
-void acceptor_close(struct connections *connections);
-/* Whether one more of that address has room: if not, who was quiet for longest ends for it. */
-bool acceptor_has_room_of(struct connections *connections, const struct in6_addr *address);
-
-/* ---- connection_proxy.c ---------------------------------------------------------------------- */
+/* ---- connection_end.c ------------------------------------------------------------------------ */
 
 /* One end of a connection. */
 struct connection_end {
@@ -251,14 +243,26 @@ bool connection_proxy_trusted(const struct connections *connections,
 /* Whether the connection has to say first for whom it is, and has not. */
 bool connection_proxy_waits(const struct connections *connections,
                             const struct connection *connection);
+/* ---- acceptor.c ------------------------------------------------------------------------------ */
+
+void acceptor_open(struct connections *connections);
+/* Accepts who waits at the listener of that number. */
+void acceptor_accept(struct connections *connections, uint32_t number);
+/* Whether a token of an event names a listener, and which. */
+bool acceptor_is_listener(uint64_t token, uint32_t *number);
+/* The listeners have rested, if they do, for long enough (ACCEPTOR-1). */
+void acceptor_look(struct connections *connections);
+/* Takes in all who wait, then closes the listeners. */
+void acceptor_leave(struct connections *connections);
+void acceptor_close(struct connections *connections);
+/* Whether one more of that address has room: if not, who was quiet for longest ends for it. */
+bool acceptor_has_room_of(struct connections *connections, const struct in6_addr *address);
+
+/* ---- connection_proxy.c ---------------------------------------------------------------------- */
+
 /* Takes what a proxy says first, and whatever else a fresh connection begins with. False: nothing
  * may be taken yet, or, where the peer is closing, at all. *used: bytes of a header. */
 bool connection_proxy_take(struct connections *connections, struct connection *connection,
                            const char *data, size_t len, size_t *used);
-
-/* ---- connections.c --------------------------------------------------------------------------- */
-
-/* Whether the shard has something of the connection that it will answer. */
-bool connection_owed(struct connections *connections, const struct connection *connection);
 
 #endif
