@@ -64,7 +64,7 @@ static void no_argument_is_one_node_on_loopback(void **state)
     assert_string_equal(config_endpoint_text(&config.gossip, text), "127.0.0.1:7602");
     assert_string_equal(config.resp.host, "127.0.0.1");
     assert_int_equal(config.resp.port, 7603);
-    assert_string_equal(config_endpoint_text(&config.http, text), "127.0.0.1:7604");
+    assert_string_equal(config_endpoint_text(&config.http.first, text), "127.0.0.1:7604");
     assert_true(config.grpc.off);
     assert_string_equal(config.client_address, "127.0.0.1:7600");
     assert_string_equal(config.peer_address, "127.0.0.1:7601");
@@ -246,7 +246,7 @@ static void clashing_ports_are_refused(void **state)
     assert_refused(parse("--peer", "127.0.0.1:65530", "--shards", "2"),
                    "--peer: found port 65540 for shard 1");
     assert_int_equal(parse("--base-port", "65531"), 0);
-    assert_int_equal(config.http.port, 65535);
+    assert_int_equal(config.http.first.port, 65535);
     assert_refused(parse("--base-port", "65532"), "--base-port: found port 65536");
     assert_int_equal(parse("--base-port", "65532", "--http", "off"), 0);
     assert_int_equal(config.resp.port, 65535);
@@ -295,16 +295,16 @@ static void http_clients_have_one_port_and_names_for_it(void **state)
 {
     (void)state;
     assert_int_equal(parse("--shards", "3", "--http", "127.0.0.1:80", "--http", "unix:/run/h"), 0);
-    assert_int_equal(config.http.port, 80);
-    assert_int_equal(config.http_more.listen.count, 1);
+    assert_int_equal(config.http.first.port, 80);
+    assert_int_equal(config.http.more.count, 1);
     assert_int_equal(parse("--shards", "3", "--gossip", "127.0.0.1:7614"), 0);
     assert_refused(parse("--gossip", "127.0.0.1:7604"), "--gossip and --http: found port 7604");
     assert_refused(parse("--http", "10.0.0.1:7604"), "--http: other machines can reach 10.0.0.1");
     assert_int_equal(parse("--http-name", "limits.example", "--http-name", "*"), 0);
-    assert_int_equal(config.http_more.names.count, 2);
-    assert_string_equal(config.http_more.names.at[0], "limits.example");
+    assert_int_equal(config.http.names.count, 2);
+    assert_string_equal(config.http.names.at[0], "limits.example");
     assert_int_equal(read_text("http_name: [a.example, \"[::2]\"]\n"), 0);
-    assert_string_equal(config.http_more.names.at[1], "::2");
+    assert_string_equal(config.http.names.at[1], "::2");
     assert_refused(parse("--http-name", "a.example:80"), "--http-name: found \"a.example:80\"");
     assert_refused(parse("--http-name", ""), "--http-name: ");
 }

@@ -63,9 +63,11 @@ struct config_hosts {
     char at[CONFIG_HOSTS_MAX][CONFIG_HOST_LEN]; /* "*": any name */
 };
 
+/* Where HTTP clients come: one port, which all shards share, and further ones. */
 struct config_http {
-    struct config_listen listen;
-    struct config_hosts names; /* by which its clients may call the node, beside loopback */
+    struct config_endpoint first;
+    struct config_listen more;
+    struct config_hosts names; /* by which these clients may call the node, beside loopback */
 };
 
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
@@ -100,8 +102,7 @@ struct config {
     struct config_endpoint resp;
     struct config_listen client_more; /* further ones, which all shards share */
     struct config_listen resp_more;
-    struct config_endpoint http; /* one port, which all shards share */
-    struct config_http http_more;
+    struct config_http http;
     struct config_endpoint grpc; /* always off in this version */
     bool insecure;
     struct config_between between;

@@ -37,7 +37,7 @@ static void name_endpoints(struct config *config, struct named out[ENDPOINTS])
     out[1] = (struct named){"peer", &config->peer, config->peer_address, config->shards, 1, NULL};
     out[2] = (struct named){"gossip", &config->gossip, config->gossip_address, 1, 2, NULL};
     out[3] = (struct named){"resp", &config->resp, NULL, config->shards, 3, &config->resp_more};
-    out[4] = (struct named){"http", &config->http, NULL, 1, 4, &config->http_more.listen};
+    out[4] = (struct named){"http", &config->http.first, NULL, 1, 4, &config->http.more};
 }
 
 /* Gives endpoints that were not set their host and port. A node without one of the first three

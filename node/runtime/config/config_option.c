@@ -78,14 +78,14 @@ static const struct config_option options[] = {
      .derived = "BIND:BASE-PORT + 3",
      .help = "where Redis clients connect, or off; repeatable likewise"},
     {.name = "http",
-     LISTEN_MORE(http, http_more.listen),
+     LISTEN_MORE(http.first, http.more),
      .may_be_off = true,
      .derived = "BIND:BASE-PORT + 4",
      .help = "where HTTP clients connect, or off; repeatable likewise, and all shards share each"},
     {.name = "http-name",
      .value = "HOST",
      .kind = CONFIG_KIND_HOSTS,
-     AT(http_more.names),
+     AT(http.names),
      .help =
          "name or address that HTTP clients may call this node by, beside loopback, the address "
          "they reach and those of --http; * for any; repeatable, a list in the file"},

@@ -316,7 +316,7 @@ void config_option_clear(const struct config_option *option, struct config *conf
         return;
     }
     if (option->kind == CONFIG_KIND_HOSTS) {
-        config->http_more.names.count = 0;
+        config->http.names.count = 0;
         return;
     }
     if (option->kind == CONFIG_KIND_NETWORK) {

@@ -417,7 +417,7 @@ static void spread_view(struct daemon *daemon)
     (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s resp=%s http=%s name=%s\n",
                   daemon->config->client_address, daemon->config->peer_address,
                   daemon->config->gossip_address, config_endpoint_text(&daemon->config->resp, resp),
-                  config_endpoint_text(&daemon->config->http, http), daemon->config->name);
+                  config_endpoint_text(&daemon->config->http.first, http), daemon->config->name);
     (void)sd_notify(0, "READY=1");
 }
 

@@ -210,14 +210,14 @@ static struct http_facts http_facts(const struct daemon *daemon)
     facts.routes = api_routes(&facts.route_count);
     facts.trusted = &config->between.trusted_proxies;
     facts.auth = &config->between.auth;
-    for (uint32_t i = 0; i < config->http_more.names.count; i++)
-        facts.names[facts.name_count++] = config->http_more.names.at[i];
-    if (!config->http.off && !config_host_is_wildcard(config->http.host))
-        facts.names[facts.name_count++] = config->http.host;
-    for (uint32_t i = 0; i < config->http_more.listen.count; i++)
-        if (config->http_more.listen.at[i].path[0] == '\0' &&
-            !config_host_is_wildcard(config->http_more.listen.at[i].endpoint.host))
-            facts.names[facts.name_count++] = config->http_more.listen.at[i].endpoint.host;
+    for (uint32_t i = 0; i < config->http.names.count; i++)
+        facts.names[facts.name_count++] = config->http.names.at[i];
+    if (!config->http.first.off && !config_host_is_wildcard(config->http.first.host))
+        facts.names[facts.name_count++] = config->http.first.host;
+    for (uint32_t i = 0; i < config->http.more.count; i++)
+        if (config->http.more.at[i].path[0] == '\0' &&
+            !config_host_is_wildcard(config->http.more.at[i].endpoint.host))
+            facts.names[facts.name_count++] = config->http.more.at[i].endpoint.host;
     if (config->advertise[0] != '\0')
         facts.names[facts.name_count++] = config->advertise;
     return facts;
