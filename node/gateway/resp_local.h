@@ -29,6 +29,8 @@ struct resp_facts {
     const struct gateway_stats *stats;
     uint32_t connections_max;
     uint16_t port;
+    const char *told_host; /* where clients of a cluster or sentinel are told to connect, "" or */
+    uint16_t told_port;    /* NULL: where they came; borrowed */
     int64_t started_ns;
     int64_t now_ns;
 };

@@ -1,6 +1,8 @@
 /* resp_topology.c - a node as the whole of a Redis cluster, and as every master.
  *
- * RESPTOPOLOGY-1  What is told of an address is the one at which the client reached this node.
+ * RESPTOPOLOGY-1  What is told of an address is what the operator says that clients reach, and
+ *                 where he says nothing that at which the client reached this node: behind a
+ *                 proxy that tells it, the proxy's.
  */
 #include "node/gateway/resp_topology.h"
 
@@ -12,7 +14,7 @@
 
 enum { ID_LEN = 41, PORT_LEN = 8, BUS_PORT_ADD = 10000, CHANNELS_MAX = 64, CHANNEL_MAX = 128 };
 
-/* Where the client has reached this node. */
+/* Where this node is, as far as the client is told. */
 struct place {
     char host[GATEWAY_ADDRESS_LEN];
     char port[PORT_LEN];
@@ -28,7 +30,10 @@ static struct place place_of(const struct resp_facts *facts, const struct resp_p
     const char *colon = strrchr(text, ':');
     const bool v6 = text[0] == '[';
     unsigned port;
-    if (colon != NULL && sscanf(colon + 1, "%u", &port) == 1 && port <= UINT16_MAX) {
+    if (facts->told_host != NULL && facts->told_host[0] != '\0') {
+        (void)snprintf(place.host, sizeof place.host, "%s", facts->told_host);
+        place.number = facts->told_port;
+    } else if (colon != NULL && sscanf(colon + 1, "%u", &port) == 1 && port <= UINT16_MAX) {
         const size_t from = v6 ? 1 : 0;
         const size_t len = (size_t)(colon - text) - 2 * from;
         memcpy(place.host, text + from, len);

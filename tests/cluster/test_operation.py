@@ -13,7 +13,7 @@ import time
 import pytest
 
 from harness import Cluster, Command, History, Load, Node, Stopwatch, program, scaled, wait_for
-from harness.client import ALGORITHMS, Client, long_limit
+from harness.client import ALGORITHMS, DECISIONS, UNAVAILABLE, Client, encode_checks, long_limit
 from harness.ports import FOLDER, is_free, take_block
 
 DEFAULT_PORTS = (7600, 7601, 7602, 7603)
@@ -175,6 +175,31 @@ def test_an_orderly_restart_under_load_keeps_what_was_answered(lone, measured):
         measured(f"restart {turn + 1}: answered", f"{load.count()}, forgotten {missing or 0}")
         assert not missing
         assert lone.stop() == 0
+
+
+# What it has read and another decides is answered before the end, here by the one that takes over for a third
+# that fell silent. Only then is the client told that no more comes.
+def test_a_node_that_stops_answers_what_another_decides(new_cluster, measured):
+    cluster = new_cluster(3).start()
+    stopping, silent = cluster[0], cluster[2]
+    limit = long_limit(100)
+    keys = cluster.keys_decided_by(silent.name, 20)
+    with stopping.client(deadline_s=5) as client:
+        client.check(keys[0], limit)
+        silent.signal(signal.SIGSTOP)
+        for number, key in enumerate(keys):
+            assert client.send_frame(encode_checks(client.session, 1000 + number, 0, int(scaled(5) * 1000),
+                                                   limit.template(), [key]))
+        early = client.receive(None, 0.03)  # it has read them by then, and nobody decides as soon
+        watch = Stopwatch()
+        stopping.signal(signal.SIGTERM)
+        answers = [early or client.receive(None, scaled(5)), *(client.receive(None, scaled(5)) for _ in keys[1:])]
+        measured("answered, after the node was told to stop", f"{watch.ms:.0f} ms")
+    silent.signal(signal.SIGCONT)
+    assert None not in answers
+    assert sorted(answer[3] for answer in answers) == [1000 + number for number in range(len(keys))]
+    assert all(answer[1] == DECISIONS or answer[4] == UNAVAILABLE for answer in answers)
+    assert stopping.wait_exit() == 0
 
 
 # Node after node is restarted while clients check on: nothing is lost, all exit with 0.

@@ -10,7 +10,7 @@ import pytest
 import kits
 from harness import Cluster, scaled
 
-SECONDS = 200
+SECONDS = 260
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
 
 
@@ -31,6 +31,8 @@ def commands():
         "go": [kits.go("redis-go", source("redis_topology.go"), "github.com/redis/go-redis/v9@v9.23.0")],
         "java": kits.maven("redis-java", source("RedisTopology.java").replace("class RedisTopology", "class Peer"),
                            "redis.clients:jedis:7.5.0", "org.slf4j:slf4j-nop:1.7.36"),
+        "lettuce": kits.maven("redis-lettuce", source("LettuceTopology.java"), "io.lettuce:lettuce-core:7.7.0.RELEASE",
+                              "org.slf4j:slf4j-nop:1.7.36"),
     }
 
 
@@ -41,6 +43,7 @@ def commands():
                                   "redis-sentinel")),
     *(("go", kind) for kind in ("alone", "cluster", "sentinel")),
     *(("java", kind) for kind in ("alone", "cluster", "sentinel")),
+    *(("lettuce", kind) for kind in ("alone", "cluster", "sentinel")),
 ])
 def test_a_client_finds_the_node_and_comes_back_when_it_died(commands, tmp_path, language, kind):
     with Cluster(tmp_path, 1) as cluster:

@@ -113,13 +113,15 @@ CORRUPTION(unsent_bytes_that_are_not_counted_are_seen, "CONNBYTES-2", loop->unse
 CORRUPTION(more_sent_than_there_was_is_seen, "CONNBYTES-3", first->sent = 1)
 CORRUPTION(a_connection_in_two_lists_is_seen, "PLACES-1", first->dirty = first->deferred = true)
 CORRUPTION(a_connection_that_is_in_no_list_is_seen, "PLACES-1", first->dirty = true)
-CORRUPTION(a_connection_out_of_the_order_is_seen, "PLACES-3", loop->oldest = first->newer)
+CORRUPTION(a_connection_out_of_the_order_is_seen, "PLACES-3",
+           loop->used.oldest = first->links[CONNECTION_BY_USE].newer)
 CORRUPTION(a_place_that_is_lost_is_seen, "PLACES-3", loop->used_max++;
            loop->places[CLIENTS].fd = -1)
 CORRUPTION(connections_that_are_not_counted_are_seen, "PLACES-3", stats.connections++)
 CORRUPTION(an_address_that_is_not_counted_is_seen, "PLACES-4", first->address.s6_addr[0] ^= 1)
-CORRUPTION(a_blocked_connection_that_is_not_counted_is_seen, "PLACES-5", loop->blocked++)
-CORRUPTION(an_unfinished_connection_that_is_not_counted_is_seen, "PLACES-5", loop->unfinished--)
+CORRUPTION(a_blocked_connection_out_of_the_order_is_seen, "PLACES-5", first->blocked = true)
+CORRUPTION(a_waiting_connection_out_of_the_order_is_seen, "PLACES-5", first->wait = CONNECTION_ASKS)
+CORRUPTION(an_order_that_is_not_by_time_is_seen, "PLACES-5", first->since_ns = INT64_MAX)
 CORRUPTION(events_beyond_those_there_are_are_seen, "CONNECTIONS-3",
            loop->event_at = loop->event_count + 1)
 
@@ -137,8 +139,9 @@ int main(void)
         cmocka_unit_test(a_place_that_is_lost_is_seen),
         cmocka_unit_test(connections_that_are_not_counted_are_seen),
         cmocka_unit_test(an_address_that_is_not_counted_is_seen),
-        cmocka_unit_test(a_blocked_connection_that_is_not_counted_is_seen),
-        cmocka_unit_test(an_unfinished_connection_that_is_not_counted_is_seen),
+        cmocka_unit_test(a_blocked_connection_out_of_the_order_is_seen),
+        cmocka_unit_test(a_waiting_connection_out_of_the_order_is_seen),
+        cmocka_unit_test(an_order_that_is_not_by_time_is_seen),
         cmocka_unit_test(events_beyond_those_there_are_are_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

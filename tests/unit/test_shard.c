@@ -481,6 +481,33 @@ static void who_has_passed_everything_on_takes_nothing_over(void **state)
                      LAB_VNODES);
 }
 
+/* Its clients are left as soon as they have their answers, and not before: who would wait for long
+ * is told sooner that nobody decides. */
+static void who_has_resigned_answers_soon_whatever_it_waits_for(void **state)
+{
+    enum { PATIENCE_MS = 10000 };
+    struct lab *lab = *state;
+    const struct limit limit = lab_limit(10);
+    const uint32_t decider = lab_vnode_owned(lab, 1);
+    char key[LAB_KEY_LEN];
+    lab_key(lab, decider, 0, key);
+    lab->drop_type = PEER_ANSWER; /* the others live, and none is heard to decide */
+    lab_ask(lab, &limit, key, OPERATION_CHECK, 1);
+    const uint64_t seq = lab_send(lab, 0, PATIENCE_MS);
+    const int64_t asked_ns = lab->now_ns;
+    int64_t resigned_ns = 0;
+    while (!lab_answered(lab, seq)) {
+        const bool done = resign(lab, 0);
+        if (done && resigned_ns == 0)
+            resigned_ns = lab->now_ns;
+        lab_run(lab, LAB_MS);
+        assert_true(lab->now_ns - asked_ns < PATIENCE_MS * LAB_MS / 2);
+    }
+    assert_true(resigned_ns != 0);
+    assert_in_range(lab->now_ns - resigned_ns, SHARD_LEAVE_NS - 10 * LAB_MS,
+                    SHARD_LEAVE_NS + 100 * LAB_MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -504,6 +531,7 @@ int main(void)
         LAB_TEST_THREE(all_rules_are_given_back_at_the_end),
         LAB_TEST_THREE(a_resigning_shard_waits_for_the_living_alone),
         LAB_TEST_THREE(who_has_passed_everything_on_takes_nothing_over),
+        LAB_TEST_THREE(who_has_resigned_answers_soon_whatever_it_waits_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

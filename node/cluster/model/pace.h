@@ -13,6 +13,7 @@
 #define SHARD_TRANSFER_RETRY_NS (50 * MS)
 #define SHARD_FORWARD_NS        (1000 * MS)  /* how long a peer's forward may wait here */
 #define SHARD_DEADLINE_NS       (10000 * MS) /* no client's message waits longer */
+#define SHARD_LEAVE_NS          (1500 * MS)  /* nor so long when the shard has resigned */
 #define SHARD_UNDO_NS           (5000 * MS)  /* how long an undo is tried */
 #define SHARD_UNDO_PENDING_MAX  (SHARD_PENDING_MAX / 2) /* with so many parts no doubt is undone */
 #define SHARD_QUORUM_TIMEOUT_NS (300 * MS) /* for a majority; then checks are refused */

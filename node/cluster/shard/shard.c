@@ -814,8 +814,20 @@ static bool has_to_transfer(const struct shard *shard)
     return false;
 }
 
+/* What waits for others is answered before the clients are left, however long they would wait. */
+static void hurry_pending(struct shard *shard)
+{
+    const int64_t latest_ns = shard->now_ns + SHARD_LEAVE_NS;
+    for (uint32_t i = 0; i < shard->active_count; i++) {
+        struct pending_check *check = pending_at(shard, shard->active[i]);
+        if (!check->from_peer && !check->undo && check->deadline_ns > latest_ns)
+            check->deadline_ns = latest_ns;
+    }
+}
+
 bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
 {
+    const bool before = shard->resigned;
     if (!shard->resigning) {
         shard->keepalive.next_ping_ns = now_ns; /* tell the others before anything is passed */
         vnodes_mark_all_active(shard);
@@ -824,7 +836,22 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects)
     }
     shard_tick(shard, now_ns, effects);
     shard->resigned = shard->resigned || (!has_to_transfer(shard) && shard->unfinished.count == 0);
+    if (shard->resigned && !before)
+        hurry_pending(shard);
     return shard->resigned && !owes_undos(shard);
+}
+
+void shard_each_waiting(const struct shard *shard, void (*fn)(void *context, uint64_t connection),
+                        void *context)
+{
+    uint32_t left = shard->requests.used;
+    for (uint32_t at = 0; left > 0; at++) {
+        if (!pool_in_use(&shard->requests, at))
+            continue;
+        const struct request *request = pool_at(&shard->requests, at);
+        fn(context, request->connection);
+        left--;
+    }
 }
 
 uint64_t shard_settled_epoch(const struct shard *shard)

@@ -247,6 +247,9 @@ bool shard_resign(struct shard *shard, int64_t now_ns, struct effects *effects);
 
 /* ---- what it knows ------------------------------------------------------------------------- */
 
+/* Calls `fn` for each message of a client that waits for its answer, with its connection. */
+void shard_each_waiting(const struct shard *shard, void (*fn)(void *context, uint64_t connection),
+                        void *context);
 /* The highest epoch for which every vnode owned here under the newest configuration has arrived,
  * is decided here and is held by its replicas. */
 uint64_t shard_settled_epoch(const struct shard *shard);

@@ -5,8 +5,8 @@
  * Reading and applying are two steps, because --config has to be known before the other flags are
  * applied over the file.
  *
- * CONFIGFLAGS-1  No flag is taken twice but those that repeat (--seed, --client, --resp): which
- *                of two would count is a guess.
+ * CONFIGFLAGS-1  No flag is taken twice but those that repeat (--seed, --client, --resp,
+ *                --trusted-proxy): which of two would count is a guess.
  *
  * Must not: know what a value means.
  */

@@ -30,9 +30,10 @@
 #define AT(field)        .offset = offsetof(struct config, field)
 #define SWITCH(f)        .kind = CONFIG_KIND_SWITCH, AT(f)
 #define ENDPOINT(f)      .value = "HOST:PORT", .kind = CONFIG_KIND_ENDPOINT, AT(f)
-#define LISTEN(f)                                                                                  \
+#define LISTEN_MORE(f, m)                                                                          \
     .value = "HOST:PORT|unix:PATH", .kind = CONFIG_KIND_LISTEN, AT(f),                             \
-    .more = offsetof(struct config, f##_more)
+    .more = offsetof(struct config, m)
+#define LISTEN(f)  LISTEN_MORE(f, f##_more)
 #define GATEWAY(f) .value = "off", .initial = "off", .kind = CONFIG_KIND_GATEWAY, AT(f)
 
 static const struct config_option options[] = {
@@ -57,7 +58,7 @@ static const struct config_option options[] = {
      .initial = "7600",
      .kind = CONFIG_KIND_PORT,
      AT(base_port),
-     .help = "client port; peer is + 1, gossip + 2, Redis + 3; shard i adds 10 * i"},
+     .help = "client port; peer is + 1, gossip + 2, Redis + 3, HTTP + 4; shard i adds 10 * i"},
     {.name = "client",
      LISTEN(client),
      .derived = "BIND:BASE-PORT",
@@ -76,7 +77,26 @@ static const struct config_option options[] = {
      .may_be_off = true,
      .derived = "BIND:BASE-PORT + 3",
      .help = "where Redis clients connect, or off; repeatable likewise"},
-    {.name = "http", GATEWAY(http), .help = "gateway for HTTP"},
+    {.name = "http",
+     LISTEN_MORE(http.first, http.more),
+     .may_be_off = true,
+     .derived = "BIND:BASE-PORT + 4",
+     .help = "where HTTP clients connect, or off; repeatable likewise, and all shards share each"},
+    {.name = "http-name",
+     .value = "HOST",
+     .kind = CONFIG_KIND_HOSTS,
+     AT(http.names),
+     .help =
+         "name or address that HTTP clients may call this node by, beside loopback, the address "
+         "they reach and those of --http; * for any; repeatable, a list in the file"},
+    {.name = "auth",
+     .value = "MAPPING",
+     .initial = "{}",
+     .kind = CONFIG_KIND_AUTH,
+     AT(between.auth),
+     .help = "endpoints of /v1/auth/NAME beside, or other than, default, nginx and envoy: for each "
+             "its status (allow, deny), original_request (headers, itself), and the lists "
+             "attributes_from_headers and attributes_from_query"},
     {.name = "grpc", GATEWAY(grpc), .help = "gateway for gRPC"},
     {.name = "advertise",
      .value = "HOST",
@@ -84,9 +104,30 @@ static const struct config_option options[] = {
      .kind = CONFIG_KIND_HOST,
      AT(advertise),
      .help = "host told to others; needed when bound to every address"},
+    {.name = "resp-advertise",
+     .value = "HOST:PORT",
+     .derived = "where the client came",
+     .kind = CONFIG_KIND_TOLD,
+     AT(between.resp_advertise),
+     .help = "where Redis clients of a cluster or sentinel are told to connect; needed where ports "
+             "are mapped"},
     {.name = "insecure",
      SWITCH(insecure),
      .help = "allow addresses that other machines reach, without encryption or keys"},
+    {.name = "trusted-proxy",
+     .in_file = "trusted-proxies",
+     .value = "NETWORK",
+     .kind = CONFIG_KIND_NETWORK,
+     AT(between.trusted_proxies),
+     .help = "network of proxies whose word on their clients' addresses is taken; repeatable, the "
+             "list trusted_proxies in the file"},
+    {.name = "proxy-protocol",
+     .value = "WHEN",
+     .initial = "optional",
+     .kind = CONFIG_KIND_PROXY,
+     AT(between.proxy_protocol),
+     .help = "whether connections of trusted proxies begin with a PROXY header: where they pass on "
+             "others' bytes without one, it must not be optional"},
     {.name = "seed",
      .value = "HOST:PORT",
      .kind = CONFIG_KIND_SEED,
@@ -228,7 +269,7 @@ static const struct config_option options[] = {
 
 enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 static_assert((int)OPTIONS <= (int)CONFIG_OPTIONS_MAX, "a bit and an argument for each");
-static_assert((int)CONFIG_SHARD_PORT_STEP > 3, "the ports of two shards do not meet");
+static_assert((int)CONFIG_SHARD_PORT_STEP > 4, "the ports of two shards do not meet");
 
 const struct config_option *config_options(size_t *count)
 {
@@ -257,10 +298,10 @@ const struct config_exit *config_exits(size_t *count)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-const char *config_option_name(const struct config_option *option, char separator,
-                               char out[CONFIG_NAME_MAX])
+/* A name with `separator` for its dashes. */
+static const char *spell(const char *name, char separator, char out[CONFIG_NAME_MAX])
 {
-    (void)snprintf(out, CONFIG_NAME_MAX, "%s", option->name);
+    (void)snprintf(out, CONFIG_NAME_MAX, "%s", name);
     for (char *at = out; *at != '\0'; at++) {
         if (*at == '-')
             *at = separator;
@@ -268,12 +309,21 @@ const char *config_option_name(const struct config_option *option, char separato
     return out;
 }
 
+const char *config_option_name(const struct config_option *option, char separator,
+                               char out[CONFIG_NAME_MAX])
+{
+    const bool file = separator == '_' && option->in_file != NULL;
+    return spell(file ? option->in_file : option->name, separator, out);
+}
+
+/* In a file the flag's own name is good, too: that is what a list of one is easily called. */
 const struct config_option *config_option_find(const char *name, char separator)
 {
     char written[CONFIG_NAME_MAX];
 
     for (size_t i = 0; i < OPTIONS; i++) {
-        if (strcmp(config_option_name(&options[i], separator, written), name) == 0)
+        if (strcmp(config_option_name(&options[i], separator, written), name) == 0 ||
+            strcmp(spell(options[i].name, separator, written), name) == 0)
             return &options[i];
     }
     return NULL;

@@ -26,6 +26,11 @@ enum config_kind {
     CONFIG_KIND_LISTEN,   /* the same, and further places in `more`; repeatable */
     CONFIG_KIND_GATEWAY,  /* an endpoint, but off is all that this version has */
     CONFIG_KIND_SEED,     /* one more of `seeds` */
+    CONFIG_KIND_HOSTS,    /* one more of a struct config_hosts */
+    CONFIG_KIND_TOLD,     /* struct config_endpoint that others reach, of CONFIG_ADDRESS_LEN */
+    CONFIG_KIND_NETWORK,  /* one more of a struct networks */
+    CONFIG_KIND_PROXY,    /* enum config_proxy_protocol */
+    CONFIG_KIND_AUTH,     /* struct auth_endpoints; a mapping */
     CONFIG_KIND_LEVEL,
     CONFIG_KIND_FORMAT,
     CONFIG_KIND_UNSUPPORTED, /* known, refused by name */
@@ -36,6 +41,7 @@ enum config_kind {
 
 struct config_option {
     const char *name;    /* with dashes; underscores in the file */
+    const char *in_file; /* how the file calls it, where that is not its name; with dashes */
     const char *value;   /* what the help text calls it; NULL for a switch */
     const char *initial; /* the default, set through the same setter; NULL: none or derived */
     const char *derived; /* what the help text says of a default that is derived, or NULL */
@@ -69,7 +75,8 @@ const struct config_option *config_options(size_t *count);
 const struct config_option *config_option_find(const char *name, char separator);
 /* The name nearest to a misspelt one, written with `separator`, or "" if none is near. */
 void config_option_nearest(const char *name, char separator, char out[CONFIG_NAME_MAX]);
-/* The option's name with `separator` for its dashes. Returns `out`. */
+/* The option's name with `separator` for its dashes: as flags have it, or as the file does. Returns
+ * `out`. */
 const char *config_option_name(const struct config_option *option, char separator,
                                char out[CONFIG_NAME_MAX]);
 /* Whether the option takes no value as a flag. */
@@ -95,7 +102,10 @@ struct config_argument {
     const struct config_option *option;
     const char *value; /* "true" for a bare switch; points into argv */
 };
-enum { CONFIG_ARGUMENTS_MAX = CONFIG_OPTIONS_MAX + CONFIG_SEEDS_MAX + 2 * CONFIG_LISTEN_MAX };
+enum {
+    CONFIG_ARGUMENTS_MAX = CONFIG_OPTIONS_MAX + CONFIG_SEEDS_MAX + CONFIG_HOSTS_MAX +
+                           3 * CONFIG_LISTEN_MAX + NETWORKS_MAX
+};
 struct config_arguments {
     uint32_t count;
     struct config_argument items[CONFIG_ARGUMENTS_MAX];

@@ -88,54 +88,81 @@ static void carry_out(struct daemon *daemon)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* What a protocol counts of its clients: what a report calls it, and where it is. */
+/* What is counted of clients: what a report calls it, and where it is. */
+struct figure_place {
+    const char *name;
+    size_t offset;
+};
+
 #define CLIENT_FIGURE(name)                                                                        \
     {                                                                                              \
 #name, offsetof(struct gateway_stats, name)                                                \
     }
-static const struct client_figure {
-    const char *name;
-    size_t offset;
-} client_figures[] = {
-    CLIENT_FIGURE(connections),     CLIENT_FIGURE(accepted),   CLIENT_FIGURE(refused),
-    CLIENT_FIGURE(accept_failures), CLIENT_FIGURE(commands),   CLIENT_FIGURE(checks),
-    CLIENT_FIGURE(batches),         CLIENT_FIGURE(busy),       CLIENT_FIGURE(protocol_errors),
-    CLIENT_FIGURE(slow_readers),    CLIENT_FIGURE(crowded),    CLIENT_FIGURE(late),
-    CLIENT_FIGURE(evicted),         CLIENT_FIGURE(unfinished), CLIENT_FIGURE(dropped),
+#define HTTP_FIGURE(text, name)                                                                    \
+    {                                                                                              \
+        text, offsetof(struct http_stats, name)                                                    \
+    }
+
+static const struct figure_place client_figures[] = {
+    CLIENT_FIGURE(connections),     CLIENT_FIGURE(accepted),
+    CLIENT_FIGURE(refused),         CLIENT_FIGURE(accept_failures),
+    CLIENT_FIGURE(commands),        CLIENT_FIGURE(checks),
+    CLIENT_FIGURE(batches),         CLIENT_FIGURE(busy),
+    CLIENT_FIGURE(protocol_errors), CLIENT_FIGURE(slow_readers),
+    CLIENT_FIGURE(crowded),         CLIENT_FIGURE(late),
+    CLIENT_FIGURE(evicted),         CLIENT_FIGURE(unfinished),
+    CLIENT_FIGURE(dropped),         CLIENT_FIGURE(idle),
+    CLIENT_FIGURE(proxied),
 };
-enum { CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures };
+static const struct figure_place http_figures[] = {
+    HTTP_FIGURE("answered", answered),     HTTP_FIGURE("answered_3xx", redirected),
+    HTTP_FIGURE("answered_4xx", refused),  HTTP_FIGURE("answered_5xx", failed),
+    HTTP_FIGURE("foreign_hosts", hosts),   HTTP_FIGURE("foreign_origins", origins),
+    HTTP_FIGURE("wrong_types", types),     HTTP_FIGURE("unknown_paths", unknown),
+    HTTP_FIGURE("wrong_methods", methods), HTTP_FIGURE("long_heads", heads),
+    HTTP_FIGURE("long_bodies", bodies),    HTTP_FIGURE("continued", expectations),
+    HTTP_FIGURE("expired", expired),
+};
+enum {
+    CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures,
+    HTTP_FIGURES = sizeof http_figures / sizeof *http_figures
+};
 
 /* All but `polls`, which is for tests. */
-static_assert(sizeof(struct gateway_stats) == (CLIENT_FIGURES + 1) * sizeof(uint64_t),
+static_assert(sizeof(struct gateway_stats) == (CLIENT_FIGURES + 1) * sizeof(uint64_t) &&
+                  sizeof(struct http_stats) == HTTP_FIGURES * sizeof(uint64_t),
               "each counter of a protocol's clients is summed, and shown");
 
-static uint64_t *counter_of(struct gateway_stats *stats, uint32_t figure)
+static uint64_t *counter_at(void *stats, const struct figure_place *place)
 {
-    return (uint64_t *)(void *)((char *)stats + client_figures[figure].offset);
+    return (uint64_t *)(void *)((char *)stats + place->offset);
 }
 
-static void put_figures(struct gateway_stats *stats, struct control_figure out[CLIENT_FIGURES])
+static void put_figures(void *stats, const struct figure_place *places, uint32_t count,
+                        struct control_figure *out)
 {
-    for (uint32_t i = 0; i < CLIENT_FIGURES; i++)
-        out[i] = (struct control_figure){client_figures[i].name, *counter_of(stats, i)};
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = (struct control_figure){places[i].name, *counter_at(stats, &places[i])};
 }
 
-static void add_stats(struct gateway_stats *sum, struct gateway_stats *more)
+static void add_stats(void *sum, void *more, const struct figure_place *places, uint32_t count)
 {
-    for (uint32_t i = 0; i < CLIENT_FIGURES; i++)
-        *counter_of(sum, i) += *counter_of(more, i);
+    for (uint32_t i = 0; i < count; i++)
+        *counter_at(sum, &places[i]) += *counter_at(more, &places[i]);
 }
 
-static void sum_clients(struct daemon *daemon, struct gateway_stats *native,
-                        struct gateway_stats *redis)
+/* What clients of each protocol did, of all shards. */
+static void sum_clients(struct daemon *daemon, struct shard_loop_fronts *out)
 {
-    *native = *redis = (struct gateway_stats){.connections = 0};
+    *out = (struct shard_loop_fronts){.native = {.connections = 0}};
     ASSERT(daemon->shard_count <= CONFIG_SHARDS_MAX);
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
-        struct gateway_stats of[2];
-        shard_loop_clients(daemon->shards[i], &of[0], &of[1]);
-        add_stats(native, &of[0]);
-        add_stats(redis, &of[1]);
+        struct shard_loop_fronts of;
+        shard_loop_clients(daemon->shards[i], &of);
+        add_stats(&out->native, &of.native, client_figures, CLIENT_FIGURES);
+        add_stats(&out->redis, &of.redis, client_figures, CLIENT_FIGURES);
+        add_stats(&out->http, &of.http, client_figures, CLIENT_FIGURES);
+        add_stats(&out->http_more, &of.http_more, http_figures, HTTP_FIGURES);
     }
 }
 
@@ -173,19 +200,23 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
                          const struct control_compiled *compiled)
 {
     struct shard_stats stats[CONFIG_SHARDS_MAX];
-    struct gateway_stats clients[2];
+    struct shard_loop_fronts clients;
     struct control_figure native[CLIENT_FIGURES];
     struct control_figure redis[CLIENT_FIGURES];
+    struct control_figure http[CLIENT_FIGURES + HTTP_FIGURES];
     ASSERT(message->shard < daemon->shard_count);
-    sum_clients(daemon, &clients[0], &clients[1]);
-    put_figures(&clients[0], native);
-    put_figures(&clients[1], redis);
+    sum_clients(daemon, &clients);
+    put_figures(&clients.native, client_figures, CLIENT_FIGURES, native);
+    put_figures(&clients.redis, client_figures, CLIENT_FIGURES, redis);
+    put_figures(&clients.http, client_figures, CLIENT_FIGURES, http);
+    put_figures(&clients.http_more, http_figures, HTTP_FIGURES, http + CLIENT_FIGURES);
     const struct control_figure files[] = {
         {"max", daemon->sockets.files.max},
         {"kept", daemon->sockets.files.kept},
         {"paused", atomic_load(&daemon->sockets.files.paused)},
         {"pauses", daemon->sockets.files.pauses},
-        {"dropped", clients[0].accept_failures + clients[1].accept_failures},
+        {"dropped", clients.native.accept_failures + clients.redis.accept_failures +
+                        clients.http.accept_failures},
     };
     rules_note_spread(daemon);
     for (uint32_t i = 0; i < daemon->shard_count; i++)
@@ -194,6 +225,8 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     report.compiled = compiled;
     report.resp = redis;
     report.resp_count = CLIENT_FIGURES;
+    report.http = http;
+    report.http_count = CLIENT_FIGURES + HTTP_FIGURES;
     report.native = native;
     report.native_count = CLIENT_FIGURES;
     for (uint32_t i = 0; i < daemon->shard_count; i++)
@@ -372,10 +405,11 @@ static void spread_view(struct daemon *daemon)
     log_printf(daemon->log, LOG_LEVEL_INFO, "node %s (%016llx) serves", daemon->config->name,
                (unsigned long long)daemon->node_id);
     char resp[CONFIG_ENDPOINT_LEN];
-    (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s resp=%s name=%s\n",
+    char http[CONFIG_ENDPOINT_LEN];
+    (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s resp=%s http=%s name=%s\n",
                   daemon->config->client_address, daemon->config->peer_address,
                   daemon->config->gossip_address, config_endpoint_text(&daemon->config->resp, resp),
-                  daemon->config->name);
+                  config_endpoint_text(&daemon->config->http.first, http), daemon->config->name);
     (void)sd_notify(0, "READY=1");
 }
 
@@ -472,11 +506,16 @@ static void look_at_lobby(struct daemon *daemon)
     }
     int native[LOBBY_LISTENERS_MAX];
     int redis[LOBBY_LISTENERS_MAX];
+    int http[LOBBY_LISTENERS_MAX];
     const struct lobby_options options = {
         .native = native,
         .native_count = list_listeners(daemon, &daemon->sockets.native, native),
         .redis = redis,
         .redis_count = list_listeners(daemon, &daemon->sockets.redis, redis),
+        .http = http,
+        .http_count = list_listeners(daemon, &daemon->sockets.http, http),
+        .http_session = daemon->node_id,
+        .name = daemon->config->name,
         .clock = &daemon->clock};
     if (daemon->sockets.lobby == NULL && lobby_new(&options, &daemon->sockets.lobby) != 0)
         return; /* the next turn tries again */

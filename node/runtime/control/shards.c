@@ -7,9 +7,14 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/gateway/api/api_routes.h"
 #include "node/runtime/control/daemon_state.h"
 
-enum { NATIVE_CONNECTIONS_MAX = 32768, REDIS_CONNECTIONS_MAX = 10000 /* of each shard */ };
+enum {
+    NATIVE_CONNECTIONS_MAX = 32768,
+    REDIS_CONNECTIONS_MAX = 10000,
+    HTTP_CONNECTIONS_MAX = 32768 /* of each shard */
+};
 
 static void copy_text(char *out, size_t capacity, const char *text)
 {
@@ -194,9 +199,33 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
         .version = DAEMON_VERSION,
         .connections_max = max,
         .port = config_shard_endpoint(&config->resp, number).port,
+        .told_host = config->between.resp_advertise.host,
+        .told_port = config->between.resp_advertise.port,
         .started_ns = daemon->started_ns,
         .now_ns = daemon->started_ns,
     };
+}
+
+/* HTTP clients may call the node by the hosts at which it listens and is told of, as well. */
+static struct http_facts http_facts(const struct daemon *daemon)
+{
+    const struct config *config = daemon->config;
+    struct http_facts facts = {
+        .node_id = daemon->node_id, .name = config->name, .version = DAEMON_VERSION};
+    facts.routes = api_routes(&facts.route_count);
+    facts.trusted = &config->between.trusted_proxies;
+    facts.auth = &config->between.auth;
+    for (uint32_t i = 0; i < config->http.names.count; i++)
+        facts.names[facts.name_count++] = config->http.names.at[i];
+    if (!config->http.first.off && !config_host_is_wildcard(config->http.first.host))
+        facts.names[facts.name_count++] = config->http.first.host;
+    for (uint32_t i = 0; i < config->http.more.count; i++)
+        if (config->http.more.at[i].path[0] == '\0' &&
+            !config_host_is_wildcard(config->http.more.at[i].endpoint.host))
+            facts.names[facts.name_count++] = config->http.more.at[i].endpoint.host;
+    if (config->advertise[0] != '\0')
+        facts.names[facts.name_count++] = config->advertise;
+    return facts;
 }
 
 static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shard, uint32_t vnodes)
@@ -208,7 +237,14 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .redis = front_of(daemon, &daemon->sockets.redis, number, REDIS_CONNECTIONS_MAX),
         .redis_session = daemon_random_id(),
         .redis_facts = redis_facts(daemon, number),
+        .http = front_of(daemon, &daemon->sockets.http, number, HTTP_CONNECTIONS_MAX),
+        .http_session = daemon_random_id(),
+        .http_facts = http_facts(daemon),
         .crowded = &daemon->sockets.files.paused,
+        .trusted = daemon->config->between.proxy_protocol != CONFIG_PROXY_OFF
+                       ? &daemon->config->between.trusted_proxies
+                       : NULL,
+        .proxies_tell = daemon->config->between.proxy_protocol == CONFIG_PROXY_REQUIRED,
         .keys = &daemon->keys,
         .shard = *shard,
         .number = number,

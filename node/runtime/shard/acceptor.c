@@ -1,19 +1,18 @@
 /* acceptor.c - how clients come: who waits at a listener is accepted, a burst at a time.
  *
  * Two things bound how many there are: all places, and three quarters of them for one address, so
- * that another address always finds a quarter. 127.0.0.1 and ::1 may have all, as a proxy on the
- * machine would. Where a bound is reached a newcomer has the place of the connection that was quiet
- * for longest, if that was quiet_ns: connections that clients keep ready, or an attacker leaves
- * open, keep nobody out. Where none was quiet the newcomer is told so and closed.
+ * that another address always finds a quarter. 127.0.0.1 and ::1 may have all, and so may a trusted
+ * proxy, whose clients are counted by what it says of them (connection_proxy.c). Where a bound is
+ * reached a newcomer has the place of the connection that was quiet for longest, if that was
+ * quiet_ns: connections that clients keep ready, or an attacker leaves open, keep nobody out. Where
+ * none was quiet the newcomer is told so and closed.
  *
  * ACCEPTOR-1  When descriptors run out, the listeners are muted for a while; what is waiting waits.
  *             Level-triggered, they would wake the loop without end.
  * ACCEPTOR-2  A connection that has something left to be sent, or unread, or a request unfinished,
- *             gives its place to nobody; nor does one that is owed an answer, where its protocol
- *             tells (a native client that has waited for quiet_ns asks again elsewhere). One that
- *             does not get beyond its beginning does.
+ *             gives its place to nobody; nor does one that is owed an answer, as its protocol or
+ *             the shard tells. One that does not get beyond its beginning does.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -35,8 +34,7 @@ enum {
      */
     IDLE_S = 30,
     STEP_S = 10,
-    LOST_MS = 60000,
-    NETWORK_LEN = 8
+    LOST_MS = 60000
 };
 
 #define REST_NS  INT64_C(100000000) /* how long the listeners rest when descriptors have run out */
@@ -96,43 +94,34 @@ void acceptor_look(struct connections *connections)
 
 /* ---- who comes ------------------------------------------------------------------------------- */
 
-/* The address by which connections are counted, and as text: of IPv6 the network of 64 bits, which
- * one host may have to itself. */
-static struct in6_addr describe(const struct sockaddr_storage *from, char out[GATEWAY_ADDRESS_LEN])
+static struct connection_end end_of(const struct sockaddr_storage *from)
 {
     const struct sockaddr_in *v4 = (const void *)from;
     const struct sockaddr_in6 *v6 = (const void *)from;
-    struct in6_addr address = IN6ADDR_ANY_INIT;
-    char host[INET6_ADDRSTRLEN] = "";
-    if (from->ss_family == AF_UNIX) {
-        (void)snprintf(out, GATEWAY_ADDRESS_LEN, "unix");
-        return (struct in6_addr)IN6ADDR_LOOPBACK_INIT;
-    }
+    struct connection_end end = {.local = from->ss_family == AF_UNIX};
     if (from->ss_family == AF_INET6) {
-        address = v6->sin6_addr;
-        (void)inet_ntop(AF_INET6, &address, host, sizeof host);
-        (void)snprintf(out, GATEWAY_ADDRESS_LEN, "[%s]:%u", host, (unsigned)ntohs(v6->sin6_port));
-        if (!IN6_IS_ADDR_V4MAPPED(&address) && !IN6_IS_ADDR_LOOPBACK(&address))
-            memset(&address.s6_addr[NETWORK_LEN], 0, sizeof address.s6_addr - NETWORK_LEN);
-        return address;
+        end.ip = v6->sin6_addr;
+        end.port = ntohs(v6->sin6_port);
+    } else if (from->ss_family == AF_INET) {
+        end.ip.s6_addr[10] = end.ip.s6_addr[11] = 0xff;
+        memcpy(&end.ip.s6_addr[12], &v4->sin_addr, sizeof v4->sin_addr);
+        end.port = ntohs(v4->sin_port);
     }
-    address.s6_addr[10] = address.s6_addr[11] = 0xff;
-    memcpy(&address.s6_addr[12], &v4->sin_addr, sizeof v4->sin_addr);
-    (void)inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
-    (void)snprintf(out, GATEWAY_ADDRESS_LEN, "%s:%u", host, (unsigned)ntohs(v4->sin_port));
-    return address;
+    return end;
 }
 
-static bool is_idle(const struct connections *connections, const struct connection *connection)
+static bool is_idle(struct connections *connections, const struct connection *connection)
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
     const bool any = connections->options.quiet_ns == 0; /* whoever is not owed something */
     int unread = 0;
     if (connection->dirty || connection->deferred)
         return false;
-    if (!peer->begun || connection->shut)
+    if (connection->wait == CONNECTION_BEGINS || connection->shut)
         return true;
-    if (peer->waiting > 0 || peer->out.len > 0 || (connection->unfinished && !any))
+    if (peer->waiting > 0 || peer->out.len > 0 ||
+        (connection->wait != CONNECTION_SETTLED && !any) ||
+        connection_owed(connections, connection))
         return false;
     (void)ioctl(connection->fd, FIONREAD, &unread);
     return unread == 0; /* ACCEPTOR-2 */
@@ -142,13 +131,13 @@ static bool is_idle(const struct connections *connections, const struct connecti
  * there is none that may end. */
 static bool end_quietest(struct connections *connections, const struct in6_addr *of)
 {
-    uint32_t at = connections->oldest;
+    uint32_t at = connections->used.oldest;
     if (of != NULL && connections->quiet_at < connections->used_max &&
         connections->places[connections->quiet_at].fd >= 0)
         at = connections->quiet_at; /* those before it were of others, or not idle */
     for (uint32_t i = 0; i < LOOKS_MAX && at != CONNECTIONS_NONE; i++) {
         struct connection *connection = &connections->places[at];
-        at = connection->newer;
+        at = connection->links[CONNECTION_BY_USE].newer;
         if (of != NULL)
             connections->quiet_at = at;
         if (connections->now_ns - connection->heard_ns < connections->options.quiet_ns) {
@@ -172,12 +161,16 @@ static bool is_this_machine(const struct in6_addr *address)
     return memcmp(address, &v6, sizeof v6) == 0 || memcmp(address, v4, sizeof v4) == 0;
 }
 
-/* Makes room for one more of that address. */
-static bool make_room(struct connections *connections, const struct in6_addr *address)
+bool acceptor_has_room_of(struct connections *connections, const struct in6_addr *address)
 {
-    if (!is_this_machine(address) &&
-        connection_count_of(connections, address) >= connections->address_max &&
-        !end_quietest(connections, address))
+    return connection_count_of(connections, address) < connections->address_max ||
+           end_quietest(connections, address);
+}
+
+/* Makes room for one more of that address, of which there may be any number if `free`. */
+static bool make_room(struct connections *connections, const struct in6_addr *address, bool free)
+{
+    if (!free && !acceptor_has_room_of(connections, address))
         return false;
     return connections->stats->connections < connections->options.max ||
            end_quietest(connections, NULL);
@@ -204,35 +197,50 @@ static void set_options(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof lost_ms);
 }
 
-static void take_in(struct connections *connections, int fd, const struct sockaddr_storage *from)
+/* Who has come says nothing yet: the protocol may. */
+static void begin(struct connections *connections, struct connection *connection)
 {
-    char text[GATEWAY_ADDRESS_LEN];
-    const struct in6_addr address = describe(from, text);
-    struct connection *connection =
-        make_room(connections, &address) ? connection_take_place(connections) : NULL;
-    if (connection == NULL) {
-        refuse(connections, fd);
-        return;
-    }
-    set_options(fd);
-    connection_open(connections, connection, fd, &address);
     struct gateway_peer *peer = connection_peer(connections, connection);
-    memcpy(peer->address, text, sizeof text);
-    struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
-    socklen_t len = sizeof local;
-    if (getsockname(fd, (struct sockaddr *)&local, &len) == 0)
-        (void)describe(&local, peer->local);
     struct epoll_event event = {.events = EPOLLIN,
                                 .data = {.u64 = connection_token(connections, connection)}};
-    if (epoll_ctl(connections->epoll, EPOLL_CTL_ADD, fd, &event) != 0 ||
+    if (epoll_ctl(connections->epoll, EPOLL_CTL_ADD, connection->fd, &event) != 0 ||
         !connection_ensure_out(connections, connection)) {
         connection_break(connections, connection);
         return;
     }
     connections->options.codec->open(connections->options.gate, peer);
     connection_flush(connections, connection);
-    connection->since_ns = connections->now_ns;
-    connection_set_unfinished(connections, connection, !peer->begun);
+    connection_set_wait(connections, connection,
+                        peer->begun && !connection_proxy_waits(connections, connection)
+                            ? CONNECTION_SETTLED
+                            : CONNECTION_BEGINS);
+}
+
+static void take_in(struct connections *connections, int fd, const struct sockaddr_storage *from)
+{
+    const struct connection_end end = end_of(from);
+    const struct in6_addr address = connection_end_counted(&end);
+    const bool trusted = connection_proxy_trusted(connections, &end);
+    struct connection *connection = NULL;
+    if (make_room(connections, &address, trusted || is_this_machine(&address)))
+        connection = connection_take_place(connections);
+    if (connection == NULL) {
+        refuse(connections, fd);
+        return;
+    }
+    set_options(fd);
+    connection_open(connections, connection, fd, &address);
+    connection->fresh = true;
+    struct gateway_peer *peer = connection_peer(connections, connection);
+    peer->trusted = trusted;
+    struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof local;
+    connection_end_text(&end, peer->address);
+    if (getsockname(fd, (struct sockaddr *)&local, &len) == 0) {
+        const struct connection_end here = end_of(&local);
+        connection_end_text(&here, peer->local);
+    }
+    begin(connections, connection);
 }
 
 void acceptor_accept(struct connections *connections, uint32_t number)

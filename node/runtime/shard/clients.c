@@ -123,6 +123,12 @@ bool clients_waiting(const struct clients *clients)
     return intake_count(clients->intake) > 0;
 }
 
+void clients_each_waiting(const struct clients *clients,
+                          void (*fn)(void *context, uint64_t connection), void *context)
+{
+    intake_each(clients->intake, fn, context);
+}
+
 void clients_finish(struct clients *clients)
 {
     decide_waiting(clients, INT64_MAX);

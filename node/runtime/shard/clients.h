@@ -59,6 +59,9 @@ bool clients_take(struct clients *clients, uint64_t connection, const void *data
 void clients_end(struct clients *clients, bool empty);
 /* Decides all that waits, however long it takes: the shard refuses it all by now. */
 void clients_finish(struct clients *clients);
+/* Calls `fn` for each connection of which something was taken and is not decided yet. */
+void clients_each_waiting(const struct clients *clients,
+                          void (*fn)(void *context, uint64_t connection), void *context);
 /* Whether something was taken and is not decided yet: another turn is due. */
 bool clients_waiting(const struct clients *clients);
 

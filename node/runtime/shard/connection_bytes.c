@@ -145,10 +145,8 @@ void connection_flush(struct connections *connections, struct connection *connec
         }
         connection->sent += (size_t)sent;
         connection->moved += (size_t)sent;
-        if (connection->moved >= PROGRESS) {
-            connection->moved_ns = connections->now_ns;
-            connection->moved = 0;
-        }
+        if (connection->moved >= PROGRESS)
+            connection_moved(connections, connection);
     }
     connection->sent = out->len = 0;
     if (connection->blocked)

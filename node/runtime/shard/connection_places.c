@@ -1,10 +1,12 @@
-/* connection_places.c - which connections there are, and in which order they said something.
+/* connection_places.c - which connections there are, in which order they said something, and what
+ * they wait for.
  *
  * PLACES-1  A connection in `dirty` or `deferred` is there once, and in one of them.
  * PLACES-2  A token names one connection of one moment: its place, and how often that was used.
- * PLACES-3  A place is free, or in the order by use between `oldest` and `newest`, once.
+ * PLACES-3  A place is free, or in the order by use, once.
  * PLACES-4  An address has a place among addresses exactly while it has connections.
- * PLACES-5  What is counted is so: blocked connections, and those with something unfinished.
+ * PLACES-5  What waits is in the order of what it waits for, what is blocked in that of the
+ *           blocked, each once, and by the time at which that began. So what is late is in front.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +25,17 @@ static uint32_t at_of(const struct connections *connections, const struct connec
 
 int connection_places_new(struct connections *connections)
 {
+    const struct connection_order none = {CONNECTIONS_NONE, CONNECTIONS_NONE};
     const uint32_t max = connections->options.max;
     uint32_t buckets = 2;
     while (buckets < 2 * max)
         buckets *= 2;
     connections->peer_stride =
         (connections->options.codec->peer_len + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    connections->first_free = connections->oldest = connections->newest = CONNECTIONS_NONE;
-    connections->quiet_at = CONNECTIONS_NONE;
+    connections->first_free = connections->quiet_at = CONNECTIONS_NONE;
+    connections->used = connections->stuck = none;
+    for (uint32_t i = 0; i < CONNECTION_WAITS; i++)
+        connections->waits[i] = none;
     connections->dirty = connections->deferred =
         (struct connection_list){CONNECTIONS_NONE, CONNECTIONS_NONE};
     connections->places = calloc(max, sizeof *connections->places);
@@ -135,39 +140,66 @@ static void forget_address(struct connections *connections, const struct in6_add
     }
 }
 
-/* ---- order by use ---------------------------------------------------------------------------- */
-
-static void put_newest(struct connections *connections, struct connection *connection)
+void connection_readdress(struct connections *connections, struct connection *connection,
+                          const struct in6_addr *address)
 {
-    const uint32_t at = at_of(connections, connection);
-    connection->older = connections->newest;
-    connection->newer = CONNECTIONS_NONE;
-    if (connections->newest == CONNECTIONS_NONE)
-        connections->oldest = at;
-    else
-        connections->places[connections->newest].newer = at;
-    connections->newest = at;
+    forget_address(connections, &connection->address);
+    connection->address = *address;
+    count_address(connections, connection);
 }
 
-static void take_out(struct connections *connections, const struct connection *connection)
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+static struct connection *at_place(const struct connections *connections, uint32_t at)
 {
-    if (connection->older == CONNECTIONS_NONE)
-        connections->oldest = connection->newer;
+    return at != CONNECTIONS_NONE ? &connections->places[at] : NULL;
+}
+
+struct connection *connection_newer(const struct connections *connections,
+                                    const struct connection *connection, enum connection_by by)
+{
+    return at_place(connections, connection->links[by].newer);
+}
+
+struct connection *connection_oldest(const struct connections *connections,
+                                     const struct connection_order *order)
+{
+    return at_place(connections, order->oldest);
+}
+
+static void put_newest(struct connections *connections, struct connection_order *order,
+                       struct connection *connection, enum connection_by by)
+{
+    const uint32_t at = at_of(connections, connection);
+    connection->links[by] = (struct connection_link){order->newest, CONNECTIONS_NONE};
+    if (order->newest == CONNECTIONS_NONE)
+        order->oldest = at;
     else
-        connections->places[connection->older].newer = connection->newer;
-    if (connection->newer == CONNECTIONS_NONE)
-        connections->newest = connection->older;
+        connections->places[order->newest].links[by].newer = at;
+    order->newest = at;
+}
+
+static void take_out(struct connections *connections, struct connection_order *order,
+                     const struct connection *connection, enum connection_by by)
+{
+    const struct connection_link link = connection->links[by];
+    if (link.older == CONNECTIONS_NONE)
+        order->oldest = link.newer;
     else
-        connections->places[connection->newer].older = connection->older;
+        connections->places[link.older].links[by].newer = link.newer;
+    if (link.newer == CONNECTIONS_NONE)
+        order->newest = link.older;
+    else
+        connections->places[link.newer].links[by].older = link.older;
 }
 
 void connection_heard(struct connections *connections, struct connection *connection)
 {
     connection->heard_ns = connections->now_ns;
-    if (connection->newer == CONNECTIONS_NONE)
+    if (connection->links[CONNECTION_BY_USE].newer == CONNECTIONS_NONE)
         return;
-    take_out(connections, connection);
-    put_newest(connections, connection); /* PLACES-3 */
+    take_out(connections, &connections->used, connection, CONNECTION_BY_USE);
+    put_newest(connections, &connections->used, connection, CONNECTION_BY_USE); /* PLACES-3 */
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -182,7 +214,7 @@ void connection_open(struct connections *connections, struct connection *connect
     memset(peer, 0, connections->peer_stride);
     peer->id = ++connections->ids;
     count_address(connections, connection);
-    put_newest(connections, connection);
+    put_newest(connections, &connections->used, connection, CONNECTION_BY_USE);
     connections->stats->accepted++;
     connections->stats->connections++;
 }
@@ -190,10 +222,11 @@ void connection_open(struct connections *connections, struct connection *connect
 void connection_free_place(struct connections *connections, struct connection *connection)
 {
     ASSERT(!connection->dirty && !connection->deferred); /* PLACES-1 */
-    connections->blocked -= connection->blocked;
-    connections->unfinished -= connection->unfinished;
+    connection_set_wait(connections, connection, CONNECTION_SETTLED);
+    if (connection->blocked)
+        take_out(connections, &connections->stuck, connection, CONNECTION_BY_BLOCK);
     forget_address(connections, &connection->address);
-    take_out(connections, connection);
+    take_out(connections, &connections->used, connection, CONNECTION_BY_USE);
     (void)close(connection->fd);
     connection->fd = -1;
     if (++connection->generation == UINT32_MAX) /* that of listeners */
@@ -281,25 +314,76 @@ void connection_set_muted(struct connections *connections, struct connection *co
     watch(connections, connection);
 }
 
-void connection_set_blocked(struct connections *connections, struct connection *connection,
-                            bool blocked)
+void connection_moved(struct connections *connections, struct connection *connection)
 {
     connection->moved_ns = connections->now_ns;
     connection->moved = 0;
+    if (!connection->blocked)
+        return;
+    take_out(connections, &connections->stuck, connection, CONNECTION_BY_BLOCK);
+    put_newest(connections, &connections->stuck, connection, CONNECTION_BY_BLOCK); /* PLACES-5 */
+}
+
+void connection_set_blocked(struct connections *connections, struct connection *connection,
+                            bool blocked)
+{
     if (connection->blocked == blocked)
         return;
+    if (blocked)
+        put_newest(connections, &connections->stuck, connection, CONNECTION_BY_BLOCK);
+    else
+        take_out(connections, &connections->stuck, connection, CONNECTION_BY_BLOCK);
     connection->blocked = blocked;
-    ASSERT(blocked || connections->blocked > 0); /* PLACES-5 */
-    connections->blocked += blocked ? 1 : UINT32_MAX;
+    connection_moved(connections, connection);
     watch(connections, connection);
 }
 
-void connection_set_unfinished(struct connections *connections, struct connection *connection,
-                               bool unfinished)
+void connection_set_wait(struct connections *connections, struct connection *connection,
+                         enum connection_wait wait)
 {
-    if (connection->unfinished == unfinished)
+    if (connection->wait == wait)
         return;
-    connection->unfinished = unfinished;
-    ASSERT(unfinished || connections->unfinished > 0); /* PLACES-5 */
-    connections->unfinished += unfinished ? 1 : UINT32_MAX;
+    if (connection->wait != CONNECTION_SETTLED)
+        take_out(connections, &connections->waits[connection->wait], connection,
+                 CONNECTION_BY_WAIT);
+    connection->wait = (uint8_t)wait;
+    connection->since_ns = connections->now_ns;
+    if (wait != CONNECTION_SETTLED)
+        put_newest(connections, &connections->waits[wait], connection, CONNECTION_BY_WAIT);
+}
+
+/* ---- what the shard owes --------------------------------------------------------------------- */
+
+void connections_owe(struct connections *connections, uint64_t token)
+{
+    struct connection *connection = connection_of(connections, token);
+    if (connection == NULL || connection->owed == connections->owed_at)
+        return;
+    connection->owed = connections->owed_at;
+    connections->owed_count++;
+}
+
+void connections_asked(struct connections *connections, uint64_t token)
+{
+    struct connection *connection = connection_of(connections, token);
+    if (connection != NULL)
+        connection->asked_ns = connections->now_ns;
+}
+
+void connection_look_owed(struct connections *connections)
+{
+    connections->owed_known = true;
+    connections->owed_at++;
+    connections->owed_count = 0;
+    if (connections->options.owes != NULL)
+        connections->options.owes(connections->options.context, connections);
+}
+
+bool connection_owed(struct connections *connections, const struct connection *connection)
+{
+    if (!connections->owed_known)
+        connection_look_owed(connections);
+    return connection->owed == connections->owed_at ||
+           (connection->asked_ns != 0 &&
+            connections->now_ns - connection->asked_ns < connections->options.request_ns);
 }

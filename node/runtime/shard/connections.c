@@ -27,11 +27,14 @@
  *                         +-------------writable-------------+
  *
  * What has begun has to end: the beginning of a connection within begin_ns, a request within
- * request_ns. Who is idle between requests may stay (acceptor.c says until when).
+ * request_ns. Who is idle between requests may stay for idle_ns (acceptor.c says until when where
+ * that is 0).
  *
  * A node that stops leaves its clients (connections_leave): nothing more is read; what was is
- * answered, by a shard that has resigned with an error; then the client is told that no more will
- * come (FIN), as one that was closed for what it sent. To close with bytes unread would reset the
+ * answered, by a shard that has resigned with an error, and what waits for another node by that
+ * one; then the client is told that no more will
+ * come (FIN), as one that was closed for what it sent; ENDS_NS after an answer, for libzmq drops
+ * what its application has not taken by then. To close with bytes unread would reset the
  * connection, and the client could not know what became of all that it had asked. So what still
  * comes is thrown away, until the client closes, or for LEAVE_NS: what has no answer by then was
  * not taken. A client that does not read what it asked for loses it after LEAVE_MAX_NS.
@@ -74,6 +77,7 @@
  * that answers and slow readers may be waited for. The gate gives up what is not answered sooner.
  */
 #define LEAVE_NS     INT64_C(250000000)
+#define ENDS_NS      INT64_C(25000000) /* from an answer to the end that is told behind it */
 #define LEAVE_MAX_NS INT64_C(3000000000)
 
 enum { DISCARD_MAX = 1 << 20 }; /* bytes of a client that was told that no more will come */
@@ -117,6 +121,9 @@ bool connections_put(struct connections *connections, uint64_t token, const void
     }
     connections->options.codec->put(connections->options.gate,
                                     connection_peer(connections, connection), data, len);
+    connection->asked_ns = 0;
+    connection->answered_ns = connections->now_ns;
+    connections->owed_known = false;
     connection_mark_dirty(connections, connection);
     return true;
 }
@@ -139,6 +146,19 @@ static uint32_t waiting(const struct connections *connections)
     return codec->waiting != NULL ? codec->waiting(connections->options.gate) : 0;
 }
 
+/* Gives `out` the room that the codec has asked for. One that waits for nothing is not left without
+ * it: its request is refused. */
+static bool make_room(struct connections *connections, struct connection *connection)
+{
+    struct gateway_peer *peer = connection_peer(connections, connection);
+    if (peer->room == 0)
+        return false;
+    if (connection_room(connections, connection, peer->reserved + peer->room))
+        return true;
+    peer->cramped = peer->waiting == 0;
+    return peer->cramped && !connection->broken;
+}
+
 /* Whether more can be taken after `stop`, with what can be done about it now. */
 static bool go_on(struct connections *connections, struct connection *connection,
                   enum gateway_stop stop)
@@ -153,6 +173,8 @@ static bool go_on(struct connections *connections, struct connection *connection
             connection_flush(connections, connection);
             return !connection->blocked && !connection->broken;
         }
+        if (make_room(connections, connection))
+            return true;
         submit(connections); /* all room is reserved for answers */
         return peer->waiting == 0;
     case GATEWAY_NEED_BYTES:
@@ -169,11 +191,34 @@ static void note_unfinished(struct connections *connections, struct connection *
                             bool taken)
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
-    const bool unfinished =
-        !peer->begun || peer->open || (connection->kept_len > 0 && !connection->stalled);
-    if (peer->begun && ((taken && !peer->open) || !connection->unfinished))
-        connection->since_ns = connections->now_ns;
-    connection_set_unfinished(connections, connection, unfinished);
+    const bool asks = peer->open || (connection->kept_len > 0 && !connection->stalled);
+    const bool begins =
+        !peer->begun || connection_proxy_waits(connections, connection) || (asks && peer->early);
+    if (taken && peer->begun && !peer->open)
+        connection_set_wait(connections, connection, CONNECTION_SETTLED);
+    connection_set_wait(connections, connection,
+                        begins ? CONNECTION_BEGINS
+                        : asks ? CONNECTION_ASKS
+                               : CONNECTION_SETTLED);
+}
+
+/* Looks whether a proxy says for whom the connection is. False: there is nothing to be taken, yet
+ * or ever. */
+static bool is_known(struct connections *connections, struct connection *connection,
+                     const char *data, size_t len, size_t *used)
+{
+    if (!connection->fresh)
+        return true;
+    const bool known = connection_proxy_take(connections, connection, data, len, used);
+    if (known && *used < len)
+        return true;
+    if (known || connection_peer(connections, connection)->closing)
+        connection_drop_kept(connections, connection);
+    else if (!connection_keep(connections, connection, data, len, 0))
+        connection_break(connections, connection);
+    note_unfinished(connections, connection, false);
+    connection_mark_dirty(connections, connection);
+    return false;
 }
 
 /* Takes requests from `data`, which is the input or what is kept, and keeps what is left. */
@@ -185,6 +230,9 @@ static void feed(struct connections *connections, struct connection *connection,
     const uint64_t token = connection_token(connections, connection);
     enum gateway_stop stop;
     size_t at = 0;
+    if (!is_known(connections, connection, data, len, &at))
+        return;
+    connections->owed_known = false;
     do {
         size_t used = 0;
         if (!connection_ensure_out(connections, connection)) {
@@ -264,12 +312,14 @@ static void read_from(struct connections *connections, struct connection *connec
 
 /* Whether the connection has come to its end, and all is done: what was kept has been gone on with,
  * so if some of it is left, something is waited for, or to be sent. */
-static bool finished(const struct connections *connections, const struct connection *connection)
+static bool finished(struct connections *connections, const struct connection *connection)
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
     if (connection->broken)
         return true;
-    if (peer->waiting > 0 || peer->out.len > 0)
+    if (peer->waiting > 0 || peer->out.len > 0 ||
+        (connections->leave_ns != 0 && !connection->shut &&
+         connection_owed(connections, connection)))
         return false;
     return peer->closing || connection->ended || connections->leave_ns != 0;
 }
@@ -279,17 +329,19 @@ static bool finished(const struct connections *connections, const struct connect
  * take back what it has not read yet, the sentence that says what was wrong as well. */
 static void finish(struct connections *connections, struct connection *connection)
 {
-    const bool late = connection_peer(connections, connection)->ends_late;
+    const bool answered = connections->leave_ns != 0 && connection->answered_ns != 0 &&
+                          connections->now_ns - connection->answered_ns < ENDS_NS;
+    const bool late = answered || connection_peer(connections, connection)->ends_late;
     if (connection->broken || connection->ended ||
         (!connection->shut && !late && shutdown(connection->fd, SHUT_WR) != 0)) {
         connection_close(connections, connection);
         return;
     }
     if (!connection->shut)
-        connection->since_ns = connections->now_ns;
+        connection_set_wait(connections, connection,
+                            answered ? CONNECTION_ENDS : CONNECTION_LEAVES);
     connection->shut = true;
     connection_drop_kept(connections, connection);
-    connection_set_unfinished(connections, connection, true);
     connection_set_muted(connections, connection, false);
 }
 
@@ -339,42 +391,77 @@ static void settle(struct connections *connections)
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
-/* Whether the connection has taken too long with something, which is counted. */
-static bool is_late(const struct connections *connections, const struct connection *connection)
+/* A request took too long: its client is told, if it can be. */
+static void tell_late(struct connections *connections, struct connection *connection)
 {
-    const struct gateway_peer *peer = connection_peer(connections, connection);
-    const int64_t since_ns = connections->now_ns - connection->since_ns;
-    if (connection->shut)
-        return connections->leave_ns == 0 && since_ns >= LEAVE_NS;
-    if (connection->blocked &&
-        connections->now_ns - connection->moved_ns >= connections->options.slow_ns) {
-        connections->stats->slow_readers++;
-        return true;
+    const struct gateway_codec *codec = connections->options.codec;
+    if (codec->late == NULL || connection->broken || connection->blocked || connection->shut ||
+        !connection_ensure_out(connections, connection))
+        return;
+    codec->late(connections->options.gate, connection_peer(connections, connection));
+    connection_flush(connections, connection);
+}
+
+/* Breaks those in front of an order, which have been in it since what `since` tells for so long.
+ * Returns how many: broken ones stay in it until they are closed, soon. */
+static uint64_t cut_off(struct connections *connections, const struct connection_order *order,
+                        enum connection_by by, int64_t longest_ns)
+{
+    uint64_t count = 0;
+    struct connection *connection = connection_oldest(connections, order);
+    for (; connection != NULL; connection = connection_newer(connections, connection, by)) {
+        const int64_t since_ns =
+            by == CONNECTION_BY_BLOCK ? connection->moved_ns : connection->since_ns;
+        if (connections->now_ns - since_ns < longest_ns)
+            break; /* PLACES-5 */
+        count += !connection->broken;
+        if (by == CONNECTION_BY_WAIT && !connection->broken)
+            tell_late(connections, connection);
+        connection_break(connections, connection);
     }
-    if (connection->unfinished && since_ns >= (peer->begun ? connections->options.request_ns
-                                                           : connections->options.begin_ns)) {
-        connections->stats->unfinished++;
-        return true;
+    return count;
+}
+
+/* Ends connections that have been quiet for as long as they may: those that were quiet for longest
+ * come first. */
+static void end_quiet(struct connections *connections)
+{
+    const int64_t idle_ns = connections->options.idle_ns;
+    struct connection *connection = connection_oldest(connections, &connections->used);
+    for (; idle_ns > 0 && connection != NULL;
+         connection = connection_newer(connections, connection, CONNECTION_BY_USE)) {
+        const struct gateway_peer *peer = connection_peer(connections, connection);
+        if (connections->now_ns - connection->heard_ns < idle_ns)
+            return;
+        if (connection->dirty || connection->deferred || connection->broken || connection->shut ||
+            peer->waiting > 0 || peer->out.len > 0)
+            continue; /* other bounds are its own */
+        connections->stats->idle++;
+        connection_break(connections, connection);
     }
-    return false;
 }
 
 /* Cuts off who takes nothing of what was answered, or does not end what it began, and gives up what
  * the shard does not answer. */
 static void look(struct connections *connections)
 {
+    const struct connections_options *options = &connections->options;
+    const struct connection_order *waits = connections->waits;
+    struct gateway_stats *stats = connections->stats;
     const struct gateway_finder finder = finder_of(connections);
     connections->looked_ns = connections->now_ns;
-    if (connections->options.codec->expire != NULL)
-        connections->options.codec->expire(connections->options.gate, &finder);
+    if (options->codec->expire != NULL)
+        options->codec->expire(options->gate, &finder);
     acceptor_look(connections);
-    if (connections->blocked == 0 && connections->unfinished == 0)
-        return;
-    for (uint32_t i = 0; i < connections->used_max; i++) {
-        struct connection *connection = &connections->places[i];
-        if (connection->fd >= 0 && !connection->broken && is_late(connections, connection))
-            connection_break(connections, connection);
-    }
+    end_quiet(connections);
+    stats->slow_readers +=
+        cut_off(connections, &connections->stuck, CONNECTION_BY_BLOCK, options->slow_ns);
+    stats->unfinished +=
+        cut_off(connections, &waits[CONNECTION_BEGINS], CONNECTION_BY_WAIT, options->begin_ns);
+    stats->unfinished +=
+        cut_off(connections, &waits[CONNECTION_ASKS], CONNECTION_BY_WAIT, options->request_ns);
+    if (connections->leave_ns == 0)
+        (void)cut_off(connections, &waits[CONNECTION_LEAVES], CONNECTION_BY_WAIT, LEAVE_NS);
 }
 
 static void take_event(struct connections *connections, const struct epoll_event *event)
@@ -439,12 +526,28 @@ static void close_all(struct connections *connections)
     }
 }
 
+/* Tells those that no more comes who have had time to take what they were answered. */
+static void tell_ends(struct connections *connections)
+{
+    const struct connection_order *order = &connections->waits[CONNECTION_ENDS];
+    struct connection *connection;
+    while ((connection = connection_oldest(connections, order)) != NULL &&
+           connections->now_ns - connection->since_ns >= ENDS_NS) {
+        if (shutdown(connection->fd, SHUT_WR) != 0)
+            connection_break(connections, connection);
+        connection_set_wait(connections, connection, CONNECTION_LEAVES);
+    }
+}
+
 /* CONNECTIONS-4 */
 static void look_at_leaving(struct connections *connections)
 {
+    connection_look_owed(connections);
+    tell_ends(connections);
     const bool busy = connections->dirty.first != CONNECTIONS_NONE ||
-                      connections->deferred.first != CONNECTIONS_NONE || connections->blocked > 0 ||
-                      waiting(connections) > 0;
+                      connections->deferred.first != CONNECTIONS_NONE ||
+                      connections->stuck.oldest != CONNECTIONS_NONE ||
+                      connections_waits(connections);
     if (busy && connections->now_ns - connections->leave_ns < LEAVE_MAX_NS)
         connections->busy_ns = connections->now_ns;
     if (connections->stats->connections > 0 &&
@@ -496,6 +599,7 @@ void connections_turn(struct connections *connections)
     bool any = true;
     bool more;
     busy_poll_begin(&connections->busy_poll);
+    connections->owed_known = false;
     connections->until_ns = connections->now_ns + BURST_NS;
     connections->full = false;
     if (++connections->turns % 2 == 0)
@@ -536,6 +640,7 @@ void connections_leave(struct connections *connections)
     connections->now_ns = clock_of(connections);
     acceptor_leave(connections);
     connections->leave_ns = connections->busy_ns = connections->now_ns;
+    connection_look_owed(connections);
     for (uint32_t i = 0; i < connections->used_max; i++)
         if (connections->places[i].fd >= 0)
             connection_mark_dirty(connections, &connections->places[i]);
@@ -543,7 +648,7 @@ void connections_leave(struct connections *connections)
 
 bool connections_waits(const struct connections *connections)
 {
-    return waiting(connections) > 0;
+    return waiting(connections) > 0 || (connections->leave_ns != 0 && connections->owed_count > 0);
 }
 
 bool connections_left(const struct connections *connections)

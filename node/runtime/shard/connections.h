@@ -20,6 +20,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "node/gateway/gateway.h"
+#include "node/gateway/networks.h"
 #include "node/runtime/system/clock.h"
 
 struct connections;
@@ -40,14 +41,17 @@ struct connections_options {
     struct gateway_stats *stats;
     int listeners[CONNECTIONS_LISTENERS_MAX]; /* of listener_open; the loop's, also if it fails */
     uint32_t listener_count;
-    uint32_t max;                /* connections at a time */
-    struct hash_key key;         /* random: nobody finds addresses that meet in one place */
-    const _Atomic bool *crowded; /* no further connection is to be accepted; NULL: never */
+    uint32_t max;                   /* connections at a time */
+    struct hash_key key;            /* random: nobody finds addresses that meet in one place */
+    const _Atomic bool *crowded;    /* no further connection is to be accepted; NULL: never */
+    const struct networks *trusted; /* proxies that may say for whom a connection is; NULL: none */
+    bool proxies_tell;              /* these have to */
     int all; /* borrowed: readable when there is anything to do for the thread; -1: the loop's own
               */
     int64_t slow_ns;
     int64_t begin_ns;
     int64_t request_ns;
+    int64_t idle_ns;  /* how long a connection may be quiet between requests; 0: for ever */
     int64_t quiet_ns; /* who was quiet for so long gives its place to a newcomer, if none is free */
     const struct clock *clock;
     const struct log *log;
@@ -57,6 +61,9 @@ struct connections_options {
     /* Reading has come to its end in this turn: `empty` tells whether nothing was left. What waits
      * may be decided. NULL: nothing does. */
     void (*read)(void *context, bool empty);
+    /* Calls connections_owe for each connection whose answer is under way. NULL where the codec
+     * knows by itself (gateway_peer.waiting). */
+    void (*owes)(void *context, struct connections *connections);
     void *context;
 };
 
@@ -81,6 +88,11 @@ void connections_answer(struct connections *connections, const void *frame, size
 /* A message of the shard's for one connection, which leaves with the next turn. False: it is gone,
  * or its client leaves too much unread, which is counted. */
 bool connections_put(struct connections *connections, uint64_t token, const void *data, size_t len);
+
+/* From `owes`: the shard owes that connection an answer. */
+void connections_owe(struct connections *connections, uint64_t token);
+/* A question of the connection is answered elsewhere, by a later connections_put. */
+void connections_asked(struct connections *connections, uint64_t token);
 
 /* For good: nothing is accepted or read any more, and turns end what there is, in order. The shard
  * takes no checks any more (shard_resign), but answers. Once is enough. */

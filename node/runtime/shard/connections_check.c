@@ -7,7 +7,7 @@
 struct sums {
     uint64_t open;
     uint32_t blocked;
-    uint32_t unfinished;
+    uint32_t waits[CONNECTION_WAITS];
     uint32_t dirty;
     uint32_t deferred;
     size_t kept;
@@ -35,7 +35,7 @@ static void add(const struct connections *connections, const struct connection *
 {
     sums->open++;
     sums->blocked += connection->blocked;
-    sums->unfinished += connection->unfinished;
+    sums->waits[connection->wait]++;
     sums->dirty += connection->dirty;
     sums->deferred += connection->deferred;
     sums->kept += connection->kept_capacity;
@@ -53,20 +53,46 @@ static uint32_t length(const struct connections *connections, uint32_t first)
     return count;
 }
 
-/* From who was quiet for longest to who said something last, each once. */
-static void check_order(const struct connections *connections, uint64_t open)
+/* When the connection came into that order. */
+static int64_t came_ns(const struct connection *connection, enum connection_by by)
+{
+    switch (by) {
+    case CONNECTION_BY_WAIT:
+        return connection->since_ns;
+    case CONNECTION_BY_BLOCK:
+        return connection->moved_ns;
+    default:
+        return connection->heard_ns;
+    }
+}
+
+/* The order goes from its oldest to its newest, by time, and has that many. */
+static bool is_order(const struct connections *connections, const struct connection_order *order,
+                     enum connection_by by, uint64_t open)
 {
     uint64_t count = 0;
     uint32_t before = CONNECTIONS_NONE;
-    for (uint32_t at = connections->oldest; at != CONNECTIONS_NONE;
-         at = connections->places[at].newer) {
-        INVARIANT("PLACES-3", at < connections->used_max && count < open);
-        INVARIANT("PLACES-3", connections->places[at].fd >= 0);
-        INVARIANT("PLACES-3", connections->places[at].older == before);
+    int64_t before_ns = INT64_MIN;
+    for (uint32_t at = order->oldest; at != CONNECTIONS_NONE;) {
+        const struct connection *connection = &connections->places[at];
+        if (at >= connections->used_max || ++count > open || connection->fd < 0 ||
+            connection->links[by].older != before || came_ns(connection, by) < before_ns)
+            return false;
+        before_ns = came_ns(connection, by);
         before = at;
-        count++;
+        at = connection->links[by].newer;
     }
-    INVARIANT("PLACES-3", before == connections->newest && count == open);
+    return before == order->newest && count == open;
+}
+
+static void check_orders(const struct connections *connections, const struct sums *sums)
+{
+    INVARIANT("PLACES-3", is_order(connections, &connections->used, CONNECTION_BY_USE, sums->open));
+    INVARIANT("PLACES-5",
+              is_order(connections, &connections->stuck, CONNECTION_BY_BLOCK, sums->blocked));
+    for (uint32_t i = CONNECTION_BEGINS; i < CONNECTION_WAITS; i++)
+        INVARIANT("PLACES-5", is_order(connections, &connections->waits[i], CONNECTION_BY_WAIT,
+                                       sums->waits[i]));
 }
 
 static void check_addresses(const struct connections *connections, uint64_t open)
@@ -97,13 +123,11 @@ void connections_check_invariants(const struct connections *connections)
     INVARIANT("PLACES-3",
               sums.open + length(connections, connections->first_free) == connections->used_max);
     INVARIANT("PLACES-3", sums.open == connections->stats->connections);
-    INVARIANT("PLACES-5", sums.blocked == connections->blocked);
-    INVARIANT("PLACES-5", sums.unfinished == connections->unfinished);
     INVARIANT("CONNBYTES-2", sums.kept == connections->kept_total);
     INVARIANT("CONNBYTES-2", sums.unsent == connections->unsent_total);
     for (uint32_t k = 0; k < CONNECTIONS_BLOCK_SIZES; k++)
         INVARIANT("CONNBYTES-2", connections->blocks[k].count <= CONNECTIONS_BLOCKS);
     INVARIANT("CONNECTIONS-3", connections->event_at <= connections->event_count);
-    check_order(connections, sums.open);
+    check_orders(connections, &sums);
     check_addresses(connections, sums.open);
 }

@@ -100,6 +100,16 @@ uint32_t intake_count(const struct intake *intake)
     return intake->count;
 }
 
+void intake_each(const struct intake *intake, void (*fn)(void *context, uint64_t connection),
+                 void *context)
+{
+    uint16_t at = intake->turn;
+    for (uint32_t i = 0; i < intake->active; i++) {
+        fn(context, intake->queues[at].connection);
+        at = intake->queues[at].next;
+    }
+}
+
 bool intake_room(const struct intake *intake)
 {
     return intake->place_free != INTAKE_NONE && intake->queue_free != INTAKE_NONE &&

@@ -59,6 +59,9 @@ uint16_t intake_put(struct intake *intake, uint64_t connection, size_t len);
 /* Whose turn it is: the place of the message to be decided, which is free from then on, and who
  * sent it; INTAKE_NONE if none waits. */
 uint16_t intake_take(struct intake *intake, uint64_t *connection);
+/* Calls `fn` for each connection of which a message waits. */
+void intake_each(const struct intake *intake, void (*fn)(void *context, uint64_t connection),
+                 void *context);
 /* Messages that wait. */
 uint32_t intake_count(const struct intake *intake);
 /* Tells that what was taken since the last call took `ns` to decide: the pace. */

@@ -416,6 +416,10 @@ static int bind_sockets(struct daemon *daemon)
         code = listen_more(daemon, &config->client_more, &daemon->sockets.native);
     if (code == 0)
         code = listen_more(daemon, &config->resp_more, &daemon->sockets.redis);
+    if (code == 0 && !config->http.first.off)
+        code = listen_together(daemon, &config->http.first, &daemon->sockets.http);
+    if (code == 0)
+        code = listen_more(daemon, &config->http.more, &daemon->sockets.http);
     return code;
 }
 
@@ -501,6 +505,7 @@ static void stop(struct daemon *daemon)
     lobby_free(&daemon->sockets.lobby);
     close_listeners(&daemon->sockets.native, &daemon->config->client_more);
     close_listeners(&daemon->sockets.redis, &daemon->config->resp_more);
+    close_listeners(&daemon->sockets.http, &daemon->config->http.more);
     control_free(&daemon->control);
     gossip_out_fini(&daemon->sockets.out);
     socket_close(&daemon->sockets.gossip);
