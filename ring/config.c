@@ -22,6 +22,7 @@
 
 /* Where the parts of an epoch begin: the lineage, and in it the generation. */
 enum { LINEAGE_SHIFT = 32, GENERATION_SHIFT = 40 };
+#define GENERATION_LAST (UINT64_MAX >> GENERATION_SHIFT)
 
 /* ---- validation ---- */
 
@@ -287,7 +288,7 @@ static uint64_t first_epoch(uint64_t generation, uint64_t maker)
 
 void ring_config_begin(struct ring_config *config, uint64_t generation, uint64_t maker)
 {
-    ASSERT(config->epoch == 1 && generation > 0 && generation <= UINT64_MAX >> GENERATION_SHIFT);
+    ASSERT(config->epoch == 1 && generation > 0 && generation <= GENERATION_LAST);
     config->epoch = first_epoch(generation, maker);
 }
 
@@ -479,6 +480,9 @@ int ring_config_force(struct ring_config *out, const struct ring_config *in, uin
                       const uint64_t *voters, uint32_t voters_count, uint64_t maker)
 {
     ASSERT(out != in);
+    if (ring_config_generation(in->epoch) == GENERATION_LAST) {
+        return TG_EINVALID;
+    }
     ring_config_copy(out, in);
     const uint32_t at = lower_bound(out->to, out->to_count, id);
     if (at < out->to_count && out->to[at].id == id) {
@@ -489,5 +493,6 @@ int ring_config_force(struct ring_config *out, const struct ring_config *in, uin
         memmove(&out->to[at], &out->to[at + 1], (out->to_count - at) * sizeof out->to[0]);
     }
     out->epoch = first_epoch(ring_config_generation(in->epoch) + 1, maker);
+    ASSERT(out->epoch > in->epoch);
     return take_voters(out, voters, voters_count);
 }

@@ -115,7 +115,8 @@ MUST_USE int ring_config_set_voters(struct ring_config *out, const struct ring_c
 
 /* Begins a new lineage: `id` (0: nobody) leaves `to`, whether or not a transition is under way, the
  * voters are these, and the epoch is the first of the lineage that node `maker` makes. Returns as
- * remove and set_voters do, but for TG_ECONFLICT; TG_ENOTFOUND only for a voter. */
+ * remove and set_voters do, but for TG_ECONFLICT; TG_ENOTFOUND only for a voter; TG_EINVALID as
+ * well where `in` is of the last generation that an epoch has room for. */
 MUST_USE int ring_config_force(struct ring_config *out, const struct ring_config *in, uint64_t id,
                                const uint64_t *voters, uint32_t voters_count, uint64_t maker);
 /* Whether `next` is what one of these changes, but for force, makes of `config`. */

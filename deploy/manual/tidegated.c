@@ -128,7 +128,8 @@ static void add_example(struct cli_text *text, const struct config_option *optio
                         option->initial[0] != '\0' ? option->initial : "\"\"");
     else if (option->kind == CONFIG_KIND_SWITCH)
         cli_text_format(text, "%s: false\n", name);
-    else if (option->kind == CONFIG_KIND_SEED || option->kind == CONFIG_KIND_NETWORK)
+    else if (option->kind == CONFIG_KIND_SEED || option->kind == CONFIG_KIND_HOSTS ||
+             option->kind == CONFIG_KIND_NETWORK)
         cli_text_format(text, "#%s:\n#  - %s\n", name, option->value);
     else
         cli_text_format(text, "#%s: %s\n", name, option->value);

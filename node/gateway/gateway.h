@@ -44,8 +44,11 @@ struct gateway_peer {
     uint32_t waiting;       /* requests that were taken and are owed an answer, in order */
     uint32_t reserved;      /* bytes of `out` that their answers may take */
     size_t need;            /* bytes that a request must have before it is worth a look; 0: any */
-    bool begun;             /* it has said all that a connection begins with */
-    bool open;              /* requests hang together that have to be ended: a transaction */
+    size_t room;    /* bytes of `out`, beside what is reserved, that GATEWAY_NEED_ROOM needs */
+    bool cramped;   /* so many are not to be had: the request has to be refused */
+    bool begun;     /* it has said all that a connection begins with */
+    bool early;     /* what it has said of a request is to be more as soon as its beginning */
+    bool open;      /* requests hang together that have to be ended: a transaction */
     bool ends_late; /* its end is not told at once: its library would drop what it has unread */
     bool trusted;   /* who is at `address` is a proxy whose word on its own clients is taken */
     bool closing;   /* nothing is taken any more: it goes when all is answered and sent */
@@ -68,6 +71,7 @@ struct gateway_stats {
     uint64_t protocol_errors; /* connections closed for what they sent */
     uint64_t slow_readers;    /* connections closed for not reading */
     uint64_t unfinished;      /* connections closed for what they began and did not end */
+    uint64_t idle;            /* connections closed for having been quiet for too long */
     uint64_t crowded;         /* connections closed for want of room for what they had sent */
     uint64_t dropped;         /* answers dropped for want of room: their reader does not read */
     uint64_t late;            /* batches given up: no answer came */
@@ -117,6 +121,8 @@ struct gateway_codec {
     void (*put)(void *gate, struct gateway_peer *peer, const void *data, size_t len);
     /* Gives up what had no answer for too long. NULL: nothing waits here. */
     void (*expire)(void *gate, const struct gateway_finder *finder);
+    /* The peer took too long with a request: what it is told before it is closed. NULL: nothing. */
+    void (*late)(void *gate, struct gateway_peer *peer);
     /* Batches that wait for an answer. NULL: none ever does. */
     uint32_t (*waiting)(const void *gate);
 };

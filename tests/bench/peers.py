@@ -7,7 +7,9 @@ import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
+import tempfile
 
 from harness import Cluster, program, wait_for
 from harness.ports import take_block
@@ -130,3 +132,61 @@ def resp_port(node):
     """Where the node speaks Redis's protocol, or None if this build does not."""
     text = subprocess.run([program("tidegated"), "--help"], check=False, capture_output=True, text=True).stdout
     return node.port + 3 if "--resp HOST:PORT" in text else None
+
+
+NGINX = """\
+worker_processes 1;
+pid {folder}/nginx.pid;
+events {{}}
+http {{
+  access_log off; keepalive_requests 1000000000;
+  client_body_temp_path {folder}/1; proxy_temp_path {folder}/2; fastcgi_temp_path {folder}/3;
+  uwsgi_temp_path {folder}/4; scgi_temp_path {folder}/5;
+  server {{ listen 127.0.0.1:{port}; location / {{ return 204; }} }}
+}}
+"""
+
+
+WRK_TELLS = """
+done = function(summary, latency)
+   local e = summary.errors
+   io.write(string.format("told %d %d %d %.1f %.1f %.1f\\n", summary.requests, summary.duration,
+            e.connect + e.read + e.write + e.status + e.timeout, latency:percentile(50), latency:percentile(99),
+            latency:percentile(99.9)))
+end
+"""
+
+
+@contextlib.contextmanager
+def nginx(folder, block):
+    """nginx as Debian has it, with one worker that answers 204; its port."""
+    port, config = block.first, os.path.join(folder, "nginx.conf")
+    with open(config, "w", encoding="ascii") as file:
+        file.write(NGINX.format(folder=folder, port=port))
+    with running(["nginx", "-e", os.path.join(folder, "nginx.log"), "-c", config, "-g", "daemon off;"]) as process:
+        wait_for(lambda: process.poll() is None and listens(port), 10, "nginx listens")
+        yield port
+        process.terminate()
+        process.wait()
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wrk(port, path, seconds, script=None):
+    """Requests a second of 50 connections, and latencies in us."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+        file.write((script or "") + WRK_TELLS)
+        file.flush()
+        done = subprocess.run(["wrk", "-t", "1", "-c", "50", "-d", f"{seconds}s", "-s", file.name,
+                               f"http://127.0.0.1:{port}{path}"], check=False, capture_output=True, text=True)
+    told = re.search(r"told (\d+) (\d+) (\d+) ([0-9.]+) ([0-9.]+) ([0-9.]+)", done.stdout)
+    if done.returncode != 0 or told is None:
+        raise RuntimeError(f"wrk {path}: {(done.stderr or done.stdout).strip()[-300:]}")
+    count, micros, errors = map(int, told.groups()[:3])
+    if errors > 0:
+        raise RuntimeError(f"wrk {path}: {errors} of {count} answers are errors")
+    p50, p99, p999 = map(float, told.groups()[3:])
+    return {"rate": count * 1e6 / micros, "latency": {"p50": p50, "p99": p99, "p999": p999}}

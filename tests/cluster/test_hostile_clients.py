@@ -177,24 +177,25 @@ def serves_beside(node, crowd, count, port, first):
 
 
 # More than a shard takes of one protocol, and as many as the machine lets this process have.
-@pytest.mark.parametrize("kind", ["redis", "native"])
+@pytest.mark.parametrize("kind", ["redis", "native", "http"])
 def test_idle_connections_keep_nobody_out(attacked, many_files, measured, kind):
-    wanted = 10050 if kind == "redis" else 19000
+    wanted, port, first = {"redis": (10050, 3, b"PING\r\n"), "native": (19000, 0, GREETING + ready()),
+                           "http": (20000, 4, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")}[kind]
     count = min(wanted, many_files - 500)
     with Crowd() as crowd:
-        serves_beside(attacked, crowd, count, attacked.port + (3 if kind == "redis" else 0),
-                      b"PING\r\n" if kind == "redis" else GREETING + ready())
+        serves_beside(attacked, crowd, count, attacked.port + port, first)
         measured(f"{kind} connections that are idle", count)
         attacked.unharmed(f"{count} idle connections")
 
 
-# Each has begun a request and does not end it: half of them of either protocol.
+# Each has begun a request and does not end it: a third of them of each protocol.
 def test_two_thousand_that_dawdle_keep_nobody_out(attacked, many_files, measured):
     count = min(2000, many_files - 500) // 2
     with Crowd() as crowd:
+        serves_beside(attacked, crowd, count, attacked.port + 4, b"POST /v1/check HTTP/1.1\r\nX: y")
         serves_beside(attacked, crowd, count, attacked.port + 3, b"*2\r\n$4\r\nECHO\r\n$60000\r\nx")
         serves_beside(attacked, crowd, count, attacked.port, GREETING[:20])
-        attacked.unharmed(f"{2 * count} that dawdle")
+        attacked.unharmed(f"{3 * count} that dawdle")
 
 
 def test_a_beginning_that_does_not_end_is_cut_off(attacked):

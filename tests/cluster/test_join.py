@@ -101,3 +101,27 @@ def test_a_single_node_becomes_a_cluster_without_losing_a_count(new_cluster):
     cluster[0].kill()
     with cluster[1].client(attempt_s=2, deadline_s=6) as client:
         assert set(client.all_used(keys, limit)) == {7}
+
+
+# A node that is started with another weight takes the share of that, and every count with it.
+def test_a_node_started_with_another_weight_takes_the_share_of_that(new_cluster, measured):
+    cluster = new_cluster(3).start()
+    limit = long_limit(10)
+    keys = [f"weighed-{number}" for number in range(100)]
+    with cluster.client() as client:
+        assert all(answer.allowed for answer in client.ask(keys, limit, cost=7))
+    cluster[2].stop()
+    cluster[2].start("--weight", "200")
+
+    def weights():
+        ring = cluster[0].admin("ring")
+        return ring["stable"] and {member["name"]: member["weight"] for member in ring["members"]}
+    wait_for(lambda: weights() == {"n1": 100, "n2": 100, "n3": 200}, 30, "the ring knows of it")
+    cluster.wait_healthy(30)
+    shares = {name: member["vnodes"] for name, member in cluster[0].members().items()}
+    measured("vnodes of weights 100, 100 and 200", shares)
+    assert sum(shares.values()) == 4096
+    assert abs(shares["n3"] - 2048) <= 205
+    wait_for(lambda: "n3 weighs 200, 100 before" in cluster[0].log(), 10, "the log says so")
+    with cluster[1].client() as client:
+        assert set(client.all_used(keys, limit)) == {7}

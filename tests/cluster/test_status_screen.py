@@ -20,7 +20,7 @@ HOUR_S = 3600
 FIELDS = {"node", "node_id", "cluster_id", "version", "healthy", "reasons", "warnings", "epoch",
           "stable", "vnodes_total", "replicas", "uptime_ms", "figures_age_ms", "members", "gossip",
           "register", "over_admission", "acknowledgement", "handoff", "storage", "rules",
-          "settings", "pools", "usage_lost", "clients", "resp", "files", "shards"}
+          "settings", "pools", "usage_lost", "clients", "resp", "http", "files", "shards"}
 
 
 def status(node, *arguments, **more):

@@ -537,11 +537,12 @@ def mutations(tree):
     full = os.path.join(tree.root, path)
     if not os.path.exists(full):
         return
-    for name, target, exact, *_ in runpy.run_path(full)["MUTATIONS"]:
-        found = tree.text(target).count(exact) if target in tree.files else 0
-        if found != 1:
-            at = line_of(tree.text(path), tree.text(path).find(name))
-            yield Finding(path, at, f'"{name}": its text is {found} times in {target}, not once')
+    for name, first, *rest in runpy.run_path(full)["MUTATIONS"]:
+        for target, exact, _ in first if isinstance(first, list) else [(first, *rest[:2])]:
+            found = tree.text(target).count(exact) if target in tree.files else 0
+            if found != 1:
+                at = line_of(tree.text(path), tree.text(path).find(name))
+                yield Finding(path, at, f'"{name}": its text is {found} times in {target}, not once')
 
 
 RULES = {

@@ -146,6 +146,9 @@ CASES = [
     ("readme", {"ring/README.md": None}, "ring/README.md:1", "is missing"),
     ("mutations", {"tests/sim/mutants": 'MUTATIONS = [\n    ("none", "ring/x.h", "int gone;", ""),\n]\n',
                    "ring/x.h": c_file("x.h", "int here;")}, "tests/sim/mutants:2", "0 times in ring/x.h"),
+    ("mutations", {"tests/sim/mutants": 'MUTATIONS = [\n    ("two", [("ring/x.h", "int here;", ""),\n'
+                                        '             ("ring/x.h", "int gone;", "")]),\n]\n',
+                   "ring/x.h": c_file("x.h", "int here;")}, "tests/sim/mutants:2", "0 times in ring/x.h"),
     ("folder-size", {f"ring/x{i}.c": c_file(f"x{i}.c", "int none;") for i in range(20)}, "ring:1",
      "has 21 .c files"),
     ("folder-size", {f"ring/x{i}.c": c_file(f"x{i}.c", *["int none;"] * 900) for i in range(6)}, "ring:1",

@@ -12,4 +12,17 @@
  * What it wrote to stderr is in `message` (NUL-terminated, cut at `capacity`); that may be NULL. */
 bool death_by_assert(void (*act)(void *context), void *context, char *message, size_t capacity);
 
+/* A test of that name: what is done to a whole state, `...`, breaks the invariant `id`. The program
+ * that says so makes the state, and judges it, by its own assert_broken(corrupt, id). */
+#define CORRUPTION(name, id, ...)                                                                  \
+    static void corrupt_##name(void)                                                               \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }                                                                                              \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        assert_broken(corrupt_##name, id ": ");                                                    \
+    }
+
 #endif

@@ -204,6 +204,29 @@ static void what_waits_at_the_end_is_dropped(void **state)
         turn(f);
 }
 
+/* A shard that ends refuses all, and decides by then what it has taken, in its order (decide
+ * looks): an answer that is awaited comes. No overload is left behind. */
+static void what_waits_is_decided_at_once_where_a_shard_finishes(void **state)
+{
+    struct fixture *f = *state;
+    (void)flood(f);
+    while (!clients_waiting(f->clients))
+        turn(f);
+    uint32_t taken = 0;
+    for (uint32_t sender = 0; sender <= GREEDY; sender++)
+        taken += f->offered[sender];
+    assert_true(f->decided + f->refused < taken);
+    clients_finish(f->clients);
+    assert_int_equal(f->decided + f->refused, taken);
+    assert_false(clients_waiting(f->clients));
+    const uint32_t decided = f->decided;
+    bool full = false;
+    f->sent[POLITE]++;
+    clients_begin(f->clients);
+    assert_true(offer(f, POLITE, &full));
+    assert_int_equal(f->decided, decided + 1);
+}
+
 /* A message of several frames is none: it is decided at once, as malformed. */
 static void several_frames_are_malformed(void **state)
 {
@@ -222,6 +245,7 @@ int main(void)
         TEST(too_much_is_refused_of_those_who_ask_too_much),
         TEST(an_overload_ends_though_somebody_goes_on_asking),
         TEST(what_waits_at_the_end_is_dropped),
+        TEST(what_waits_is_decided_at_once_where_a_shard_finishes),
         TEST(several_frames_are_malformed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,8 @@ static void no_argument_is_one_node_on_loopback(void **state)
     assert_string_equal(config_endpoint_text(&config.gossip, text), "127.0.0.1:7602");
     assert_string_equal(config.resp.host, "127.0.0.1");
     assert_int_equal(config.resp.port, 7603);
-    assert_true(config.http.off && config.grpc.off);
+    assert_string_equal(config_endpoint_text(&config.http.first, text), "127.0.0.1:7604");
+    assert_true(config.grpc.off);
     assert_string_equal(config.client_address, "127.0.0.1:7600");
     assert_string_equal(config.peer_address, "127.0.0.1:7601");
     assert_string_equal(config.gossip_address, "127.0.0.1:7602");
@@ -189,9 +190,8 @@ static void what_is_not_supported_says_so(void **state)
     (void)state;
     assert_refused(parse("--cluster-secret", "FILE"),
                    "--cluster-secret: is not supported by this version");
-    assert_refused(parse("--http", "127.0.0.1:7604"),
-                   "--http: the gateway for HTTP is not supported by this version");
-    assert_refused(parse("--grpc", "127.0.0.1:7605"), "is not supported by this version");
+    assert_refused(parse("--grpc", "127.0.0.1:7605"),
+                   "--grpc: the gateway for gRPC is not supported by this version");
     assert_int_equal(parse("--resp", "off", "--http=off", "--grpc=off"), 0);
 }
 
@@ -245,9 +245,12 @@ static void clashing_ports_are_refused(void **state)
     assert_refused(parse("--base-port", "65534"), "--base-port: found port 65536");
     assert_refused(parse("--peer", "127.0.0.1:65530", "--shards", "2"),
                    "--peer: found port 65540 for shard 1");
-    assert_int_equal(parse("--base-port", "65532"), 0);
+    assert_int_equal(parse("--base-port", "65531"), 0);
+    assert_int_equal(config.http.first.port, 65535);
+    assert_refused(parse("--base-port", "65532"), "--base-port: found port 65536");
+    assert_int_equal(parse("--base-port", "65532", "--http", "off"), 0);
     assert_int_equal(config.resp.port, 65535);
-    assert_int_equal(parse("--base-port", "65533", "--resp", "off"), 0);
+    assert_int_equal(parse("--base-port", "65533", "--resp", "off", "--http", "off"), 0);
     assert_int_equal(config.gossip.port, 65535);
 }
 
@@ -284,6 +287,26 @@ static void clients_may_come_at_several_places(void **state)
                          "--resp", "127.0.0.1:7", "--resp", "127.0.0.1:8", "--resp", "127.0.0.1:9",
                          "--resp", "127.0.0.1:10"),
                    "at most 8 places beside the first");
+}
+
+/* HTTP clients have one port, whatever the number of shards, further ones, or none; and call the
+ * node by names that are listed, each of which is a host. */
+static void http_clients_have_one_port_and_names_for_it(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("--shards", "3", "--http", "127.0.0.1:80", "--http", "unix:/run/h"), 0);
+    assert_int_equal(config.http.first.port, 80);
+    assert_int_equal(config.http.more.count, 1);
+    assert_int_equal(parse("--shards", "3", "--gossip", "127.0.0.1:7614"), 0);
+    assert_refused(parse("--gossip", "127.0.0.1:7604"), "--gossip and --http: found port 7604");
+    assert_refused(parse("--http", "10.0.0.1:7604"), "--http: other machines can reach 10.0.0.1");
+    assert_int_equal(parse("--http-name", "limits.example", "--http-name", "*"), 0);
+    assert_int_equal(config.http.names.count, 2);
+    assert_string_equal(config.http.names.at[0], "limits.example");
+    assert_int_equal(read_text("http_name: [a.example, \"[::2]\"]\n"), 0);
+    assert_string_equal(config.http.names.at[1], "::2");
+    assert_refused(parse("--http-name", "a.example:80"), "--http-name: found \"a.example:80\"");
+    assert_refused(parse("--http-name", ""), "--http-name: ");
 }
 
 /* Proxies that are believed are networks, one after the other; flags replace what a file says. */
@@ -459,7 +482,7 @@ static void a_wrong_file_is_refused_with_its_place(void **state)
     assert_text_refused("check_config: true\n", "node.yaml:1:1: found unknown key");
     assert_text_refused("cluster_secret: x\n",
                         "node.yaml:1:17: cluster_secret: is not supported by this version");
-    assert_text_refused("http: 127.0.0.1:80\n", "node.yaml:1:7: http: ");
+    assert_text_refused("grpc: 127.0.0.1:80\n", "node.yaml:1:7: grpc: ");
 }
 
 static void write_file(char path[SCRATCH_PATH_LEN], const char *text)
@@ -574,6 +597,7 @@ int main(void)
         cmocka_unit_test(a_wildcard_needs_an_advertised_host),
         cmocka_unit_test(clashing_ports_are_refused),
         cmocka_unit_test(clients_may_come_at_several_places),
+        cmocka_unit_test(http_clients_have_one_port_and_names_for_it),
         cmocka_unit_test(proxies_are_trusted_by_network),
         cmocka_unit_test(redis_clients_may_be_told_another_place),
         cmocka_unit_test(redis_clients_have_a_port_or_none),

@@ -105,18 +105,6 @@ static void assert_broken(void (*corrupt)(void), const char *id)
     connections_free(&loop);
 }
 
-/* A test of that name: what is done to a whole loop breaks the invariant. */
-#define CORRUPTION(name, id, ...)                                                                  \
-    static void corrupt_##name(void)                                                               \
-    {                                                                                              \
-        __VA_ARGS__;                                                                               \
-    }                                                                                              \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        (void)state;                                                                               \
-        assert_broken(corrupt_##name, id ": ");                                                    \
-    }
-
 CORRUPTION(more_kept_than_there_is_room_for_is_seen, "CONNBYTES-1",
            first->kept_len = first->kept_capacity + 1)
 CORRUPTION(memory_without_anything_kept_is_seen, "CONNBYTES-1", first->kept_len = 0)

@@ -80,18 +80,6 @@ static void assert_broken(void (*corrupt)(void), const char *id)
     assert_non_null(strstr(text, id));
 }
 
-/* A test of that name: what is done to a whole disk, or mailbox, breaks the invariant. */
-#define CORRUPTION(name, id, ...)                                                                  \
-    static void corrupt_##name(void)                                                               \
-    {                                                                                              \
-        __VA_ARGS__;                                                                               \
-    }                                                                                              \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        (void)state;                                                                               \
-        assert_broken(corrupt_##name, id ": ");                                                    \
-    }
-
 CORRUPTION(a_load_that_nobody_counts_is_seen, "DISK-6", lane->queue_count++)
 CORRUPTION(a_load_that_is_out_and_nowhere_is_seen, "DISK-6", lane->loads_out++)
 CORRUPTION(more_loads_polled_than_were_read_are_seen, "DISK-6", lane->read_polled = 4)

@@ -47,18 +47,6 @@ static void assert_broken(void (*corrupt)(void), const char *id)
     intake_free(&intake);
 }
 
-/* A test of that name: what is done to a whole intake breaks the invariant. */
-#define CORRUPTION(name, id, ...)                                                                  \
-    static void corrupt_##name(void)                                                               \
-    {                                                                                              \
-        __VA_ARGS__;                                                                               \
-    }                                                                                              \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        (void)state;                                                                               \
-        assert_broken(corrupt_##name, id ": ");                                                    \
-    }
-
 CORRUPTION(a_connection_that_counts_its_messages_wrong_is_seen, "INTAKE-4", queue_of(7)->count++)
 CORRUPTION(messages_that_weigh_more_than_is_said_are_seen, "INTAKE-4", queue_of(8)->weight -= 1)
 CORRUPTION(a_connection_whose_turn_never_comes_is_seen, "INTAKE-4", queue_of(8)->next = INTAKE_NONE)

@@ -331,6 +331,36 @@ static void a_decider_without_a_majority_says_so(void **state)
     assert_true(alone.allowed && alone.degraded);
 }
 
+/* LESSEE-1: what a check took of a lease is known by a memory that peers write to as well. What is
+ * undone is no more than was used, whatever stands there. */
+static void an_undo_gives_back_no_more_than_was_used(void **state)
+{
+    enum { ATTEMPT = 7, CLAIMED = 1000 };
+    struct lab *lab = *state;
+    struct shard *shard = lab->shards[NEAR].shard;
+    begin(lab, "");
+    (void)warm(lab, NEAR);
+    (void)ask(lab, NEAR);
+    const struct lease_cache *cache = shard->lessee.list;
+    while (cache->lease == 0)
+        cache++;
+    const uint64_t was_used = cache->used;
+    assert_in_range(was_used, 1, CLAIMED - 1);
+    struct forward forward = cache->forward;
+    forward.attempt = ATTEMPT;
+    forward.cost = 0; /* nothing stays */
+    struct retry_key charge = reserve_key(&forward.retry, forward.ids[0]);
+    charge.session ^= hash_mix64(cache->lease);
+    (void)retry_remember(&shard->reserves.answers, &charge, ATTEMPT, true, 0, CLAIMED,
+                         shard->now_ns);
+    forward.retry.part |= RETRY_UNDO;
+    struct answer answer;
+    lessee_undo(shard, &forward, &answer);
+    assert_int_equal(answer.granted, was_used);
+    assert_int_equal(cache->used, 0);
+    shard_check_invariants(shard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +379,7 @@ int main(void)
         cmocka_unit_test(a_decider_takes_nothing_along_that_it_admitted),
         LAB_TEST_THREE(the_decider_is_a_holder_as_well),
         LAB_TEST_THREE(a_decider_without_a_majority_says_so),
+        LAB_TEST_THREE(an_undo_gives_back_no_more_than_was_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,9 @@ struct hall {
     struct sockaddr_in address;
 };
 
-static void open_hall(struct hall *hall, bool native)
+enum { NATIVE, REDIS, HTTP };
+
+static void open_hall(struct hall *hall, int protocol)
 {
     socklen_t len = sizeof hall->address;
     hall->address = (struct sockaddr_in){.sin_family = AF_INET};
@@ -37,11 +39,16 @@ static void open_hall(struct hall *hall, bool native)
     assert_int_equal(getsockname(hall->listener, (struct sockaddr *)&hall->address, &len), 0);
     assert_int_equal(clock_init(&hall->clock), 0);
     hall->none = -1;
-    const struct lobby_options options = {.native = native ? &hall->listener : &hall->none,
-                                          .native_count = 1,
-                                          .redis = native ? &hall->none : &hall->listener,
-                                          .redis_count = 1,
-                                          .clock = &hall->clock};
+    const struct lobby_options options = {
+        .native = protocol == NATIVE ? &hall->listener : &hall->none,
+        .native_count = 1,
+        .redis = protocol == REDIS ? &hall->listener : &hall->none,
+        .redis_count = 1,
+        .http = protocol == HTTP ? &hall->listener : &hall->none,
+        .http_count = protocol == HTTP ? 1 : 0,
+        .http_session = 1,
+        .name = "n1",
+        .clock = &hall->clock};
     assert_int_equal(lobby_new(&options, &hall->lobby), 0);
 }
 
@@ -85,7 +92,7 @@ static void who_asks_is_told_what_is_waited_for(void **state)
 {
     (void)state;
     struct hall hall;
-    open_hall(&hall, false);
+    open_hall(&hall, REDIS);
     const int fd = come(&hall);
     for (int i = 0; i < 3; i++) {
         ask(fd);
@@ -102,7 +109,7 @@ static void idle_connections_keep_nobody_out(void **state)
     (void)state;
     struct hall hall;
     int idle[2 * MANY];
-    open_hall(&hall, false);
+    open_hall(&hall, REDIS);
     const int asks = come(&hall);
     ask(asks);
     assert_answered(&hall, asks);
@@ -134,7 +141,7 @@ static void a_native_client_is_told_what_is_waited_for(void **state)
     size_t len = 0;
     (void)state;
     struct hall hall;
-    open_hall(&hall, true);
+    open_hall(&hall, NATIVE);
     const int fd = come(&hall);
     memcpy(greeting, hello, sizeof hello - 1);
     assert_int_equal(send(fd, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
@@ -153,10 +160,42 @@ static void a_native_client_is_told_what_is_waited_for(void **state)
     close_hall(&hall);
 }
 
+/* Sends a request, and turns until its response begins as it should and has the text. */
+static void expect_http(struct hall *hall, const char *request, const char *begin, const char *text)
+{
+    char bytes[1024] = "";
+    const int fd = come(hall);
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
+    for (int waited_ms = 0; waited_ms < PATIENCE_MS && poll(&polled, 1, 1) == 0; waited_ms++)
+        turn(hall);
+    assert_true(recv(fd, bytes, sizeof bytes - 1, MSG_DONTWAIT) > 0);
+    assert_memory_equal(bytes, begin, strlen(begin));
+    assert_non_null(strstr(bytes, text));
+    (void)close(fd);
+}
+
+/* A supervisor must not kill a node that waits, a balancer must not send anybody to it. */
+static void a_node_that_waits_lives_and_is_not_ready(void **state)
+{
+    struct hall hall;
+    (void)state;
+    open_hall(&hall, HTTP);
+    expect_http(&hall, "GET /livez HTTP/1.1\r\nHost: n1\r\n\r\n", "HTTP/1.1 200 OK\r\n", "alive");
+    expect_http(&hall, "GET /readyz HTTP/1.1\r\nHost: n1\r\n\r\n",
+                "HTTP/1.1 503 Service Unavailable\r\n", "\"detail\":\"it waits for a seed\"");
+    expect_http(&hall,
+                "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                "Content-Length: 2\r\n\r\n{}",
+                "HTTP/1.1 503 Service Unavailable\r\n", "Retry-After: 1\r\n");
+    close_hall(&hall);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_native_client_is_told_what_is_waited_for),
+        cmocka_unit_test(a_node_that_waits_lives_and_is_not_ready),
         cmocka_unit_test(who_asks_is_told_what_is_waited_for),
         cmocka_unit_test(idle_connections_keep_nobody_out),
     };

@@ -62,18 +62,6 @@ static void assert_broken(void (*corrupt)(void), const char *id)
     cli_grid_fini(&grid);
 }
 
-/* A test of that name: what is done to what is whole breaks the invariant. */
-#define CORRUPTION(name, id, ...)                                                                  \
-    static void corrupt_##name(void)                                                               \
-    {                                                                                              \
-        __VA_ARGS__;                                                                               \
-    }                                                                                              \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        (void)state;                                                                               \
-        assert_broken(corrupt_##name, id ": ");                                                    \
-    }
-
 CORRUPTION(a_text_that_does_not_end_is_seen, "TEXT-1", text.data[text.len] = 'x')
 CORRUPTION(a_text_longer_than_its_memory_is_seen, "TEXT-3", text.len = text.capacity)
 CORRUPTION(a_text_of_no_memory_is_seen, "TEXT-3", text.capacity = 0)

@@ -20,7 +20,7 @@
 #include "tests/unit/support_death.h"
 
 /* Whether looking at what is corrupt ends in an assertion that begins with the invariant's id. */
-static void assert_broken(void (*check)(void *whole), void *whole, const char *id)
+static void assert_death(void (*check)(void *whole), void *whole, const char *id)
 {
     char text[256];
 
@@ -88,25 +88,13 @@ static void check_policy(void *checked)
     policy_check_invariants(checked);
 }
 
-static void assert_policy_broken(void (*corrupt)(void), const char *id)
+static void assert_broken(void (*corrupt)(void), const char *id)
 {
     whole();
     corrupt();
-    assert_broken(check_policy, policy, id);
+    assert_death(check_policy, policy, id);
     policy_free(&policy);
 }
-
-/* A test of that name: what is done to a whole policy breaks the invariant. */
-#define CORRUPTION(name, id, ...)                                                                  \
-    static void corrupt_##name(void)                                                               \
-    {                                                                                              \
-        __VA_ARGS__;                                                                               \
-    }                                                                                              \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        (void)state;                                                                               \
-        assert_policy_broken(corrupt_##name, id ": ");                                             \
-    }
 
 CORRUPTION(a_rule_that_says_another_rank_is_seen, "COMPILE-2", policy->rules[SECOND]->rank = THIRD)
 CORRUPTION(rules_that_are_not_by_priority_are_seen, "COMPILE-2",
@@ -176,7 +164,7 @@ static void an_entry_that_is_filed_under_another_hash_is_seen(void **state)
     (void)state;
     lookup_of_three(&lookup);
     ((uint64_t *)(void *)lookup.entries)[2] = 6;
-    assert_broken(check_lookup, &lookup, "LOOKUP-1: ");
+    assert_death(check_lookup, &lookup, "LOOKUP-1: ");
     lookup_fini(&lookup);
 }
 
@@ -187,7 +175,7 @@ static void a_slot_that_was_lost_is_seen(void **state)
     (void)state;
     lookup_of_three(&lookup);
     lookup.slots[5] = 0;
-    assert_broken(check_lookup, &lookup, "LOOKUP-1: ");
+    assert_death(check_lookup, &lookup, "LOOKUP-1: ");
     lookup_fini(&lookup);
 }
 
@@ -198,7 +186,7 @@ static void texts_beyond_their_room_are_seen(void **state)
     (void)state;
     lookup_of_three(&lookup);
     lookup.bytes_used = lookup.bytes_len;
-    assert_broken(check_lookup, &lookup, "LOOKUP-3: ");
+    assert_death(check_lookup, &lookup, "LOOKUP-3: ");
     lookup_fini(&lookup);
 }
 
@@ -236,7 +224,7 @@ static void a_verdict_that_allows_is_seen(void **state)
 
     (void)state;
     ((struct policy_rule *)(uintptr_t)found.denied)->act = POLICY_ACT_ALLOW;
-    assert_broken(check_people, people, "PEOPLE-4: ");
+    assert_death(check_people, people, "PEOPLE-4: ");
     people_free(&people);
 }
 
@@ -247,7 +235,7 @@ static void own_limits_of_nothing_are_seen(void **state)
 
     (void)state;
     ((struct own_limits *)(uintptr_t)found.own)->counts[OWN_HOUR] = 0;
-    assert_broken(check_people, people, "PEOPLE-4: ");
+    assert_death(check_people, people, "PEOPLE-4: ");
     people_free(&people);
 }
 
@@ -287,7 +275,7 @@ static void a_key_that_is_counted_under_another_name_is_seen(void **state)
 
     (void)state;
     key->hash++;
-    assert_broken(check_keys, keys, "APIKEYS-5: ");
+    assert_death(check_keys, keys, "APIKEYS-5: ");
     api_keys_free(&keys);
 }
 
@@ -298,7 +286,7 @@ static void a_key_whose_rate_would_not_be_asked_for_is_seen(void **state)
 
     (void)state;
     key->limited = false;
-    assert_broken(check_keys, keys, "APIKEYS-5: ");
+    assert_death(check_keys, keys, "APIKEYS-5: ");
     api_keys_free(&keys);
 }
 
@@ -310,7 +298,7 @@ static void a_key_that_nobody_finds_is_seen(void **state)
     (void)state;
     for (size_t i = 0; i < DIGEST_LEN; i++)
         key->digest.bytes[i] ^= 1;
-    assert_broken(check_keys, keys, "LOOKUP-1: ");
+    assert_death(check_keys, keys, "LOOKUP-1: ");
     api_keys_free(&keys);
 }
 
@@ -331,7 +319,7 @@ static void a_block_that_allows_is_seen(void **state)
     const struct policy_rule *rule = blocks_find(blocks, &from, 1, 0);
     assert_non_null(rule);
     ((struct policy_rule *)(uintptr_t)rule)->act = POLICY_ACT_ALLOW;
-    assert_broken(check_blocks, blocks, "BLOCKS-3: ");
+    assert_death(check_blocks, blocks, "BLOCKS-3: ");
     blocks_free(&blocks);
 }
 

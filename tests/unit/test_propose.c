@@ -107,6 +107,47 @@ static void a_newcomer_weighs_at_most_four_times_the_heaviest(void **state)
     }
 }
 
+/* PROPOSE-7: an operator who starts a member with another weight need not take it out and in again.
+ * It weighs no more than as a newcomer, but may give weight away from where it is. */
+static void a_member_weighs_what_it_was_started_with_last(void **state)
+{
+    static const uint32_t steps[][2] = {{300, 300}, {50, 50}, {1000, 400}, {399, 399}};
+    struct net *net = net_cluster(3);
+    (void)state;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const uint64_t epoch = net_config(net, 0)->epoch;
+        net_stop(net, 2);
+        net->nodes[2].options.weight = steps[i][0];
+        net_restart(net, 2);
+        net_run(net, 10 * NET_SECOND);
+        for (uint32_t at = 0; at < 3; at++) {
+            assert_true(net_has_ring(net, at, 7));
+            assert_int_equal(ring_config_find(net_config(net, at), 3)->weight, steps[i][1]);
+            assert_int_equal(net_config(net, at)->epoch, epoch + 2); /* a move, and its end */
+        }
+    }
+    net_free(net);
+}
+
+/* PROPOSE-7: the bound is of what is taken: who weighs more than it since heavier ones left keeps
+ * that, and nobody changes another's weight. */
+static void nobody_is_weighed_anew_unasked(void **state)
+{
+    struct net *net = net_cluster(2);
+    struct control *control = net->nodes[0].control;
+    (void)state;
+    control->config->to[0].weight = control->config->from[0].weight = 900; /* its own */
+    control->options.weight = 1000;
+    assert_false(propose_next(control));
+    control->options.weight = 899;
+    assert_true(propose_next(control));
+    assert_int_equal(ring_config_find(control->next, 1)->weight, 899);
+    control->options.weight = 900;
+    control->config->to[1].weight = control->config->from[1].weight = 700;
+    assert_false(propose_next(control));
+    net_free(net);
+}
+
 /* PROPOSE-6: who answers nobody is in no ring, however many say that it lives. */
 static void who_is_only_heard_of_is_not_added(void **state)
 {
@@ -323,6 +364,8 @@ int main(void)
         cmocka_unit_test(a_member_without_a_majority_proposes_nothing),
         cmocka_unit_test(a_newcomer_is_added_after_it_has_lived_for_300_ms),
         cmocka_unit_test(a_newcomer_weighs_at_most_four_times_the_heaviest),
+        cmocka_unit_test(a_member_weighs_what_it_was_started_with_last),
+        cmocka_unit_test(nobody_is_weighed_anew_unasked),
         cmocka_unit_test(who_is_only_heard_of_is_not_added),
         cmocka_unit_test(who_was_not_heard_of_yet_is_not_dead),
         cmocka_unit_test(a_newcomer_with_a_taken_name_is_left_out_and_blocks_nobody),

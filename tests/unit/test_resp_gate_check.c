@@ -74,18 +74,6 @@ static void assert_broken(void (*corrupt)(void), const char *id)
     resp_gate_free(&gate);
 }
 
-/* A test of that name: what is done to a whole gate breaks the invariant. */
-#define CORRUPTION(name, id, ...)                                                                  \
-    static void corrupt_##name(void)                                                               \
-    {                                                                                              \
-        __VA_ARGS__;                                                                               \
-    }                                                                                              \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        (void)state;                                                                               \
-        assert_broken(corrupt_##name, id ": ");                                                    \
-    }
-
 CORRUPTION(a_client_that_waits_for_no_batch_is_seen, "RESPGATE-1", peer.batch++)
 CORRUPTION(a_client_that_waits_for_more_than_was_taken_is_seen, "RESPGATE-1", peer.base.waiting++)
 CORRUPTION(an_answer_without_room_is_seen, "RESPGATE-2", peer.base.reserved--)

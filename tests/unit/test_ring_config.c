@@ -302,6 +302,19 @@ static void forcing_begins_a_lineage_above_all_epochs_before(void **state)
     assert_int_equal(ring_config_force(&three, &two, 20, voters, 1, 1), TG_EINVALID);
 }
 
+/* An epoch that wrapped around would be below all those that are in force. */
+static void no_lineage_begins_after_the_last_generation(void **state)
+{
+    const uint64_t voter = 20;
+    (void)state;
+    make_three();
+    one.epoch = UINT64_MAX >> 40 << 40 | 7;
+    assert_int_equal(ring_config_force(&two, &one, 10, &voter, 1, 1), TG_EINVALID);
+    one.epoch -= UINT64_C(1) << 40;
+    assert_int_equal(ring_config_force(&two, &one, 10, &voter, 1, 1), 0);
+    assert_int_equal(ring_config_generation(two.epoch), UINT64_MAX >> 40);
+}
+
 /* What follows a forced transition is told from it by the epoch alone, also when who is forced out
  * was on its way out already. */
 static void an_epoch_tells_whether_its_transition_was_forced(void **state)
@@ -335,6 +348,7 @@ int main(void)
         cmocka_unit_test(each_broken_rule_is_named),
         cmocka_unit_test(copies_are_equal_until_changed),
         cmocka_unit_test(forcing_begins_a_lineage_above_all_epochs_before),
+        cmocka_unit_test(no_lineage_begins_after_the_last_generation),
         cmocka_unit_test(an_epoch_tells_whether_its_transition_was_forced),
         cmocka_unit_test(the_member_bound_is_reached_cleanly),
     };

@@ -38,10 +38,11 @@ static void assert_told(const char *before, const char *now, uint64_t asked_of, 
         struct ring_member *out = side == 0 ? config.from : config.to;
         uint32_t *count = side == 0 ? &config.from_count : &config.to_count;
         for (const char *at = lists[side]; *at != '\0'; at++) {
-            const unsigned number = (unsigned)(*at - 'a' + 1);
+            const bool heavy = *at < 'a'; /* a capital letter */
+            const unsigned number = (unsigned)(*at - (heavy ? 'A' : 'a') + 1);
             struct ring_member *member = &out[(*count)++];
             member->id = number;
-            member->weight = 100;
+            member->weight = heavy ? 300 : 100;
             (void)snprintf(member->name, sizeof member->name, "n%u", number);
         }
     }
@@ -65,6 +66,8 @@ static void who_comes_and_goes_is_named_with_the_reason(void **state)
                 "ring of epoch 7: n3 is removed, it is dead; vnodes are moving");
     assert_told("abc", "abd", 0, NULL,
                 "ring of epoch 7: n4 joins; n3 is removed, it is dead; vnodes are moving");
+    assert_told("abc", "aBc", 0, NULL,
+                "ring of epoch 7: n2 weighs 300, 100 before; vnodes are moving");
 }
 
 static void a_settled_ring_lists_who_is_in_it(void **state)

@@ -312,6 +312,21 @@ static void colours_are_for_terminals_and_end_in_their_line(void **state)
     cli_text_fini(&text);
 }
 
+/* Out of memory nothing is written: neither a row, nor the end of the colour of one. */
+static void a_screen_without_memory_is_none(void **state)
+{
+    const struct screen_options coloured = {.width = SCREEN_WIDTH, .colour = true};
+    struct cli_text text;
+    (void)state;
+    bad_day();
+    cli_text_init(&text);
+    text.failed = true;
+    screen_write(&text, &screen, &coloured);
+    assert_int_equal(text.len, 0);
+    cli_text_check_invariants(&text);
+    cli_text_fini(&text);
+}
+
 static void a_node_that_has_not_joined_has_a_screen_too(void **state)
 {
     (void)state;
@@ -393,6 +408,7 @@ int main(void)
         cmocka_unit_test(long_and_wild_names_fit),
         cmocka_unit_test(of_very_many_reasons_the_first_ones_are_said),
         cmocka_unit_test(colours_are_for_terminals_and_end_in_their_line),
+        cmocka_unit_test(a_screen_without_memory_is_none),
         cmocka_unit_test(a_node_that_has_not_joined_has_a_screen_too),
         cmocka_unit_test(one_node_is_told_in_detail),
         cmocka_unit_test(numbers_are_short),

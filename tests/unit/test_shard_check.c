@@ -173,18 +173,6 @@ static void remember(struct retry_memory *memory, uint32_t index, uint64_t tag)
     memory->entries[index].tag = tag;
 }
 
-/* A test of that name: what is done to whole shards breaks the invariant. */
-#define CORRUPTION(name, id, ...)                                                                  \
-    static void corrupt_##name(void)                                                               \
-    {                                                                                              \
-        __VA_ARGS__;                                                                               \
-    }                                                                                              \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        (void)state;                                                                               \
-        assert_broken(corrupt_##name, id ": ");                                                    \
-    }
-
 /* ---- peer ------------------------------------------------------------------------------------ */
 
 CORRUPTION(peers_whose_places_were_mixed_up_are_seen, "PEERS-13",

@@ -303,6 +303,17 @@ static void ghost_marks(struct lab *lab, uint64_t frame, uint64_t number, uint64
     lab_speak(lab, GHOST, REPLICA);
 }
 
+/* The ghost sends a whole copy, of no keys, and its mark, of the term with that number. */
+static void ghost_copies(struct lab *lab, uint64_t frame, uint64_t number, uint64_t seq)
+{
+    struct peer_vnode mark = ghost_entry(lab, seq, (uint32_t)frame);
+    peer_put_stream(&lab->records, 1, frame, lab->shards[REPLICA].options.boot);
+    peer_put_term(&lab->records, VNODE, &mark.term, mark.sync, true, true);
+    mark.state.number = number;
+    peer_put_vnode(&lab->records, PEER_WATERMARK, &mark);
+    lab_speak(lab, GHOST, REPLICA);
+}
+
 static void assert_claims(const struct lab *lab, uint64_t number, uint64_t seq)
 {
     struct probe_vnode held;
@@ -750,6 +761,31 @@ static void a_mark_of_a_decider_that_was_given_up_is_refused_in_words(void **sta
     lab->drop_type = 0;
 }
 
+/* VNODES-1: a state of a term that nobody here has heard of is not pulled: the term that is opened
+ * on it would lie below. One of the term that is known is. */
+static void a_state_of_an_unknown_term_is_not_pulled(void **state)
+{
+    struct lab *lab = lab_of_a_ghost();
+    struct shard *shard = lab->shards[REPLICA].shard;
+    struct vnode *vnode = &shard->vnodes[VNODE];
+    const struct peer_vnode best = ghost_entry(lab, 9, 0);
+    (void)state;
+    ghost_sends(lab, 1, 1, true, 3);
+    vnodes_recover(shard, VNODE, false, &lab->effects);
+    lab_perform(lab, REPLICA);
+    vnode->catching_up = true;
+    vnode->best = peers_find(shard, lab->shards[GHOST].node, 0);
+    vnode->best_state = best.state;
+    vnode->best_seq = best.seq;
+    ghost_copies(lab, 2, 6, 9);
+    assert_true(lab_role(lab, REPLICA, VNODE) == SHARD_RECOVERING && vnode->catching_up);
+    assert_claims(lab, 5, 1);
+    ghost_copies(lab, 3, 5, 9);
+    assert_false(vnode->catching_up);
+    assert_claims(lab, 5, 9);
+    lab_free(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -773,6 +809,7 @@ int main(void)
         cmocka_unit_test(a_slot_of_an_earlier_term_is_not_taken),
         cmocka_unit_test(a_copy_of_an_earlier_term_is_not_begun),
         cmocka_unit_test(a_mark_of_another_term_is_not_taken),
+        cmocka_unit_test(a_state_of_an_unknown_term_is_not_pulled),
         cmocka_unit_test(a_mark_that_goes_back_is_not_taken),
         cmocka_unit_test(a_frame_for_an_earlier_process_is_not_taken),
         cmocka_unit_test(no_slot_of_a_copy_without_its_beginning_is_taken),

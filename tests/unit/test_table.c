@@ -277,38 +277,6 @@ static void a_journaled_vnode_forgets_nothing_for_want_of_room(void **state)
     table_free(&world.table);
 }
 
-/* A marked vnode is shipped whole, while changes go on; other vnodes are not. */
-static void a_mark_ships_every_slot_of_its_vnodes_once(void **state)
-{
-    (void)state;
-    world_init(8, 2);
-    for (uint32_t key = 0; key < 50000; key++)
-        hit(key);
-    drain(1);
-    unsigned shipped = 0;
-    for (uint32_t vnode = 0; vnode < 8; vnode++)
-        table_mark_vnode(world.table, vnode, 2);
-    for (unsigned call = 0; !table_target_idle(world.table, 2); call++) {
-        if (call == 10) /* in the middle of the pass */
-            for (uint32_t vnode = 8; vnode < 16; vnode++)
-                table_mark_vnode(world.table, vnode, 2);
-        for (unsigned n = 0; n < 100; n++) {
-            const uint32_t slot = table_next_dirty(world.table, 2);
-            if (slot == TABLE_NONE)
-                continue;
-            export_to(slot, &world.replica[2][key_of(table_slot_id(world.table, slot))]);
-            table_clear_dirty(world.table, slot, 2);
-            shipped++;
-        }
-    }
-    assert_int_equal(shipped, 16 * 782); /* 50000 = 64 * 781 + 16 */
-    for (uint32_t key = 0; key < 50000; key++)
-        assert_int_equal(used_in(&world.replica[2][key]), vnode_of(key) < 16 ? 1 : 0);
-    for (uint32_t vnode = 0; vnode < VNODES; vnode++)
-        assert_false(table_vnode_marked(world.table, vnode, 2));
-    table_free(&world.table);
-}
-
 /* Ships to those who are abreast what either lacks; how many slots were looked at. */
 static unsigned ship_abreast(uint8_t abreast)
 {
@@ -926,7 +894,6 @@ int main(void)
         cmocka_unit_test(nothing_is_lost_between_memory_disk_and_replicas),
         cmocka_unit_test(nothing_is_lost_between_memory_journal_and_replicas),
         cmocka_unit_test(a_journaled_vnode_forgets_nothing_for_want_of_room),
-        cmocka_unit_test(a_mark_ships_every_slot_of_its_vnodes_once),
         cmocka_unit_test(readers_that_are_abreast_share_a_walk),
         cmocka_unit_test(a_reader_that_lost_its_place_is_idle_after_the_last_slot),
         cmocka_unit_test(a_round_of_the_disk_takes_what_was_dirty_at_its_begin),

@@ -122,18 +122,6 @@ static void assert_broken(void (*corrupt)(void), const char *id)
 
 /* ---- one wrong field ------------------------------------------------------------------------- */
 
-/* A test of that name: what is done to a whole table breaks the invariant. */
-#define CORRUPTION(name, id, ...)                                                                  \
-    static void corrupt_##name(void)                                                               \
-    {                                                                                              \
-        __VA_ARGS__;                                                                               \
-    }                                                                                              \
-    static void name(void **state)                                                                 \
-    {                                                                                              \
-        (void)state;                                                                               \
-        assert_broken(corrupt_##name, id ": ");                                                    \
-    }
-
 CORRUPTION(a_change_that_no_reader_will_meet_is_seen, "TABLE-1",
            table->cursor[TABLE_REPLICA_1] = table->ring_head)
 CORRUPTION(a_change_of_a_journaled_key_that_the_journal_will_not_meet_is_seen, "TABLE-1",

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "node/cluster/election/election.h"
 #include "node/cluster/shard_state.h"
 #include "tests/unit/support_shard.h"
 
@@ -292,6 +293,40 @@ static void a_whole_restart_ends_with_one_decider_each(void **state)
     assert_int_equal(lab_role(lab, lab_replica(lab, vnode, 2), vnode), SHARD_REPLICA);
 }
 
+/* VNODES-1: a node whose disk holds something of a vnode that is not its own any more is told, by
+ * whom it took for the leader, that a lower term is in force. It asks there, and takes that for the
+ * way, not for a term below what it holds. */
+static void no_word_of_a_lower_term_is_believed_beside_what_a_disk_holds(void **state)
+{
+    const struct limit limit = lab_limit(10);
+    struct lab *lab = lab_new(3, 1, 2);
+    (void)state;
+    lab_start_all(lab);
+    const uint32_t vnode = lab_vnode_of(lab, KEY);
+    const uint32_t leader = lab_replica(lab, vnode, 0);
+    const uint32_t next = lab_replica(lab, vnode, 1);
+    const uint32_t absent = other_than(leader, next);
+    (void)lab_check(lab, leader, KEY, &limit, 6);
+    lab_run(lab, 50 * LAB_MS);
+    struct kept kept = keep(lab, leader, &limit);
+    const struct term lower = kept.term;
+    kept.term.number += 2u << 20;
+    lab_stop(lab, absent);
+    restart_with(lab, absent, &kept);
+    lab_view(lab, absent);
+    struct shard *shard = lab->shards[absent].shard;
+    struct vnode *held = &shard->vnodes[vnode];
+    assert_int_equal(held->role, ROLE_ABSENT);
+    assert_int_equal(term_compare(&held->state, &kept.term), 0);
+    held->hint = peers_for(shard, lab->shards[next].node, vnode);
+    vnodes_moved(shard, held->hint, vnode, &lower, &lab->effects);
+    lab_perform(lab, absent);
+    assert_int_equal(term_compare(&held->term, &kept.term), 0);
+    assert_int_equal(held->hint, peers_for(shard, lower.writer, vnode));
+    shard_check_invariants(shard);
+    lab_free(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +338,7 @@ int main(void)
         LAB_TEST_THREE(links_follow_the_number_of_shards_of_a_node),
         LAB_TEST_THREE(a_decider_takes_no_term_of_its_former_process_for_its_own),
         LAB_TEST_THREE(what_was_restored_under_one_header_is_not_taken_for_equal),
+        cmocka_unit_test(no_word_of_a_lower_term_is_believed_beside_what_a_disk_holds),
         LAB_TEST_THREE(a_resigning_node_passes_deciding_on),
         LAB_TEST_THREE(a_whole_restart_ends_with_one_decider_each),
     };

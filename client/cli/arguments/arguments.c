@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/nearest.h"
 #include "client/cli/arguments/commands.h"
 #include "client/cli/arguments/given.h"
@@ -33,6 +34,7 @@ bool cli_waits(const struct cli_arguments *arguments)
 
 int cli_refuse(const struct cli_given *given, int status, const char *format, ...)
 {
+    ASSERT(status != CLI_EXIT_OK); /* a refusal ends the command */
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(given->sentence, CLI_SENTENCE_LEN, format, arguments);
@@ -46,6 +48,7 @@ static const struct cli_flag_row *find_flag(const char *text, const char **value
 {
     size_t count;
     const struct cli_flag_row *rows = cli_flag_rows(&count);
+    ASSERT(text[0] == '-');
     *value = NULL;
     for (const struct cli_flag_row *row = rows; row < rows + count; row++) {
         if (text[1] != '-') {
@@ -87,6 +90,7 @@ static int take_flag(struct cli_given *given, int argc, const char *const *argv,
     const struct cli_flag_row *row = find_flag(text, &value);
     if (row == NULL)
         return refuse_flag(given, text);
+    ASSERT(row->flag < CLI_FLAG_COUNT && given->repeated_count <= CLI_REPEATED_MAX);
     if (given->values[row->flag] != NULL && !row->repeats)
         return cli_refuse(given, CLI_EXIT_USAGE, "--%s is given twice", row->name);
     if (row->repeats && given->repeated_count == CLI_REPEATED_MAX)
@@ -112,6 +116,7 @@ static int split(struct cli_given *given, int argc, const char *const *argv)
 {
     bool only_words = false;
     for (int at = 1; at < argc; at++) {
+        ASSERT(given->word_count <= CLI_WORDS_MAX);
         const char *text = argv[at];
         if (!only_words && strcmp(text, "--") == 0) {
             only_words = true;
@@ -133,6 +138,7 @@ static int split(struct cli_given *given, int argc, const char *const *argv)
 size_t cli_gather(const struct cli_given *given, enum cli_flag flag, const char **out)
 {
     size_t count = 0;
+    ASSERT(given->repeated_count <= CLI_REPEATED_MAX);
     for (size_t i = 0; i < given->repeated_count; i++)
         if (given->repeated_flag[i] == flag)
             out[count++] = given->repeated[i];
@@ -188,6 +194,7 @@ int cli_arguments_parse(struct cli_arguments *out, int argc, const char *const *
         cli_command_refuse(given.words, given.word_count, sentence);
         return CLI_EXIT_USAGE;
     }
+    ASSERT(used <= given.word_count);
     struct cli_words words = {given.words + used, given.word_count - used, 0};
     status = check_flags(&given, out->command);
     if (status == CLI_EXIT_OK)

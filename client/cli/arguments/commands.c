@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/nearest.h"
 #include "client/cli/arguments/command_table.h"
 
@@ -60,6 +61,7 @@ static void list_behind(const char *group, char *out, size_t capacity)
             len += (size_t)snprintf(out + len, capacity - len, "%s%s", len > 0 ? ", " : "", last);
         last = word != NULL ? word : last;
     }
+    ASSERT(last != NULL && len < capacity); /* no group is empty */
     (void)snprintf(out + len, capacity - len, " or %s", last);
 }
 
@@ -70,6 +72,7 @@ enum cli_command cli_command_group(const char *const *words, size_t count)
         return CLI_COMMAND_NONE;
     while (first < CLI_COMMAND_COUNT && cli_command_behind(first, words[0]) == NULL)
         first++;
+    ASSERT(first < CLI_COMMAND_COUNT); /* no group is empty */
     return first;
 }
 

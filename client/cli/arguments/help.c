@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "client/cli/arguments/command_table.h"
 #include "client/cli/arguments/commands.h"
 
@@ -59,8 +60,9 @@ void cli_flag_term(const struct cli_flag_row *row, char *out, size_t capacity)
     char letter[8] = "";
     if (row->letter != 0)
         (void)snprintf(letter, sizeof letter, "-%c, ", row->letter);
-    (void)snprintf(out, capacity, "%s--%s%s%s", letter, row->name, row->value != NULL ? " " : "",
-                   row->value != NULL ? row->value : "");
+    const int len = snprintf(out, capacity, "%s--%s%s%s", letter, row->name,
+                             row->value != NULL ? " " : "", row->value != NULL ? row->value : "");
+    ASSERT(len > 0 && (size_t)len < capacity); /* what the table tells is shown whole */
 }
 
 static void add_flag(struct cli_text *text, const struct cli_flag_row *row)
@@ -72,7 +74,9 @@ static void add_flag(struct cli_text *text, const struct cli_flag_row *row)
     char help[1024];
     cli_flag_term(row, term, sizeof term);
     const size_t used = strlen(lead) + strlen(term);
-    (void)snprintf(help, sizeof help, "%s%s", row->help, row->repeats ? "; repeatable" : "");
+    const int len =
+        snprintf(help, sizeof help, "%s%s", row->help, row->repeats ? "; repeatable" : "");
+    ASSERT(len > 0 && (size_t)len < sizeof help);
     cli_text_str(text, lead);
     cli_text_str(text, term);
     if (used + 2 > column) {
@@ -127,6 +131,7 @@ static void add_usage(struct cli_text *text, enum cli_command topic)
     const struct cli_command_row *row = cli_command_row(topic);
     const int len = snprintf(line, sizeof line, "usage: tidegate %s%s%s", row->name,
                              row->usage != NULL ? " " : "", row->usage != NULL ? row->usage : "");
+    ASSERT(len > 0 && (size_t)len < sizeof line);
     cli_text_wrap(text, line, (size_t)len, 0, INDENT, WIDTH);
 }
 
@@ -147,6 +152,7 @@ static void add_command(struct cli_text *text, enum cli_command command)
     const struct cli_command_row *row = cli_command_row(command);
     cli_text_str(text, "  ");
     cli_text_str(text, row->name);
+    ASSERT(strlen(row->name) < NAME_WIDTH);
     cli_text_fill(text, ' ', NAME_WIDTH - strlen(row->name));
     cli_text_str(text, row->summary);
     cli_text_str(text, "\n");
@@ -161,6 +167,7 @@ static void add_exits(struct cli_text *text)
     for (size_t i = 0; i < count; i++)
         len += (size_t)snprintf(line + len, sizeof line - len, " %d %s%s", (int)rows[i].status,
                                 rows[i].meaning, i + 1 < count ? "," : ".");
+    ASSERT(len < sizeof line);
     cli_text_wrap(text, line, len, 0, 0, WIDTH);
 }
 
@@ -200,6 +207,7 @@ static void add_group(struct cli_text *text, enum cli_command topic)
     const char *name = cli_command_name(topic);
     if (strchr(name, ' ') == NULL)
         return;
+    ASSERT(strcspn(name, " ") < sizeof group);
     (void)snprintf(group, sizeof group, "%.*s", (int)strcspn(name, " "), name);
     cli_text_str(text, "\nAll of its kind:\n");
     for (enum cli_command i = 0; i < CLI_COMMAND_COUNT; i++)

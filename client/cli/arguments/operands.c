@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/quantity.h"
 #include "client/cli/arguments/commands.h"
 #include "client/cli/arguments/given.h"
@@ -23,6 +24,7 @@ static int take_attribute(struct cli_arguments *out, const struct cli_given *giv
                           "the attribute name '%.64s...' has %zu bytes; expected at most %d", word,
                           name_len, (int)TG_ATTRIBUTE_NAME_MAX);
     const char *value = word + name_len + 1;
+    ASSERT(out->attribute_count < TG_ATTRIBUTES_MAX && name_len <= TG_ATTRIBUTE_NAME_MAX);
     char *name = out->names[out->attribute_count];
     if (strlen(value) > TG_VALUE_MAX)
         return cli_refuse(given, CLI_EXIT_INVALID,
@@ -95,6 +97,7 @@ static int take_topic(struct cli_arguments *out, const struct cli_given *given,
         cli_command_refuse(words->list, words->count, given->sentence);
         return CLI_EXIT_USAGE;
     }
+    ASSERT(used <= words->count && out->topic < CLI_COMMAND_COUNT);
     if (used < words->count)
         return cli_refuse(given, CLI_EXIT_USAGE, "unexpected '%.64s' behind 'help %s'",
                           words->list[used], cli_command_name(out->topic));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/quantity.h"
 #include "client/cli/arguments/arguments.h"
 #include "client/replay/replay.h"
@@ -14,6 +15,7 @@
 __attribute__((format(printf, 3, 4))) static int refuse(char *sentence, int status,
                                                         const char *format, ...)
 {
+    ASSERT(status != CLI_EXIT_OK);
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(sentence, CLI_SENTENCE_LEN, format, arguments);
@@ -71,6 +73,7 @@ static int take_pairs(const char *flag, const char *const *words, size_t count,
             if (pairs[k].name.len == len && memcmp(pairs[k].name.data, words[i], len) == 0)
                 return refuse(sentence, CLI_EXIT_INVALID, "%s names '%.*s' twice", flag, (int)len,
                               words[i]);
+        ASSERT(*pair_count == i && i < LOG_PAIRS_MAX);
         pairs[(*pair_count)++] = (struct log_pair){{words[i], len}, text_of(value)};
     }
     return CLI_EXIT_OK;
@@ -83,6 +86,7 @@ static int check_fields(const struct cli_replay *out, char *sentence)
     static const char query[] = "query.";
     if (out->log.format != LOG_COMBINED && out->log.format != LOG_XFF)
         return CLI_EXIT_OK;
+    ASSERT(out->log.map_count <= LOG_PAIRS_MAX);
     for (size_t i = 0; i <= out->log.map_count; i++) {
         const struct policy_text field =
             i < out->log.map_count ? out->log.maps[i].value : out->log.cost_field;
@@ -103,6 +107,7 @@ static int take_uint(const char *flag, const char *word, uint64_t min, uint64_t 
 {
     char error[QUANTITY_ERROR_LEN];
     uint64_t value = 0;
+    ASSERT(min <= max && max <= UINT32_MAX);
     if (word == NULL)
         return CLI_EXIT_OK;
     if (quantity_parse_uint(word, max, &value, error) != 0)
@@ -166,6 +171,7 @@ static int take_files(struct cli_replay *out, const struct cli_replay_words *wor
                       words->file_count, (int)CLI_LOGS_MAX);
     size_t inputs = strcmp(words->rules, "-") == 0;
     for (size_t i = 0; i < words->file_count; i++) {
+        ASSERT(i < CLI_LOGS_MAX);
         out->files[i] = words->files[i];
         inputs += strcmp(words->files[i], "-") == 0;
     }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/limit.h"
 #include "base/quantity.h"
 #include "client/cli/arguments/given.h"
@@ -22,6 +23,7 @@ static int take_number(const struct cli_given *given, enum cli_flag flag, uint64
 {
     char error[QUANTITY_ERROR_LEN];
     const char *value = given->values[flag];
+    ASSERT(min <= max);
     if (value == NULL)
         return CLI_EXIT_OK;
     if (quantity_parse_uint(value, max, out, error) != 0)
@@ -38,6 +40,7 @@ static int take_text(const struct cli_given *given, const struct cli_flag_row *r
                      const char **out)
 {
     const size_t len = strlen(given->values[row->flag]);
+    ASSERT(row->min <= row->max);
     if (row->max > 0 && (len < row->min || len > row->max))
         return cli_refuse(given, CLI_EXIT_INVALID, "--%s has %zu bytes; expected %d to %d",
                           row->name, len, (int)row->min, (int)row->max);
@@ -56,6 +59,7 @@ static int refuse_choice(const struct cli_given *given, const struct cli_flag_ro
         len += (size_t)snprintf(list + len, sizeof list - len, "%s%.*s", between, (int)word, at);
         at += word + (at[word] == ' ');
     }
+    ASSERT(len > 0 && len < sizeof list); /* what the table tells is said whole */
     return cli_refuse(given, CLI_EXIT_INVALID, "--%s is '%.64s'; expected %s", row->name,
                       given->values[row->flag], list);
 }
@@ -80,6 +84,7 @@ static int take_choice(const struct cli_given *given, const struct cli_flag_row 
 static int take_row(struct cli_arguments *out, const struct cli_given *given,
                     const struct cli_flag_row *row)
 {
+    ASSERT(row->offset < sizeof *out && given->values[row->flag] != NULL);
     void *field = (char *)out + row->offset;
     switch (row->kind) {
     case CLI_VALUE_SWITCH:
@@ -210,6 +215,7 @@ static int take_limits(struct cli_arguments *out, const struct cli_given *given)
     const size_t count = cli_gather(given, CLI_FLAG_LIMIT, limits);
     size_t len = 0;
     for (size_t i = 0; i < count; i++) {
+        ASSERT(len < CLI_LIMITS_LEN);
         const size_t more = strlen(limits[i]);
         if (more == 0 || strchr(limits[i], ' ') != NULL || more >= CLI_LIMITS_LEN - 1 - len)
             return cli_refuse(given, CLI_EXIT_INVALID,

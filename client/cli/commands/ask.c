@@ -84,6 +84,7 @@ static bool is_global(const tg_explain_t *row)
 /* What is told of a row, or of rows of which one is so. */
 static size_t fields_of(bool elastic, bool global)
 {
+    ASSERT(elastic || !global); /* a pool of all regions is a pool */
     return global ? ROW_FIELDS : elastic ? EXPLAIN_FIELDS + POOL_FIELDS : EXPLAIN_FIELDS;
 }
 
@@ -96,6 +97,7 @@ static void put_rate(struct mp_writer *writer, const char *name, uint64_t rate)
 
 static void put_explain(struct mp_writer *writer, const tg_explain_t *rows, size_t count)
 {
+    ASSERT(count <= TG_EXPLAIN_MAX);
     mp_put_str(writer, "explain");
     mp_put_array(writer, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
@@ -176,6 +178,7 @@ static void put_decision(struct mp_writer *writer, const tg_decision_t *decision
         put_explain(writer, explain, decision->explain_count);
     if (blocked) {
         const size_t end = cli_token_next(explained, at);
+        ASSERT(at < end && end <= explained->count);
         mp_put_str(writer, "blocked");
         for (; at < end; at++)
             cli_put_token(writer, &explained->tokens[at]);
@@ -337,6 +340,7 @@ static void add_explain(struct cli *cli, const tg_decision_t *decision, const tg
         cli_text_str(&cli->text, "  it met no limit, or the node had no room to gather them\n");
         return;
     }
+    ASSERT(decision->explain_count <= TG_EXPLAIN_MAX);
     bool elastic = false;
     bool global = false;
     for (size_t i = 0; i < decision->explain_count; i++) {

@@ -1,6 +1,7 @@
 /* block.c - block, unblock, blocks: who is denied at once, until a time, with a reason. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/session/answer.h"
 #include "client/cli/session/edit.h"
@@ -8,12 +9,14 @@
 
 static void add_text(struct cli_edit *edit, const char *name, const char *text)
 {
+    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
     if (text != NULL)
         edit->fields[edit->field_count++] = (struct cli_edit_field){name, text, strlen(text), 0};
 }
 
 static void add_number(struct cli_edit *edit, const char *name, uint64_t number)
 {
+    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
     if (number != 0)
         edit->fields[edit->field_count++] = (struct cli_edit_field){name, NULL, 0, number};
 }

@@ -69,6 +69,7 @@ static int wait_round(struct cli *cli, struct waiting *waiting)
     const int64_t left_ms = waiting->deadline_ms - cli_now_ms();
     const bool full = left_ms >= TG_TIMEOUT_MS_DEFAULT;
     const int timeout_ms = full ? TG_TIMEOUT_MS_DEFAULT : left_ms > 0 ? (int)left_ms : 1;
+    ASSERT(timeout_ms > 0 && timeout_ms <= TG_TIMEOUT_MS_DEFAULT);
     const int code = cli_answer_ask(cli, "status", NULL, timeout_ms, &answer);
     if (code == 0 || full || cli_exit_of(code) != CLI_EXIT_UNREACHABLE) {
         cli_answer_fini(&waiting->last);

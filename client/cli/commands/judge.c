@@ -46,6 +46,7 @@ static void put_warnings(struct mp_writer *writer, const struct policy *policy)
     struct policy_warning *found = alloc_array(alloc_heap(), POLICY_WARNINGS_MAX, sizeof *found);
     const int count =
         found != NULL ? policy_warnings(policy, alloc_heap(), found, POLICY_WARNINGS_MAX) : 0;
+    ASSERT(count <= POLICY_WARNINGS_MAX);
     policy_warnings_put(writer, found, count > 0 ? (size_t)count : 0);
     alloc_put(alloc_heap(), found, POLICY_WARNINGS_MAX * sizeof *found);
 }
@@ -195,6 +196,7 @@ static int explain_by(struct cli *cli, const struct policy *policy)
     uint8_t *bytes = alloc_get(alloc_heap(), room);
     struct policy_result result;
     int status = CLI_EXIT_INVALID;
+    ASSERT(arguments->attribute_count <= TG_ATTRIBUTES_MAX);
     for (size_t i = 0; i < arguments->attribute_count; i++)
         attributes[i] = (struct policy_attribute){
             arguments->attributes[i].name, strlen(arguments->attributes[i].name),

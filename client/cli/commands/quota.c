@@ -1,9 +1,9 @@
 /* quota.c - quota set, show, list, delete: what is set for one user.
  *
- *   quota show   quota.show ---> the record -----+
- *                peek user=USER, explained ------+--> one document: record, and state of its
- * limits, quota.show of all members ------+    with the totals of all (totals.h) quota set
- * --dry-run: quota.set answers the record as it would be
+ *   quota show             quota.show ----------------> the record ----+
+ *                          peek user=USER, explained -> its limits ----+--> one document
+ *                          quota.show of all members -> totals.h ------+
+ *   quota set --dry-run    quota.set ----> the record as it would be
  */
 #include <string.h>
 

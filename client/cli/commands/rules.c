@@ -137,6 +137,7 @@ static int read_document(const char *path, struct document *document)
     struct cli_rules_file file;
     if (!cli_rules_read(path, POLICY_FILE_LEN_MAX, &file))
         return CLI_EXIT_INVALID;
+    ASSERT(file.len <= POLICY_FILE_LEN_MAX);
     memcpy(document->text, file.text, file.len);
     document->path = path;
     document->len = file.len;
@@ -215,6 +216,7 @@ static int edit_document(struct cli *cli, struct document *document)
         document->edited = true;
         document->base = code == 0 ? cli_answer_uint(&answer, "base") : 0;
         status = pool ? set_pool(cli, text, len, document) : remove_rule(cli, text, len, document);
+        ASSERT(status != CLI_EXIT_OK || document->len <= POLICY_FILE_LEN_MAX);
     } else {
         status = cli_answer_fail(cli, code, &answer);
     }
@@ -344,6 +346,7 @@ static int apply(struct cli *cli, const struct document *document,
                  const struct cli_answer *compared)
 {
     const struct cli_arguments *arguments = cli->arguments;
+    ASSERT(document->kept.len <= POLICY_DOCUMENT_LEN_MAX);
     struct cli_edit edit = {.command = "rules.apply",
                             .note = arguments->note != NULL ? arguments->note : document->note,
                             .based = true,

@@ -220,6 +220,7 @@ void cli_json(struct cli_text *text, const struct mp_token *tokens, size_t count
         }
         close_json(text, &walk);
     }
+    ASSERT(walk.depth == 0 || used == count); /* DOCUMENT-1: all is closed, but of a part */
 }
 
 /* ---- YAML ------------------------------------------------------------------------------------ */

@@ -50,6 +50,7 @@ static size_t next_value(const struct mp_token *tokens, size_t at, size_t count)
 /* The value of a field in the map at `at`, or `count` when it has none. */
 static size_t find_field(const struct mp_token *tokens, size_t at, size_t count, const char *name)
 {
+    ASSERT(at < count);
     const size_t name_len = strlen(name);
     size_t pairs = tokens[at].type == MP_MAP ? tokens[at].count : 0;
     for (at++; pairs > 0 && at < count; pairs--) {
@@ -70,6 +71,7 @@ static bool is_container(const struct mp_token *token)
 /* An array of at least one element, all of them maps. */
 static bool is_rows(const struct mp_token *tokens, size_t at, size_t count)
 {
+    ASSERT(at < count);
     if (tokens[at].type != MP_ARRAY || tokens[at].count == 0)
         return false;
     size_t row = at + 1;
@@ -84,6 +86,7 @@ static bool is_rows(const struct mp_token *tokens, size_t at, size_t count)
 /* A map of maps: rows too, each called by its name. */
 static bool is_named_rows(const struct mp_token *tokens, size_t at, size_t count)
 {
+    ASSERT(at < count);
     if (tokens[at].type != MP_MAP || tokens[at].count == 0)
         return false;
     size_t row = at + 1;
@@ -196,6 +199,7 @@ static void add_name(struct cli_text *text, const struct mp_token *name)
 /* Scalars joined by commas, pairs as "name value"; what lies deeper as JSON. */
 static void add_list(struct cli_text *cell, const struct mp_token *tokens, size_t at, size_t count)
 {
+    ASSERT(at < count && is_container(&tokens[at]));
     const bool map = tokens[at].type == MP_MAP;
     const uint32_t elements = tokens[at].count;
     if (elements == 0)

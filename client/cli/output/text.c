@@ -181,11 +181,13 @@ size_t cli_utf8_count(const char *data, size_t len)
     size_t count = 0;
     for (size_t i = 0; i < len; i++)
         count += ((uint8_t)data[i] & 0xc0) != 0x80;
+    ASSERT(count <= len);
     return count;
 }
 
 static bool is_control(const char *data, size_t len)
 {
+    ASSERT(len >= 1 && len <= 4); /* one character */
     const uint8_t first = (uint8_t)data[0];
     if (len == 1)
         return first < 0x20 || first == 0x7f;
@@ -213,6 +215,7 @@ static size_t add_part(char *out, size_t len, long long number, char unit)
 {
     const int more =
         number != 0 ? snprintf(out + len, CLI_SPAN_LEN - len, "%lld%c", number, unit) : 0;
+    ASSERT(more >= 0 && len + (size_t)more < CLI_SPAN_LEN);
     return len + (size_t)more;
 }
 

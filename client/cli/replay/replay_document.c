@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "client/cli/output/document.h"
 #include "client/cli/replay/replay_report.h"
 #include "client/replay/log_time.h"
@@ -41,6 +42,7 @@ static void put_time(struct mp_writer *out, const char *name, int64_t ns)
 static void put_problems(struct mp_writer *out, const struct replay_run *run)
 {
     mp_put_str(out, "problems");
+    ASSERT(run->problem_count <= REPLAY_PROBLEMS_MAX);
     mp_put_array(out, run->problem_count);
     for (size_t i = 0; i < run->problem_count; i++) {
         const struct replay_problem *problem = &run->problems[i];
@@ -92,6 +94,7 @@ static void put_suggestion(struct mp_writer *out, const char *name,
         mp_put_nil(out);
         return;
     }
+    ASSERT(suggestion->denied <= suggestion->keys); /* SUGGEST-1 */
     mp_put_map(out, 3);
     put_uint(out, "count", suggestion->count);
     put_uint(out, "burst", suggestion->burst);
@@ -103,6 +106,7 @@ static void put_limits(struct mp_writer *out, const struct replay_run *run,
 {
     const struct policy_rule *rule = found->rule;
     mp_put_str(out, "limits");
+    ASSERT(rule->limit_count <= POLICY_LIMITS_MAX);
     mp_put_array(out, rule->limit_count);
     for (uint8_t i = 0; i < rule->limit_count; i++) {
         mp_put_map(out, run->asked->suggest ? 8 : 6);
@@ -150,6 +154,7 @@ static void put_columns(struct mp_writer *out, const char *name, const uint32_t 
                         uint32_t count)
 {
     mp_put_str(out, name);
+    ASSERT(count <= TIMELINE_COLUMNS);
     mp_put_array(out, count);
     for (uint32_t i = 0; i < count; i++)
         mp_put_uint(out, columns[i]);

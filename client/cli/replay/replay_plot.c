@@ -115,6 +115,7 @@ static void add_axis(struct cli_text *text, const struct plot *plot,
     char from[LOG_TIME_LEN];
     char to[LOG_TIME_LEN];
     char width[CLI_SPAN_LEN];
+    ASSERT(plot->joined > 0 && (uint64_t)plot->count * plot->joined >= axis->used);
     const int64_t column_ns = axis->width_ns * plot->joined;
     log_time_format(axis->origin_ns, from);
     log_time_format(axis->origin_ns + axis->width_ns * axis->used, to);

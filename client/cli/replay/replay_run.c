@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "client/cli/replay/log_source.h"
 #include "client/cli/replay/replay_report.h"
 #include "client/cli/session/answer.h"
@@ -67,6 +68,7 @@ static struct policy *load_rules(const char *path)
 static void note_problem(struct replay_run *run, const struct log_source *source, const char *text,
                          size_t len, const struct log_problem *problem)
 {
+    ASSERT(run->problem_count <= REPLAY_PROBLEMS_MAX);
     if (run->problem_count == REPLAY_PROBLEMS_MAX)
         return;
     struct replay_problem *kept = &run->problems[run->problem_count++];
@@ -106,6 +108,7 @@ static int advance(struct merge *merge, struct feed *feed)
         log_source_close(&feed->source);
         feed->open = false;
     }
+    ASSERT(!feed->open && !feed->has_record);
     return TG_OK;
 }
 
@@ -128,6 +131,7 @@ static struct feed *earliest(struct merge *merge, int64_t *limit_ns)
             *limit_ns = feed->record.time_ns;
         }
     }
+    ASSERT(best == NULL || best->record.time_ns <= *limit_ns); /* else nothing would be taken */
     return best;
 }
 
@@ -173,6 +177,7 @@ static int merge_all(struct merge *merge)
 /* Opens every log, or complains about the first that cannot be. */
 static bool open_all(struct merge *merge)
 {
+    ASSERT(merge->count <= CLI_LOGS_MAX);
     const struct cli_replay *asked = merge->run->asked;
     for (size_t i = 0; i < merge->count; i++) {
         struct feed *feed = &merge->feeds[i];
@@ -197,6 +202,7 @@ static int report(struct cli *cli, const struct replay_run *run)
 {
     const struct replay_totals *totals = replay_totals(run->replay);
     if (totals->requests == 0 && totals->refused > 0) {
+        ASSERT(run->problem_count > 0); /* REPLAYRUN-2 */
         const struct replay_problem *first = &run->problems[0];
         cli_complain("no line of the log could be read; %s:%llu:%zu: expected %s, found '%s'",
                      first->path, (unsigned long long)first->line, first->what.column,

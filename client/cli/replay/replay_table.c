@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "client/cli/output/grid.h"
 #include "client/cli/replay/replay_report.h"
 #include "client/replay/log_time.h"
@@ -95,6 +96,7 @@ static struct replay_canvas make_canvas(const struct cli *cli)
     if (left < (int)canvas.columns)
         canvas.columns =
             (uint32_t)(left > REPLAY_PLOT_COLUMNS_MIN ? left : REPLAY_PLOT_COLUMNS_MIN);
+    ASSERT(canvas.columns <= REPLAY_PLOT_COLUMNS && canvas.columns >= REPLAY_PLOT_COLUMNS_MIN);
     return canvas;
 }
 
@@ -114,6 +116,7 @@ static void add_problems(struct cli_text *text, const struct replay_run *run)
         return;
     add_counted(text, refused, "line", "lines");
     cli_text_str(text, " could not be read");
+    ASSERT(run->problem_count <= refused && run->problem_count <= REPLAY_PROBLEMS_MAX);
     cli_text_str(text, refused > run->problem_count ? "; the first:\n" : ":\n");
     for (size_t i = 0; i < run->problem_count; i++) {
         const struct replay_problem *problem = &run->problems[i];
@@ -238,6 +241,7 @@ static void add_rules(struct cli *cli, const struct replay_run *run)
 static void add_suggestion(struct cli_grid *grid, const struct replay_rule *found, uint8_t place,
                            const struct suggestion *suggestion, bool share)
 {
+    ASSERT(place < found->rule->limit_count && suggestion->denied <= suggestion->keys);
     const char *window = strchr(found->rule->windows[place], '/');
     struct cli_text cell;
     cli_text_init(&cell);
@@ -391,6 +395,7 @@ static void add_all_details(struct cli *cli, const struct replay_run *run)
         if (at == DETAILS_MAX)
             continue;
         count += count < DETAILS_MAX;
+        ASSERT(at < count && count <= DETAILS_MAX);
         memmove(&chosen[at + 1], &chosen[at], (count - at - 1) * sizeof *chosen);
         chosen[at] = found;
     }

@@ -37,6 +37,7 @@ static int read_reply(struct cli_answer *answer)
         mp_parse(answer->reply.data, answer->reply.len, answer->tokens, answer->capacity);
     if (count < 0)
         return count;
+    ASSERT((size_t)count <= answer->capacity);
     answer->count = (size_t)count;
     return 0;
 }
@@ -124,6 +125,7 @@ int cli_answer_unpack(struct cli_answer *answer)
     if (!cli_answer_find(answer, "packed", &cursor) || mp_peek_type(&cursor) != MP_BIN)
         return 0;
     struct mp_token *value = &answer->tokens[cursor.at];
+    ASSERT(cursor.at > 0 && cursor.at < answer->count); /* its name stands before it */
     const int error = packed_open(value->data, value->count, alloc_heap(), &answer->text);
     if (error != 0)
         return error;
@@ -138,6 +140,7 @@ int cli_answer_unpack(struct cli_answer *answer)
 /* Each element of an array by itself, one a line. */
 static void add_lines(struct cli_text *text, const struct cli_answer *answer)
 {
+    ASSERT(answer->tokens[0].type == MP_ARRAY);
     size_t at = 1;
     for (uint32_t i = 0; i < answer->tokens[0].count && at < answer->count; i++) {
         cli_json(text, answer->tokens + at, answer->count - at);
@@ -182,6 +185,7 @@ static void add_table(struct cli *cli, const struct cli_answer *answer)
 
 int cli_answer_show(struct cli *cli, const struct cli_answer *answer)
 {
+    ASSERT(answer->count > 0);
     if (cli->arguments->output == CLI_YAML) {
         cli_yaml(&cli->text, answer->tokens, answer->count, false);
     } else if (cli->arguments->output == CLI_TABLE) {
@@ -240,6 +244,7 @@ void cli_answer_text(const struct cli_answer *answer, const char *name, char *ou
 
 size_t cli_token_next(const struct cli_answer *answer, size_t at)
 {
+    ASSERT(at <= answer->count);
     return at + cli_value_len(answer->tokens + at, answer->count - at);
 }
 
@@ -259,6 +264,7 @@ void cli_token_text(const struct mp_token *token, char *out, size_t capacity)
 const struct mp_token *cli_answer_value(const struct cli_answer *answer, size_t row,
                                         const char *name)
 {
+    ASSERT(row < answer->count);
     size_t at = row + 1;
     for (uint32_t i = 0; i < answer->tokens[row].count && at < answer->count; i++) {
         const size_t value = cli_token_next(answer, at);
@@ -321,6 +327,7 @@ void cli_pause_ms(int64_t span_ms)
 
 void cli_put_attributes(struct mp_writer *writer, const struct cli_arguments *arguments)
 {
+    ASSERT(arguments->attribute_count <= TG_ATTRIBUTES_MAX);
     mp_put_str(writer, "attributes");
     mp_put_map(writer, arguments->attribute_count);
     for (size_t i = 0; i < arguments->attribute_count; i++) {
@@ -340,6 +347,7 @@ int cli_answer_show_made(struct cli *cli, size_t room,
         return cli_fail(cli, TG_ENOMEM, "out of memory");
     mp_writer_init(&writer, bytes, room);
     put(&writer, from);
+    ASSERT(writer.len <= room);
     if (cli_answer_from(&writer, &made))
         status = cli_answer_show(cli, &made);
     cli_answer_fini(&made);

@@ -6,6 +6,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/assert.h"
+
 #include "client/cli/session/cli.h"
 
 enum { COMPLAINT_LEN = 1024 };
@@ -13,6 +15,7 @@ enum { COMPLAINT_LEN = 1024 };
 int cli_flush(struct cli *cli)
 {
     const bool lost = cli->text.failed;
+    ASSERT(cli->text.data != NULL || cli->text.len == 0); /* TEXT-3 */
     const bool written = fwrite(cli->text.data != NULL ? cli->text.data : "", 1, cli->text.len,
                                 stdout) == cli->text.len &&
                          fflush(stdout) == 0;
@@ -70,6 +73,7 @@ bool cli_random(void *out, size_t len)
             cli_complain("the machine gives no random bytes: %s", strerror(errno));
             return false;
         }
+        ASSERT((size_t)got <= len);
         at += got;
         len -= (size_t)got;
     }

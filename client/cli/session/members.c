@@ -105,6 +105,7 @@ void cli_members_ask(const struct cli *cli, struct cli_members *members, cli_mem
     while (count < CLI_MEMBERS_AT_ONCE - 1 && count + 1 < members->count &&
            pthread_create(&threads[count], NULL, ask_some, &asking) == 0)
         count++;
+    ASSERT(count < CLI_MEMBERS_AT_ONCE && (count == 0 || count < members->count));
     (void)ask_some(&asking); /* also where there are no threads to be had */
     while (count > 0)
         (void)pthread_join(threads[--count], NULL);

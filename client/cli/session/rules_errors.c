@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/compile/policy_errors.h"
 #include "node/policy/compile/policy_warnings.h"
@@ -112,6 +113,7 @@ void cli_warn_rules(const char *path, const char *text, size_t len)
     if (found != NULL &&
         policy_compile_zoned(text, len, alloc_heap(), zones_system(), &policy, &error) == 0) {
         const int count = policy_warnings(policy, alloc_heap(), found, POLICY_WARNINGS_MAX);
+        ASSERT(count <= POLICY_WARNINGS_MAX);
         for (int i = 0; i < count; i++)
             tell_warning(path, found[i].line, found[i].message);
         policy_free(&policy);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "client/cli/session/cli.h"
 
 /* Reads up to `capacity` bytes. False after complaining. */
@@ -18,6 +19,7 @@ static bool read_all(const char *path, struct cli_rules_file *file)
         return false;
     }
     file->len = fread(file->text, 1, file->capacity, from);
+    ASSERT(file->len <= file->capacity);
     const bool bad = ferror(from) != 0;
     const int error = errno;
     if (!is_stdin)
@@ -39,6 +41,7 @@ bool cli_rules_read(const char *path, size_t len_max, struct cli_rules_file *out
         cli_complain("%s is larger than %zu bytes", path, len_max);
         good = false;
     }
+    ASSERT(!good || out->len < out->capacity); /* there is room for an end */
     if (!good)
         cli_rules_fini(out);
     return good;

@@ -162,6 +162,7 @@ static bool ask_behind(const struct mp_writer *asked, const struct mp_token *las
     struct mp_token tokens[QUESTION_TOKENS_MAX];
     const int count =
         asked == NULL ? 0 : mp_parse(asked->data, asked->len, tokens, QUESTION_TOKENS_MAX);
+    ASSERT(count <= QUESTION_TOKENS_MAX);
     uint32_t pairs = 1;
     for (int at = 1; at + 1 < count; at += 2) /* name and value, a token each */
         pairs += !cli_token_is(&tokens[at], "after");
@@ -185,6 +186,7 @@ static int ask_rows(struct cli *there, const struct mp_writer *question, struct 
     const struct totals *totals = telling->totals;
     struct cli_answer answer;
     const struct mp_token *last = NULL;
+    ASSERT(totals->row_count > 0);
     const int code = cli_answer_ask(there, totals->command, question, there->timeout_ms, &answer);
     *more = code == 0 && add_answer(telling, &answer, &last) > 0 && last != NULL &&
             !telling->told[totals->row_count - 1] && ask_behind(question, last, behind);
@@ -225,6 +227,7 @@ static void list_regions(struct totals *totals, const struct cli_members *member
         if (member->lost[0] != '\0')
             memcpy(region->since, member->lost, sizeof region->since);
     }
+    ASSERT(totals->region_count <= REGIONS_MAX && totals->region_count <= members->count);
 }
 
 static void ask_members(const struct cli *cli, struct cli_members *members, struct totals *totals)
@@ -335,6 +338,7 @@ static void put_rows(struct mp_writer *writer, void *from)
     size_t at;
     const size_t count = rows_of(totals->shown, &at);
     const bool alone = at == 0;
+    ASSERT(count == totals->row_count);
     if (!alone)
         mp_put_array(writer, count);
     for (size_t i = 0; i < count && at < totals->shown->count; i++) {

@@ -198,7 +198,7 @@ static void add_map(struct cli_text *out, const struct cli_answer *answer, const
 void counters_write(struct cli_text *out, const struct cli_answer *answer)
 {
     static const char *const maps[] = {
-        "handoff", "acknowledgement", "storage", "gossip", "clients", "resp", "files"};
+        "handoff", "acknowledgement", "storage", "gossip", "clients", "resp", "http", "files"};
     const char *last = "";
     char node[CLI_MEMBER_LEN];
     char line[LINE_LEN];

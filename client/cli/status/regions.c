@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "client/cli/session/members.h"
 #include "client/cli/status/status.h"
 
@@ -62,6 +63,7 @@ static struct region *region_of(struct regions *regions, const struct mp_token *
     uint32_t at = 0;
     while (at < regions->count && strcmp(regions->regions[at].name, text) != 0)
         at++;
+    ASSERT(at <= regions->count && regions->count <= REGIONS_MAX);
     if (at == REGIONS_MAX)
         return NULL;
     if (at == regions->count)
@@ -81,6 +83,7 @@ static void add_leases(struct regions *regions, const struct cli_answer *answer)
     size_t at = shown + 1;
     for (uint32_t i = 0; i < regions->shown->tokens[shown].count && i < COUNTERS_MAX; i++) {
         char name[CLI_MEMBER_LEN];
+        ASSERT(at < regions->shown->count); /* a map is whole: mp_parse saw to it */
         cli_token_text(&regions->shown->tokens[at], name, sizeof name);
         regions->leases[i] += number_of(answer, told, name);
         at = cli_token_next(regions->shown, cli_token_next(regions->shown, at));
@@ -171,6 +174,7 @@ static void put_row(struct mp_writer *writer, struct regions *regions, size_t ro
     uint32_t own = cli_answer_value(shown, row, "held") != NULL;
     own += cli_answer_value(shown, row, "held_keys") != NULL;
     size_t at = row + 1;
+    ASSERT(own <= pairs);
     mp_put_map(writer, pairs - own + 4);
     for (uint32_t i = 0; i < pairs; i++) {
         const size_t end = cli_token_next(shown, cli_token_next(shown, at));
@@ -235,6 +239,7 @@ static void put_all(struct mp_writer *writer, void *from)
             put_leases(writer, regions, value);
         at = end;
     }
+    ASSERT(at == shown->count && regions->missing_count <= MISSING_MAX);
     mp_put_str(writer, "not_counted");
     mp_put_array(writer, regions->missing_count);
     for (uint32_t i = 0; i < regions->missing_count; i++)

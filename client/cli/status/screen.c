@@ -50,6 +50,7 @@ __attribute__((format(printf, 4, 5))) static void say(struct cli_text *out, cons
     char line[LINE_LEN];
     va_list arguments;
     const int at = snprintf(line, sizeof line, "%-*s", LABEL, label);
+    ASSERT(at >= LABEL && (size_t)at < sizeof line);
     va_start(arguments, format);
     (void)vsnprintf(line + at, sizeof line - (size_t)at, format, arguments);
     va_end(arguments);
@@ -62,6 +63,7 @@ static void say_verdict(struct cli_text *out, const struct screen_options *optio
                         const char *rest)
 {
     const char *word = healthy ? "HEALTHY:" : "DEGRADED:";
+    ASSERT(strlen(word) <= LABEL && options->width > LABEL);
     if (options->colour) {
         cli_text_str(out, healthy ? "\033[1;32m" : "\033[1;31m");
         cli_text_str(out, word);
@@ -117,6 +119,7 @@ static void say_condition(struct cli_text *out, const struct screen *screen, uin
                                     more > 1 ? ", " : " (and ", screen->conditions[i].node);
     if (more > NAMES_MAX)
         len += (size_t)snprintf(others + len, sizeof others - len, ", %u more", more - NAMES_MAX);
+    ASSERT(len < sizeof others);
     if (more > 0)
         (void)snprintf(line, sizeof line, "%s%s)%s", condition->node, others,
                        behind_name(condition));
@@ -271,6 +274,7 @@ static struct sums sum_up(const struct screen *screen)
         sums.decides += node->decides;
         sums.lacking += node->cut_off > node->incomplete ? node->cut_off : node->incomplete;
     }
+    ASSERT(sums.voting <= sums.voters && sums.ring <= screen->node_count);
     return sums;
 }
 

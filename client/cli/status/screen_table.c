@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "client/cli/status/screen.h"
 
 enum column { REGION, NAME, STATE, UP, CHECKS, DENIED, ACK, MEMORY, DISK, CLOCK, NOTE, COLUMNS };
@@ -153,6 +154,7 @@ static const struct screen_node *next_row(const struct table *table, uint32_t *a
         (*shown)++;
         return node;
     }
+    ASSERT(*at <= screen->node_count + 1 && *shown <= *at);
     if (*at == screen->node_count && table->summed) {
         (*at)++;
         return &table->sum;
@@ -193,6 +195,7 @@ static void sum_others(struct table *table)
         table->well++;
         add_up(sum, &screen->nodes[i]);
     }
+    ASSERT(table->well <= screen->node_count);
     const uint64_t others = table->well + screen->nodes_more;
     (void)snprintf(sum->name, sizeof sum->name, "%llu%s", (unsigned long long)others,
                    ill > 0 ? " others" : " nodes");
@@ -275,7 +278,8 @@ static void write_row(struct cli_text *out, const struct table *table,
     const bool alarms = node != NULL && table->options->colour && screen_is_ill(node);
     cli_text_str(out, alarms ? "\033[31m" : "");
     screen_line(out, line.data != NULL ? line.data : "", table->options->width);
-    if (alarms) { /* the colour ends before the line does */
+    if (alarms && !out->failed) { /* the colour ends before the line does */
+        ASSERT(out->len > 0 && out->data[out->len - 1] == '\n');
         out->len--;
         cli_text_str(out, "\033[0m\n");
     }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "client/cli/status/screen.h"
 
 enum { S_MS = 1000, MINUTE_S = 60, HOUR_S = 3600, DAY_S = 86400, MS_US = 1000, TEN = 10 };
@@ -36,6 +37,7 @@ const char *screen_count(uint64_t number, char out[SCREEN_WORD_LEN])
             out[at++] = ',';
         out[at++] = digits[i];
     }
+    ASSERT(at < SCREEN_WORD_LEN);
     out[at] = '\0';
     return out;
 }
@@ -60,6 +62,7 @@ const char *screen_bytes(uint64_t bytes, char out[SCREEN_WORD_LEN])
         value /= 1024;
         unit++;
     }
+    ASSERT(unit + 1 < sizeof units);
     const bool whole = value >= TEN || value == (double)(uint64_t)value;
     (void)snprintf(out, SCREEN_WORD_LEN, "%.*f%c", whole ? 0 : 1, value, units[unit]);
     return out;

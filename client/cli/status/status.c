@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "client/cli/output/document.h"
 #include "client/cli/status/counters.h"
 #include "client/cli/status/screen.h"
@@ -60,6 +61,7 @@ static void put_row(struct cli *cli, const struct cli_answer *answer, uint32_t n
     size_t at = cursor.at;
     while (number-- > 0)
         at = cli_token_next(answer, at);
+    ASSERT(at < answer->count); /* an array is whole: mp_parse saw to it */
     const size_t end = cli_token_next(answer, at);
     if (cli->arguments->output == CLI_YAML)
         cli_yaml(&cli->text, answer->tokens + at, end - at, false);
@@ -91,6 +93,7 @@ static int show_node(struct cli *cli, const struct cli_answer *answer, const str
                        name);
         return cli_fail(cli, TG_ENOTFOUND, sentence);
     }
+    ASSERT(node >= screen->nodes && node < screen->nodes + screen->node_count);
     if (cli->arguments->output == CLI_TABLE)
         screen_write_node(&cli->text, screen, node, options);
     else

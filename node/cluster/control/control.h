@@ -250,6 +250,8 @@ struct control_report {
     uint32_t native_count;
     const struct control_figure *resp; /* of Redis clients */
     uint32_t resp_count;
+    const struct control_figure *http; /* of HTTP clients */
+    uint32_t http_count;
     uint64_t links_dropped;             /* frames that connections to peers did not take */
     uint64_t log_lines_dropped;         /* since start */
     const struct control_figure *files; /* open files, and clients kept out for want of them */

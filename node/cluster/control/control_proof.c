@@ -230,7 +230,7 @@ bool control_proof_take(struct control *control, const struct join_message *mess
     if (answered)
         note(control, message);
     if (control->next->epoch <= control->config->epoch)
-        return false;
+        return false; /* CONTROL-1: what was told before is no reason to ask */
     if (proven(control, message))
         return true;
     control_proof_want(control);

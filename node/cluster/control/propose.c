@@ -1,14 +1,15 @@
 /* propose.c - which ring configuration is wanted next, and whether this node is to propose it.
  *
  *   stable ring:  the voters are put right; a member that an operator wants out, or that wants
- *                 out itself, is removed; a newcomer is added, in place of a dead member whose
- *                 name it bears; one dead for long is removed
+ *                 out itself, is removed; one that was started with another weight is weighed anew;
+ *                 a newcomer is added, in place of a dead member whose name it bears; one dead for
+ *                 long is removed
  *   transition:   the voters are put right; settled once all living members say so (PROPOSE-4)
  *
  * PROPOSE-1  By itself, only the lowest-id live member of the ring with room on its disk proposes,
- *            so that proposals rarely meet; any member does when its operator asks. Whether a
- *            proposal comes about is for the voters to say (register.h), and a frozen ring is left
- *            as it is.
+ *            so that proposals rarely meet; any member does when its operator asks, or has started
+ *            it with another weight. Whether a proposal comes about is for the voters to say
+ *            (register.h), and a frozen ring is left as it is.
  * PROPOSE-2  One change at a time: each is made out of the committed configuration.
  * PROPOSE-3  Who votes is replaced first and removed after that.
  * PROPOSE-4  A transition is settled when all living members say so: those that come and stay, for
@@ -24,6 +25,9 @@
  *            measured and is right (cluster_time.h), and weighs at most NEWCOMER_WEIGHTS times what
  *            the heaviest member does, or would by default: no rumour brings anybody into the ring,
  *            and nobody takes most of it at once by what it says of itself.
+ * PROPOSE-7  A member of the ring proposes its own weight, and no other's: what gossip says of one
+ *            may be made up. It weighs what its operator says, with the bound of a newcomer, which
+ *            takes nothing from who weighs more already.
  */
 #include <string.h>
 
@@ -124,12 +128,13 @@ static bool remove_member(struct control *control, uint64_t id)
     return ring_config_remove(control->next, control->config, id) == 0;
 }
 
-/* What a newcomer may weigh (PROPOSE-6). */
-static uint32_t weight_max(const struct ring_config *config)
+/* What a newcomer, or `id` beside the others, may weigh (PROPOSE-6). */
+static uint32_t weight_max(const struct ring_config *config, uint64_t id)
 {
     uint32_t most = RING_WEIGHT_DEFAULT;
     for (uint32_t i = 0; i < config->to_count; i++)
-        most = config->to[i].weight > most ? config->to[i].weight : most;
+        if (config->to[i].id != id && config->to[i].weight > most)
+            most = config->to[i].weight;
     return NEWCOMER_WEIGHTS * most < RING_WEIGHT_MAX ? NEWCOMER_WEIGHTS * most
                                                      : (uint32_t)RING_WEIGHT_MAX;
 }
@@ -156,7 +161,7 @@ static bool add_member(struct control *control, const struct swim_member *member
     const struct swim_record *record = &member->record;
     const struct ring_config *config = control->config;
     struct ring_member joining;
-    const uint32_t most = weight_max(config);
+    const uint32_t most = weight_max(config, record->id);
     if (ring_member_init(&joining, record->id, record->name, record->zone,
                          record->weight < most ? record->weight : most) != 0)
         return false;
@@ -220,6 +225,20 @@ static bool grant_request(struct control *control)
     return ring_config_is_stable(control->config) && remove_member(control, request->remove);
 }
 
+/* Makes the configuration in which this node weighs what its operator says (PROPOSE-7). */
+static bool reweigh_self(struct control *control)
+{
+    const struct ring_config *config = control->config;
+    const struct ring_member *self = ring_config_find(config, control->options.node_id);
+    if (self == NULL || !ring_config_is_stable(config))
+        return false;
+    const uint32_t bound = weight_max(config, self->id);
+    const uint32_t most = self->weight > bound ? self->weight : bound;
+    const uint32_t wanted = control->options.weight < most ? control->options.weight : most;
+    return wanted != self->weight &&
+           ring_config_reweigh(control->next, config, self->id, wanted) == 0;
+}
+
 /* Whether the member is dead, or says that all it has to do with has arrived. */
 static bool has_settled(const struct control *control, uint64_t id)
 {
@@ -259,7 +278,8 @@ bool propose_next(struct control *control)
 {
     if (voters_frozen(control))
         return false;
-    return grant_request(control) || (propose_by_itself(control) && next_config(control));
+    return grant_request(control) || reweigh_self(control) ||
+           (propose_by_itself(control) && next_config(control));
 }
 
 bool propose_stands_still(const struct control *control)

@@ -292,7 +292,7 @@ void answer_status(struct answer_context *context)
         control_gather_look(context->control);
     conditions_look(control, report, &conditions);
     answer_begin(context);
-    mp_put_map(writer, 38);
+    mp_put_map(writer, 39);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -335,6 +335,7 @@ void answer_status(struct answer_context *context)
     put_field_uint(writer, "log_lines_dropped", report->log_lines_dropped);
     put_figures("clients", report->native, report->native_count, writer);
     put_figures("resp", report->resp, report->resp_count, writer);
+    put_figures("http", report->http, report->http_count, writer);
     put_figures("files", report->files, report->files_count, writer);
     mp_put_str(writer, "shards");
     mp_put_array(writer, report->shard_count);

@@ -360,7 +360,6 @@ static bool drained(const struct shard *shard, uint32_t number, uint32_t link)
                           : table_vnode_idle(shard->table, number, target);
     return idle && !shard->vnodes[number].links[link].copy_due &&
            !table_vnode_missed(shard->table, number, target) &&
-           !table_vnode_marked(shard->table, number, target) &&
            !table_vnode_behind(shard->table, number, target);
 }
 

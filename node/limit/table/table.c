@@ -563,7 +563,7 @@ void table_remove_vnode(struct table *table, uint32_t vnode)
     ASSERT(vnode < table->vnodes_count);
     struct vnode_state *state = &table->vnodes[vnode];
     table_set_targets(table, vnode, 0);
-    state->behind = state->mark = state->mark_next = state->missed = 0;
+    state->behind = state->missed = 0;
     state->resume = state->resume_next = 0;
     table_filter_reset(table, vnode);
     table_copy_abort(table, vnode);

@@ -188,11 +188,6 @@ void table_clear_dirty(struct table *table, uint32_t slot, unsigned target);
 void table_defer(struct table *table, uint32_t slot, unsigned target);
 /* The vnode is no longer behind: a sweep brings up what is still dirty. */
 void table_resume_vnode(struct table *table, uint32_t vnode, unsigned target);
-/* Full resync: the bit is set on ALL slots of the vnode, by a sweep that serves all marked vnodes
- * at once. Adds the target to the vnode's targets; ends being behind. */
-void table_mark_vnode(struct table *table, uint32_t vnode, unsigned target);
-/* True while slots of a mark of this vnode for `target` are still to be visited. */
-bool table_vnode_marked(const struct table *table, uint32_t vnode, unsigned target);
 bool table_vnode_behind(const struct table *table, uint32_t vnode, unsigned target);
 /* TABLE-6: a slot of the vnode is on disk that the target was to get and did not. It holds until
  * the caller, who from then on sends the whole vnode, what is on disk included, says so. */

@@ -62,8 +62,7 @@ static void check_vnode(const struct table *table, uint32_t vnode)
 {
     const struct vnode_state *state = &table->vnodes[vnode];
     /* Not `resume`: whoever asks to look again at what a target lacks need not know whose it is. */
-    const unsigned owed =
-        state->behind | state->mark | state->mark_next | state->missed | state->vanished;
+    const unsigned owed = state->behind | state->missed | state->vanished;
     INVARIANT("TABLE-10", (owed & ~(unsigned)state->targets) == 0);
     INVARIANT("TABLE-10", (state->targets & ~DIRTY_TARGETS) == 0);
     INVARIANT("TABLECOPY-1", state->old <= state->count);

@@ -7,10 +7,9 @@
  *
  *     ring full, its cursor the slowest  --\
  *     table_resume_vnode                  ---> sweep over all slots (bounded per call)
- *     table_mark_vnode                   --/      marked vnodes: set the bit; bit set: hand it out
  *
- * A sweep on behalf of resumed or marked vnodes concerns no other: each notes whether the running
- * pass is for it, or the next. So what is slow does not hold up what is not (table_vnode_idle).
+ * A sweep on behalf of resumed vnodes concerns no other: each notes whether the running pass is for
+ * it, or the next. So what is slow does not hold up what is not (table_vnode_idle).
  *
  * The disk reads in rounds: a round ends when all is handed out that was dirty when it began,
  * though slots go on to become dirty. Where they are many, a pass over the slots in the order they
@@ -55,8 +54,6 @@ void table_set_targets(struct table *table, uint32_t vnode, uint8_t mask)
     const uint8_t added = (uint8_t)(mask & ~state->targets);
     state->targets = mask;
     state->behind &= mask;
-    state->mark &= mask;
-    state->mark_next &= mask;
     state->resume &= mask;
     state->resume_next &= mask;
     state->missed &= mask;
@@ -144,24 +141,22 @@ static bool sweep_ask(struct table *table, unsigned target)
     return fresh;
 }
 
-/* The end of a pass: its marks are done, those asked for meanwhile begin. */
+/* The end of a pass: what it was resumed for is done, what was resumed meanwhile begins. */
 static void sweep_finish(struct table *table, unsigned target)
 {
     struct sweep *sweep = &table->sweep[target];
     const uint8_t bit = TABLE_TARGET_BIT(target);
-    bool marks = false;
-    for (uint32_t vnode = 0; sweep->marks && vnode < table->vnodes_count; vnode++) {
+    bool resumed = false;
+    for (uint32_t vnode = 0; sweep->resumed && vnode < table->vnodes_count; vnode++) {
         struct vnode_state *state = &table->vnodes[vnode];
-        state->mark = (uint8_t)((state->mark & ~bit) | (state->mark_next & bit));
-        state->mark_next &= (uint8_t)~bit;
         state->resume = (uint8_t)((state->resume & ~bit) | (state->resume_next & bit));
         state->resume_next &= (uint8_t)~bit;
-        marks = marks || ((state->mark | state->resume) & bit) != 0;
+        resumed = resumed || (state->resume & bit) != 0;
     }
     const bool again = sweep->again;
     if (target == TABLE_DISK)
         table->round.sweeps = false;
-    *sweep = (struct sweep){.marks = marks, .all = (uint8_t)(sweep->all - (sweep->all > 0))};
+    *sweep = (struct sweep){.resumed = resumed, .all = (uint8_t)(sweep->all - (sweep->all > 0))};
     if (again)
         sweep->end = table->slots_end;
 }
@@ -179,12 +174,10 @@ static uint32_t sweep_next(struct table *table, unsigned target)
     const uint8_t bit = TABLE_TARGET_BIT(target);
     for (unsigned n = 0; n < TABLE_SWEEP_SLOTS && sweep_running(sweep); n++) {
         const uint32_t number = sweep->at++;
-        struct slot *slot = &table->slots[number];
+        const struct slot *slot = &table->slots[number];
         if (number + SWEEP_AHEAD < sweep->end &&
             (table->slots[number + SWEEP_AHEAD].dirty & bit) != 0)
             prefetch_vnode(table, number + SWEEP_AHEAD);
-        if (sweep->marks && slot_live(slot))
-            slot_set_dirty(table, slot, table->vnodes[slot->vnode].mark & bit);
         if (slot_due(table, slot, target))
             return number; /* the pass is finished by a later call, if this was its last */
     }
@@ -203,32 +196,8 @@ void table_resume_vnode(struct table *table, uint32_t vnode, unsigned target)
     const bool fresh = sweep_ask(table, reader);
     if (target == TABLE_DISK)
         return;
-    table->sweep[reader].marks = true;
+    table->sweep[reader].resumed = true;
     *(fresh ? &state->resume : &state->resume_next) |= bit;
-}
-
-void table_mark_vnode(struct table *table, uint32_t vnode, unsigned target)
-{
-    ASSERT(vnode < table->vnodes_count && target != TABLE_DISK && target < TABLE_TARGETS);
-    const uint8_t bit = TABLE_TARGET_BIT(target);
-    struct vnode_state *state = &table->vnodes[vnode];
-    if ((state->targets & bit) == 0) {
-        state->targets |= bit;
-        table->target_vnodes[target]++;
-    }
-    state->behind &= (uint8_t)~bit;
-    if (state->count == 0)
-        return;
-    const bool fresh = sweep_ask(table, target);
-    table->sweep[target].marks = true;
-    *(fresh ? &state->mark : &state->mark_next) |= bit;
-}
-
-bool table_vnode_marked(const struct table *table, uint32_t vnode, unsigned target)
-{
-    ASSERT(vnode < table->vnodes_count && target < TABLE_TARGETS);
-    const struct vnode_state *state = &table->vnodes[vnode];
-    return ((state->mark | state->mark_next) & TABLE_TARGET_BIT(target)) != 0;
 }
 
 bool table_vnode_behind(const struct table *table, uint32_t vnode, unsigned target)
@@ -280,8 +249,7 @@ bool table_vnode_idle(const struct table *table, uint32_t vnode, unsigned target
 {
     ASSERT(target != TABLE_DISK && target < TABLE_TARGETS);
     const struct vnode_state *state = &table->vnodes[vnode];
-    const uint8_t pending =
-        state->behind | state->mark | state->mark_next | state->resume | state->resume_next;
+    const uint8_t pending = state->behind | state->resume | state->resume_next;
     return table->target_vnodes[target] == 0 ||
            (table->cursor[target] == table->ring_head && table->sweep[target].all == 0 &&
             (pending & TABLE_TARGET_BIT(target)) == 0);
@@ -295,7 +263,7 @@ bool table_target_idle(const struct table *table, unsigned target)
         return true;
     /* A pass whose last slot was handed out has run, and is still to be finished. */
     return table->cursor[target] == table->ring_head && !sweep_running(sweep) && !sweep->again &&
-           !sweep->marks && sweep->all == 0;
+           !sweep->resumed && sweep->all == 0;
 }
 
 /* -- the ring ----------------------------------------------------------------------------- */

@@ -84,15 +84,13 @@ struct vnode_state {
     uint32_t resets; /* how often a key of it was reset; engine.c */
     uint8_t targets;
     uint8_t behind;
-    uint8_t mark;      /* targets whose running sweep marks this vnode's slots */
-    uint8_t mark_next; /* targets whose next sweep will */
-    uint8_t resume;    /* replicas whose running sweep looks for what is dirty here */
-    uint8_t resume_next;
-    uint8_t missed;   /* replicas that did not get a slot which left for the disk (TABLE-6) */
-    uint8_t vanished; /* replicas that did not get a slot which is gone (TABLE-7) */
-    uint8_t colour;   /* KIND_COLOUR or 0: that of slots that are imported or made now */
-    uint8_t fading;   /* enum fading */
-    bool spilled;     /* journaled: some key left memory since the last reset */
+    uint8_t resume;      /* replicas whose running sweep looks for what is dirty here */
+    uint8_t resume_next; /* and whose next sweep will */
+    uint8_t missed;      /* replicas that did not get a slot which left for the disk (TABLE-6) */
+    uint8_t vanished;    /* replicas that did not get a slot which is gone (TABLE-7) */
+    uint8_t colour;      /* KIND_COLOUR or 0: that of slots that are imported or made now */
+    uint8_t fading;      /* enum fading */
+    bool spilled;        /* journaled: some key left memory since the last reset */
     bool removing : 1;
     bool copying : 1;  /* a copy arrives */
     bool doubtful : 1; /* the copy began when slots of both colours were about */
@@ -106,9 +104,9 @@ _Static_assert(sizeof(struct vnode_state) == 32, "two states fill a line");
 struct sweep {
     uint32_t at;
     uint32_t end;
-    bool again;  /* something was asked for that this pass may have passed already */
-    bool marks;  /* some vnode has a mark for it, or was resumed */
-    uint8_t all; /* passes until it has found what is dirty in all vnodes: its ring was full */
+    bool again;   /* something was asked for that this pass may have passed already */
+    bool resumed; /* some vnode was, for this pass or the next */
+    uint8_t all;  /* passes until it has found what is dirty in all vnodes: its ring was full */
 };
 
 /* What the disk reads from one mark to the next; table_round_begin. */

@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "node/gateway/api/auth_request.h"
 #include "node/gateway/networks.h"
 
 enum {
@@ -30,6 +31,7 @@ enum {
     CONFIG_PLACE_LEN = 32,     /* a region's or zone's name and NUL */
     CONFIG_PATH_LEN = 4096,
     CONFIG_SEEDS_MAX = 64,
+    CONFIG_HOSTS_MAX = 16,   /* names by which HTTP clients may call the node */
     CONFIG_LISTEN_MAX = 8,   /* further places where clients of a protocol come */
     CONFIG_SOCKET_LEN = 108, /* the path of a socket and NUL, as the system has it */
     CONFIG_SHARDS_MAX = 16,
@@ -56,6 +58,18 @@ struct config_listen {
     struct config_place at[CONFIG_LISTEN_MAX];
 };
 
+struct config_hosts {
+    uint32_t count;
+    char at[CONFIG_HOSTS_MAX][CONFIG_HOST_LEN]; /* "*": any name */
+};
+
+/* Where HTTP clients come: one port, which all shards share, and further ones. */
+struct config_http {
+    struct config_endpoint first;
+    struct config_listen more;
+    struct config_hosts names; /* by which these clients may call the node, beside loopback */
+};
+
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
 
 /* Whether connections of trusted proxies begin with a PROXY header. */
@@ -69,6 +83,7 @@ enum config_proxy_protocol {
 struct config_between {
     struct networks trusted_proxies; /* who may say for whom a connection is */
     enum config_proxy_protocol proxy_protocol;
+    struct auth_endpoints auth; /* of /v1/auth, where proxies ask */
     /* Where Redis clients of a cluster are told to connect; port 0: where they came. */
     struct config_endpoint resp_advertise;
 };
@@ -87,8 +102,8 @@ struct config {
     struct config_endpoint resp;
     struct config_listen client_more; /* further ones, which all shards share */
     struct config_listen resp_more;
-    struct config_endpoint http; /* http, grpc: always off in this version */
-    struct config_endpoint grpc;
+    struct config_http http;
+    struct config_endpoint grpc; /* always off in this version */
     bool insecure;
     struct config_between between;
 

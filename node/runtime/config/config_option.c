@@ -30,9 +30,10 @@
 #define AT(field)        .offset = offsetof(struct config, field)
 #define SWITCH(f)        .kind = CONFIG_KIND_SWITCH, AT(f)
 #define ENDPOINT(f)      .value = "HOST:PORT", .kind = CONFIG_KIND_ENDPOINT, AT(f)
-#define LISTEN(f)                                                                                  \
+#define LISTEN_MORE(f, m)                                                                          \
     .value = "HOST:PORT|unix:PATH", .kind = CONFIG_KIND_LISTEN, AT(f),                             \
-    .more = offsetof(struct config, f##_more)
+    .more = offsetof(struct config, m)
+#define LISTEN(f)  LISTEN_MORE(f, f##_more)
 #define GATEWAY(f) .value = "off", .initial = "off", .kind = CONFIG_KIND_GATEWAY, AT(f)
 
 static const struct config_option options[] = {
@@ -57,7 +58,7 @@ static const struct config_option options[] = {
      .initial = "7600",
      .kind = CONFIG_KIND_PORT,
      AT(base_port),
-     .help = "client port; peer is + 1, gossip + 2, Redis + 3; shard i adds 10 * i"},
+     .help = "client port; peer is + 1, gossip + 2, Redis + 3, HTTP + 4; shard i adds 10 * i"},
     {.name = "client",
      LISTEN(client),
      .derived = "BIND:BASE-PORT",
@@ -76,7 +77,26 @@ static const struct config_option options[] = {
      .may_be_off = true,
      .derived = "BIND:BASE-PORT + 3",
      .help = "where Redis clients connect, or off; repeatable likewise"},
-    {.name = "http", GATEWAY(http), .help = "gateway for HTTP"},
+    {.name = "http",
+     LISTEN_MORE(http.first, http.more),
+     .may_be_off = true,
+     .derived = "BIND:BASE-PORT + 4",
+     .help = "where HTTP clients connect, or off; repeatable likewise, and all shards share each"},
+    {.name = "http-name",
+     .value = "HOST",
+     .kind = CONFIG_KIND_HOSTS,
+     AT(http.names),
+     .help =
+         "name or address that HTTP clients may call this node by, beside loopback, the address "
+         "they reach and those of --http; * for any; repeatable, a list in the file"},
+    {.name = "auth",
+     .value = "MAPPING",
+     .initial = "{}",
+     .kind = CONFIG_KIND_AUTH,
+     AT(between.auth),
+     .help = "endpoints of /v1/auth/NAME beside, or other than, default, nginx and envoy: for each "
+             "its status (allow, deny), original_request (headers, itself), and the lists "
+             "attributes_from_headers and attributes_from_query"},
     {.name = "grpc", GATEWAY(grpc), .help = "gateway for gRPC"},
     {.name = "advertise",
      .value = "HOST",
@@ -249,7 +269,7 @@ static const struct config_option options[] = {
 
 enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 static_assert((int)OPTIONS <= (int)CONFIG_OPTIONS_MAX, "a bit and an argument for each");
-static_assert((int)CONFIG_SHARD_PORT_STEP > 3, "the ports of two shards do not meet");
+static_assert((int)CONFIG_SHARD_PORT_STEP > 4, "the ports of two shards do not meet");
 
 const struct config_option *config_options(size_t *count)
 {

@@ -26,9 +26,11 @@ enum config_kind {
     CONFIG_KIND_LISTEN,   /* the same, and further places in `more`; repeatable */
     CONFIG_KIND_GATEWAY,  /* an endpoint, but off is all that this version has */
     CONFIG_KIND_SEED,     /* one more of `seeds` */
+    CONFIG_KIND_HOSTS,    /* one more of a struct config_hosts */
     CONFIG_KIND_TOLD,     /* struct config_endpoint that others reach, of CONFIG_ADDRESS_LEN */
     CONFIG_KIND_NETWORK,  /* one more of a struct networks */
     CONFIG_KIND_PROXY,    /* enum config_proxy_protocol */
+    CONFIG_KIND_AUTH,     /* struct auth_endpoints; a mapping */
     CONFIG_KIND_LEVEL,
     CONFIG_KIND_FORMAT,
     CONFIG_KIND_UNSUPPORTED, /* known, refused by name */
@@ -101,8 +103,8 @@ struct config_argument {
     const char *value; /* "true" for a bare switch; points into argv */
 };
 enum {
-    CONFIG_ARGUMENTS_MAX =
-        CONFIG_OPTIONS_MAX + CONFIG_SEEDS_MAX + 2 * CONFIG_LISTEN_MAX + NETWORKS_MAX
+    CONFIG_ARGUMENTS_MAX = CONFIG_OPTIONS_MAX + CONFIG_SEEDS_MAX + CONFIG_HOSTS_MAX +
+                           3 * CONFIG_LISTEN_MAX + NETWORKS_MAX
 };
 struct config_arguments {
     uint32_t count;

@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/quantity.h"
+#include "node/runtime/config/config_auth.h"
 #include "node/runtime/config/config_option.h"
 
 const char *config_shown(const char *text, char out[CONFIG_SHOWN_LEN])
@@ -67,9 +68,11 @@ const char *config_option_expected(const struct config_option *option, char out[
         [CONFIG_KIND_LISTEN] = "HOST:PORT (an IPv6 address in brackets), unix:PATH",
         [CONFIG_KIND_GATEWAY] = "off",
         [CONFIG_KIND_SEED] = "HOST:PORT of a member's gossip (an IPv6 address in brackets)",
+        [CONFIG_KIND_HOSTS] = "an IP address or a host's name, without port, or *",
         [CONFIG_KIND_TOLD] = "HOST:PORT that clients reach (an IPv6 address in brackets)",
         [CONFIG_KIND_NETWORK] = NETWORKS_TEXT,
         [CONFIG_KIND_PROXY] = "optional, required or off",
+        [CONFIG_KIND_AUTH] = "a mapping of endpoints, as {nginx: {status: {deny: 403}}}",
         [CONFIG_KIND_LEVEL] = "debug, info, warn or error",
         [CONFIG_KIND_FORMAT] = "text or json",
         [CONFIG_KIND_VERSION] = NULL,
@@ -302,7 +305,7 @@ static int add_listen(const struct config_option *option, struct config *config,
 bool config_option_repeats(const struct config_option *option)
 {
     return option->kind == CONFIG_KIND_SEED || option->kind == CONFIG_KIND_LISTEN ||
-           option->kind == CONFIG_KIND_NETWORK;
+           option->kind == CONFIG_KIND_HOSTS || option->kind == CONFIG_KIND_NETWORK;
 }
 
 void config_option_clear(const struct config_option *option, struct config *config)
@@ -310,6 +313,10 @@ void config_option_clear(const struct config_option *option, struct config *conf
     ASSERT(config_option_repeats(option));
     if (option->kind == CONFIG_KIND_SEED) {
         config->seed_count = 0;
+        return;
+    }
+    if (option->kind == CONFIG_KIND_HOSTS) {
+        config->http.names.count = 0;
         return;
     }
     if (option->kind == CONFIG_KIND_NETWORK) {
@@ -332,6 +339,16 @@ static int add_seed(const struct config_option *option, struct config *config, c
         return refuse(why, text, "at most %d seeds", CONFIG_SEEDS_MAX);
     config->seeds[config->seed_count++] = seed;
     return TG_OK;
+}
+
+static int add_host(const struct config_option *option, struct config_hosts *field,
+                    const char *text, char why[CONFIG_WHY_LEN])
+{
+    if (field->count == CONFIG_HOSTS_MAX)
+        return refuse(why, text, "at most %d names", CONFIG_HOSTS_MAX);
+    const int result = set_host(option, field->at[field->count], text, why);
+    field->count += result == TG_OK;
+    return result;
 }
 
 /* An address that is told to others: it fits where they are told. */
@@ -411,12 +428,16 @@ int config_option_set(const struct config_option *option, struct config *config,
         return add_listen(option, config, text, why);
     case CONFIG_KIND_SEED:
         return add_seed(option, config, text, why);
+    case CONFIG_KIND_HOSTS:
+        return add_host(option, field, text, why);
     case CONFIG_KIND_TOLD:
         return set_told(option, field, text, why);
     case CONFIG_KIND_NETWORK:
         return add_network(field, text, why);
     case CONFIG_KIND_PROXY:
         return set_proxy(option, field, text, why);
+    case CONFIG_KIND_AUTH:
+        return config_auth_set(text, field, why, CONFIG_WHY_LEN);
     case CONFIG_KIND_LEVEL:
         return log_level_parse(text, field) == TG_OK ? TG_OK : refuse_value(option, text, why);
     case CONFIG_KIND_FORMAT:

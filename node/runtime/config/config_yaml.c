@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "node/policy/readers/yaml_reader.h"
+#include "node/runtime/config/config_auth.h"
 #include "node/runtime/config/config_option.h"
 
 enum { FILE_LEN_MAX = 1 << 20, WHERE_LEN = 160 };
@@ -85,6 +86,9 @@ static int apply_pair(const struct source *source, uint32_t key_index)
 
     if (option == NULL || option->flag_only)
         return refuse_unknown(source, key);
+    if (option->kind == CONFIG_KIND_AUTH &&
+        yaml_reader_at(source->reader, key->next)->kind == YAML_READER_MAPPING)
+        return config_auth_read(source->reader, key->next, &source->config->between.auth);
     if (!config_option_repeats(option) ||
         yaml_reader_at(source->reader, key->next)->kind != YAML_READER_LIST)
         return apply_scalar(source, option, key->text, key->next);

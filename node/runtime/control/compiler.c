@@ -32,6 +32,7 @@ struct compiler {
 
 struct compiler_job *compiler_job_new(enum compiler_purpose purpose, const char *text, size_t len)
 {
+    ASSERT(purpose < COMPILER_PURPOSES && (text != NULL || len == 0));
     struct compiler_job *job = calloc(1, sizeof *job);
     if (job == NULL)
         return NULL;
@@ -91,6 +92,7 @@ static void list_put(struct job_list *list, struct compiler_job *job)
 
 static struct compiler_job *list_take(struct job_list *list)
 {
+    ASSERT((list->first == NULL) == (list->end == &list->first)); /* COMPILER-1 */
     struct compiler_job *job = list->first;
     if (job == NULL)
         return NULL;
@@ -165,6 +167,7 @@ void compiler_do(const struct compiler_options *options, struct compiler_job *jo
 static bool is_last(const struct compiler *compiler, const struct compiler_job *job)
 {
     const struct compiler_job *last = compiler->last;
+    ASSERT(last == NULL || (last->error == 0 && last->policy != NULL)); /* COMPILER-4 */
     return last != NULL && last->len == job->len && last->known_len == job->known_len &&
            memcmp(last->text, job->text, job->len) == 0 &&
            (job->known_len == 0 || memcmp(last->known, job->known, job->known_len) == 0);
@@ -195,6 +198,7 @@ static void find_warnings(const struct compiler *compiler, struct compiler_job *
                                             POLICY_WARNINGS_MAX)
                           : 0;
     job->warning_count = count > 0 ? (size_t)count : 0;
+    ASSERT(job->warning_count <= POLICY_WARNINGS_MAX);
 }
 
 static void compile(struct compiler *compiler, struct compiler_job *job)
@@ -207,6 +211,7 @@ static void compile(struct compiler *compiler, struct compiler_job *job)
         return;
     }
     compile_packed(&compiler->options, job);
+    ASSERT((job->error == 0) == (job->policy != NULL));
     if (job->error == 0)
         remember(compiler, job);
 }
@@ -215,6 +220,7 @@ static void compile(struct compiler *compiler, struct compiler_job *job)
 static struct compiler_job *next_job(struct compiler *compiler)
 {
     for (;;) {
+        ASSERT(compiler->questions <= COMPILER_QUESTIONS_MAX); /* COMPILER-2 */
         if (compiler->stopping)
             return NULL;
         for (uint32_t i = 0; i < COMPILER_PURPOSES; i++) {

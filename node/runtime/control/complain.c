@@ -1,10 +1,12 @@
 /* complain.c - what the start of a node says when a step fails; and numbers drawn once. */
 #include <sodium.h>
 
+#include "base/assert.h"
 #include "node/runtime/control/daemon_state.h"
 
 int daemon_complain(const struct daemon *daemon, int code, const char *sentence)
 {
+    ASSERT(code != DAEMON_OK); /* whoever complains ends */
     log_printf(daemon->log, LOG_LEVEL_ERROR, "%s", sentence);
     return code;
 }

@@ -19,6 +19,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "node/runtime/control/daemon_state.h"
 
 enum { PROBE_LEN_MIN = 4096 };
@@ -47,6 +48,7 @@ static void tell_full(struct daemon *daemon, const char *what, size_t len)
 /* DISKLOOP-1. */
 static int go_back(struct daemon *daemon)
 {
+    ASSERT(daemon->store != NULL && daemon->shard_count > 0); /* DISKLOOP-2 */
     struct daemon_ring ring;
     int error = daemon_recall_ring(daemon, &ring);
     const struct control_stored stored = {ring.config, ring.config_len, ring.ballots,
@@ -64,6 +66,7 @@ bool disk_keep(struct daemon *daemon, const struct effect *effects, size_t count
     size_t len = 0;
     if (daemon->store == NULL)
         return true;
+    ASSERT(count > 0 && count <= EFFECTS_KEPT);
     for (size_t i = 0; i < count; i++) {
         daemon->kept_on_disk.items[i] = (struct store_meta_item){
             .key = effects[i].address, .data = effects[i].bytes, .len = effects[i].len};
@@ -95,6 +98,7 @@ void disk_keep_incarnation(struct daemon *daemon, uint64_t incarnation)
 /* Whether as much can be written as was refused. */
 static int probe(struct daemon *daemon)
 {
+    ASSERT(daemon->kept_on_disk.refused_len >= PROBE_LEN_MIN);
     const size_t len = daemon->kept_on_disk.refused_len < (size_t)STORE_META_VALUE_MAX
                            ? daemon->kept_on_disk.refused_len
                            : (size_t)STORE_META_VALUE_MAX;
@@ -122,4 +126,5 @@ void disk_look(struct daemon *daemon)
         return;
     log_printf(daemon->log, LOG_LEVEL_INFO, "there is room in %s again", daemon->config->data);
     control_disk_has_room(daemon->control);
+    ASSERT(!control_disk_full(daemon->control));
 }

@@ -10,7 +10,9 @@
  * (control_disk_loop.c). Rules are compiled elsewhere (compiler.h), for that may
  * take longer than gossip can wait.
  */
+#include <assert.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
@@ -86,62 +88,81 @@ static void carry_out(struct daemon *daemon)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-enum { CLIENT_FIGURES = 16 };
+/* What is counted of clients: what a report calls it, and where it is. */
+struct figure_place {
+    const char *name;
+    size_t offset;
+};
 
-/* What clients of a protocol did, of all shards. */
-static void put_figures(const struct gateway_stats *stats,
-                        struct control_figure out[CLIENT_FIGURES])
+#define CLIENT_FIGURE(name)                                                                        \
+    {                                                                                              \
+#name, offsetof(struct gateway_stats, name)                                                \
+    }
+#define HTTP_FIGURE(text, name)                                                                    \
+    {                                                                                              \
+        text, offsetof(struct http_stats, name)                                                    \
+    }
+
+static const struct figure_place client_figures[] = {
+    CLIENT_FIGURE(connections),     CLIENT_FIGURE(accepted),
+    CLIENT_FIGURE(refused),         CLIENT_FIGURE(accept_failures),
+    CLIENT_FIGURE(commands),        CLIENT_FIGURE(checks),
+    CLIENT_FIGURE(batches),         CLIENT_FIGURE(busy),
+    CLIENT_FIGURE(protocol_errors), CLIENT_FIGURE(slow_readers),
+    CLIENT_FIGURE(crowded),         CLIENT_FIGURE(late),
+    CLIENT_FIGURE(evicted),         CLIENT_FIGURE(unfinished),
+    CLIENT_FIGURE(dropped),         CLIENT_FIGURE(idle),
+    CLIENT_FIGURE(proxied),
+};
+static const struct figure_place http_figures[] = {
+    HTTP_FIGURE("answered", answered),     HTTP_FIGURE("answered_3xx", redirected),
+    HTTP_FIGURE("answered_4xx", refused),  HTTP_FIGURE("answered_5xx", failed),
+    HTTP_FIGURE("foreign_hosts", hosts),   HTTP_FIGURE("foreign_origins", origins),
+    HTTP_FIGURE("wrong_types", types),     HTTP_FIGURE("unknown_paths", unknown),
+    HTTP_FIGURE("wrong_methods", methods), HTTP_FIGURE("long_heads", heads),
+    HTTP_FIGURE("long_bodies", bodies),    HTTP_FIGURE("continued", expectations),
+    HTTP_FIGURE("expired", expired),
+};
+enum {
+    CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures,
+    HTTP_FIGURES = sizeof http_figures / sizeof *http_figures
+};
+
+/* All but `polls`, which is for tests. */
+static_assert(sizeof(struct gateway_stats) == (CLIENT_FIGURES + 1) * sizeof(uint64_t) &&
+                  sizeof(struct http_stats) == HTTP_FIGURES * sizeof(uint64_t),
+              "each counter of a protocol's clients is summed, and shown");
+
+static uint64_t *counter_at(void *stats, const struct figure_place *place)
 {
-    const struct control_figure figures[CLIENT_FIGURES] = {
-        {"connections", stats->connections},
-        {"accepted", stats->accepted},
-        {"refused", stats->refused},
-        {"accept_failures", stats->accept_failures},
-        {"commands", stats->commands},
-        {"checks", stats->checks},
-        {"batches", stats->batches},
-        {"busy", stats->busy},
-        {"protocol_errors", stats->protocol_errors},
-        {"slow_readers", stats->slow_readers},
-        {"crowded", stats->crowded},
-        {"late", stats->late},
-        {"evicted", stats->evicted},
-        {"unfinished", stats->unfinished},
-        {"dropped", stats->dropped},
-        {"proxied", stats->proxied},
-    };
-    memcpy(out, figures, sizeof figures);
+    return (uint64_t *)(void *)((char *)stats + place->offset);
 }
 
-static void add_stats(struct gateway_stats *sum, const struct gateway_stats *more)
+static void put_figures(void *stats, const struct figure_place *places, uint32_t count,
+                        struct control_figure *out)
 {
-    sum->connections += more->connections;
-    sum->accepted += more->accepted;
-    sum->proxied += more->proxied;
-    sum->refused += more->refused;
-    sum->accept_failures += more->accept_failures;
-    sum->evicted += more->evicted;
-    sum->commands += more->commands;
-    sum->checks += more->checks;
-    sum->batches += more->batches;
-    sum->busy += more->busy;
-    sum->protocol_errors += more->protocol_errors;
-    sum->slow_readers += more->slow_readers;
-    sum->unfinished += more->unfinished;
-    sum->crowded += more->crowded;
-    sum->dropped += more->dropped;
-    sum->late += more->late;
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = (struct control_figure){places[i].name, *counter_at(stats, &places[i])};
 }
 
-static void sum_clients(struct daemon *daemon, struct gateway_stats *native,
-                        struct gateway_stats *redis)
+static void add_stats(void *sum, void *more, const struct figure_place *places, uint32_t count)
 {
-    *native = *redis = (struct gateway_stats){.connections = 0};
+    for (uint32_t i = 0; i < count; i++)
+        *counter_at(sum, &places[i]) += *counter_at(more, &places[i]);
+}
+
+/* What clients of each protocol did, of all shards. */
+static void sum_clients(struct daemon *daemon, struct shard_loop_fronts *out)
+{
+    *out = (struct shard_loop_fronts){.native = {.connections = 0}};
+    ASSERT(daemon->shard_count <= CONFIG_SHARDS_MAX);
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
-        struct gateway_stats of[2];
-        shard_loop_clients(daemon->shards[i], &of[0], &of[1]);
-        add_stats(native, &of[0]);
-        add_stats(redis, &of[1]);
+        struct shard_loop_fronts of;
+        shard_loop_clients(daemon->shards[i], &of);
+        add_stats(&out->native, &of.native, client_figures, CLIENT_FIGURES);
+        add_stats(&out->redis, &of.redis, client_figures, CLIENT_FIGURES);
+        add_stats(&out->http, &of.http, client_figures, CLIENT_FIGURES);
+        add_stats(&out->http_more, &of.http_more, http_figures, HTTP_FIGURES);
     }
 }
 
@@ -150,6 +171,8 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
 {
     struct disk_stats disk;
     int64_t flush_lag_ns = 0;
+    ASSERT(daemon->shard_count > 0 &&
+           daemon->shard_count <= CONFIG_SHARDS_MAX); /* else there is no disk */
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         if (stats[i].flush_lag_ns > flush_lag_ns)
             flush_lag_ns = stats[i].flush_lag_ns;
@@ -177,18 +200,23 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
                          const struct control_compiled *compiled)
 {
     struct shard_stats stats[CONFIG_SHARDS_MAX];
-    struct gateway_stats clients[2];
+    struct shard_loop_fronts clients;
     struct control_figure native[CLIENT_FIGURES];
     struct control_figure redis[CLIENT_FIGURES];
-    sum_clients(daemon, &clients[0], &clients[1]);
-    put_figures(&clients[0], native);
-    put_figures(&clients[1], redis);
+    struct control_figure http[CLIENT_FIGURES + HTTP_FIGURES];
+    ASSERT(message->shard < daemon->shard_count);
+    sum_clients(daemon, &clients);
+    put_figures(&clients.native, client_figures, CLIENT_FIGURES, native);
+    put_figures(&clients.redis, client_figures, CLIENT_FIGURES, redis);
+    put_figures(&clients.http, client_figures, CLIENT_FIGURES, http);
+    put_figures(&clients.http_more, http_figures, HTTP_FIGURES, http + CLIENT_FIGURES);
     const struct control_figure files[] = {
         {"max", daemon->sockets.files.max},
         {"kept", daemon->sockets.files.kept},
         {"paused", atomic_load(&daemon->sockets.files.paused)},
         {"pauses", daemon->sockets.files.pauses},
-        {"dropped", clients[0].accept_failures + clients[1].accept_failures},
+        {"dropped", clients.native.accept_failures + clients.redis.accept_failures +
+                        clients.http.accept_failures},
     };
     rules_note_spread(daemon);
     for (uint32_t i = 0; i < daemon->shard_count; i++)
@@ -197,6 +225,8 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     report.compiled = compiled;
     report.resp = redis;
     report.resp_count = CLIENT_FIGURES;
+    report.http = http;
+    report.http_count = CLIENT_FIGURES + HTTP_FIGURES;
     report.native = native;
     report.native_count = CLIENT_FIGURES;
     for (uint32_t i = 0; i < daemon->shard_count; i++)
@@ -206,6 +236,7 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     report.files_count = sizeof files / sizeof *files;
     const size_t len = control_admin(daemon->control, now_of(daemon), message->pointer,
                                      message->len, &report, daemon->reply, sizeof daemon->reply);
+    ASSERT(len <= sizeof daemon->reply);
     (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[message->shard]), MESSAGE_REPLY,
                            message->shard, message->number, daemon->reply, len);
 }
@@ -260,6 +291,7 @@ static void read_compiled(struct daemon *daemon)
 static void take_settled(struct daemon *daemon, const struct mailbox_message *message)
 {
     uint64_t lowest = UINT64_MAX;
+    ASSERT(message->shard < daemon->config->shards);
     daemon->settled[message->shard] = message->number;
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         if (daemon->settled[i] < lowest)
@@ -282,6 +314,7 @@ static void read_messages(struct daemon *daemon)
             take_settled(daemon, &message);
             break;
         case MESSAGE_IDLE:
+            ASSERT(message.shard < daemon->config->shards);
             daemon->idle[message.shard] = true;
             break;
         case MESSAGE_USAGE:
@@ -354,6 +387,7 @@ static void spread_view(struct daemon *daemon)
     } else if (daemon->views_owed == 0) {
         return;
     }
+    ASSERT((daemon->views_owed & ~daemon_all_shards(daemon)) == 0);
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         if ((daemon->views_owed & 1u << i) == 0)
             continue;
@@ -371,10 +405,11 @@ static void spread_view(struct daemon *daemon)
     log_printf(daemon->log, LOG_LEVEL_INFO, "node %s (%016llx) serves", daemon->config->name,
                (unsigned long long)daemon->node_id);
     char resp[CONFIG_ENDPOINT_LEN];
-    (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s resp=%s name=%s\n",
+    char http[CONFIG_ENDPOINT_LEN];
+    (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s resp=%s http=%s name=%s\n",
                   daemon->config->client_address, daemon->config->peer_address,
                   daemon->config->gossip_address, config_endpoint_text(&daemon->config->resp, resp),
-                  daemon->config->name);
+                  config_endpoint_text(&daemon->config->http.first, http), daemon->config->name);
     (void)sd_notify(0, "READY=1");
 }
 
@@ -388,6 +423,7 @@ static void start_if_joined(struct daemon *daemon)
         daemon->end.done = true;
         return;
     }
+    ASSERT(daemon->shard_count == daemon->config->shards);
     files_hold(&daemon->sockets.files);
     rules_spread(daemon);
     control_rules(daemon->control, 0,
@@ -408,6 +444,7 @@ static void say_waiting(const struct daemon *daemon, char out[CONTROL_SENTENCE_L
 {
     if (control_waiting(daemon->control, out, CONTROL_SENTENCE_LEN)) {
         const size_t len = strlen(out);
+        ASSERT(len < CONTROL_SENTENCE_LEN);
         if (control_identity(daemon->control) == NULL)
             (void)snprintf(out + len, CONTROL_SENTENCE_LEN - len, "%s", daemon->seeds_lost);
         return;
@@ -451,9 +488,11 @@ static uint32_t list_listeners(const struct daemon *daemon,
     uint32_t count = 0;
     static_assert((int)LOBBY_LISTENERS_MAX >= (int)CONFIG_SHARDS_MAX * ((int)CONFIG_LISTEN_MAX + 2),
                   "the lobby is at all of them");
-    for (uint32_t i = 0; i < daemon->config->shards; i++)
+    for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        ASSERT(listeners->counts[i] <= CONFIG_LISTEN_MAX + 2);
         for (uint32_t k = 0; k < listeners->counts[i]; k++)
             out[count++] = listeners->fds[i][k];
+    }
     return count;
 }
 
@@ -467,11 +506,16 @@ static void look_at_lobby(struct daemon *daemon)
     }
     int native[LOBBY_LISTENERS_MAX];
     int redis[LOBBY_LISTENERS_MAX];
+    int http[LOBBY_LISTENERS_MAX];
     const struct lobby_options options = {
         .native = native,
         .native_count = list_listeners(daemon, &daemon->sockets.native, native),
         .redis = redis,
         .redis_count = list_listeners(daemon, &daemon->sockets.redis, redis),
+        .http = http,
+        .http_count = list_listeners(daemon, &daemon->sockets.http, http),
+        .http_session = daemon->node_id,
+        .name = daemon->config->name,
         .clock = &daemon->clock};
     if (daemon->sockets.lobby == NULL && lobby_new(&options, &daemon->sockets.lobby) != 0)
         return; /* the next turn tries again */
@@ -485,6 +529,7 @@ static void look_at_lobby(struct daemon *daemon)
  * nobody waits longer than for FAREWELL_MS. True when there is nothing left to say. */
 static bool say_farewell(struct daemon *daemon)
 {
+    ASSERT(daemon->end.stopping);
     if (!daemon->end.leaving)
         return control_stop(daemon->control) ||
                now_of(daemon) - daemon->end.stop_ns >= (int64_t)FAREWELL_MS * 1000000;
@@ -651,6 +696,7 @@ static void look_for_setback(struct daemon *daemon)
     const int64_t now_ns = now_of(daemon);
     if (now_ns > daemon->looks.latest_ns)
         daemon->looks.latest_ns = now_ns;
+    ASSERT(daemon->looks.latest_ns >= now_ns);
     if (daemon->looks.latest_ns - now_ns < CLUSTER_TIME_REFUSED_NS || daemon->end.stopping)
         return;
     log_printf(daemon->log, LOG_LEVEL_ERROR,
@@ -729,6 +775,7 @@ static void turn(struct daemon *daemon)
     int64_t wait_ns = control_next_deadline(daemon->control) - now_ns;
     if (wait_ns < 0 || frames == BURST_FRAMES || socket_readable(daemon->sockets.gossip))
         wait_ns = 0;
+    ASSERT(frames <= BURST_FRAMES && wait_ns >= 0);
     /* uv_run looks at timers before it sleeps. One that is due by then must not leave the sleep
      * without an end: it repeats. */
     uv_update_time(&daemon->events.loop);

@@ -79,6 +79,7 @@ struct daemon_sockets {
     void *peers[CONFIG_SHARDS_MAX];
     struct daemon_listeners native; /* of clients */
     struct daemon_listeners redis;
+    struct daemon_listeners http;
     struct lobby *lobby; /* NULL: the shards answer clients */
     struct files files;
     struct gossip_out out;

@@ -1,7 +1,8 @@
 /* lobby.c - clients of a node that does not serve yet; lobby.h is the contract.
  *
  * Its connections are those of a shard in small: the same loops, with the same codec for native
- * clients, and one for Redis clients that has a single answer.
+ * clients, the same gate for HTTP clients, which answers probes alone, and a codec for Redis
+ * clients that has a single answer.
  *
  * LOBBY-1  Whoever asks is answered, or its connection is closed: never is a question left without
  *          a word. Nothing that a client sends takes more than its place here.
@@ -18,6 +19,8 @@
 
 #include "base/assert.h"
 #include "client/protocol/wire.h"
+#include "node/gateway/api/api_routes.h"
+#include "node/gateway/http/http_gate.h"
 #include "node/gateway/resp_parser.h"
 #include "node/gateway/resp_writer.h"
 #include "node/gateway/zmtp.h"
@@ -30,9 +33,12 @@ static_assert((int)LOBBY_LISTENERS_MAX <= (int)CONNECTIONS_LISTENERS_MAX, "one l
 struct lobby {
     struct gateway_stats native_stats;
     struct gateway_stats redis_stats;
+    struct gateway_stats http_stats;
     struct zmtp_gate zmtp;
     struct connections *native;
     struct connections *redis;
+    struct http_gate *gate;
+    struct connections *http;
     struct resp_request request;
     const char *why; /* during a turn */
 };
@@ -62,6 +68,7 @@ static size_t refuse(const void *data, size_t data_len, const char *why, uint8_t
         .text = wire_text_of(result != 0 ? ignored : why),
     };
     const int len = wire_encode_error(&error, out, ANSWER_LEN);
+    ASSERT(len <= ANSWER_LEN);
     return len > 0 ? (size_t)len : 0;
 }
 
@@ -106,6 +113,7 @@ static enum gateway_stop answer_redis(void *context, struct gateway_peer *peer, 
             peer->closing = true;
             return GATEWAY_AT_END;
         }
+        ASSERT((size_t)taken <= len - *used);
         *used += (size_t)taken;
     }
     return GATEWAY_NEED_BYTES;
@@ -147,12 +155,26 @@ static int make(const struct lobby_options *options, const int *listeners, uint3
         .quiet_ns = 0,
         .clock = options->clock,
     };
+    ASSERT(count <= LOBBY_LISTENERS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         const int listener = listeners[i] >= 0 ? fcntl(listeners[i], F_DUPFD_CLOEXEC, 0) : -1;
         if (listener >= 0)
             made.listeners[made.listener_count++] = listener;
     }
     return connections_new(&made, out);
+}
+
+static int make_http(const struct lobby_options *options, struct lobby *lobby)
+{
+    struct http_facts facts = {.name = options->name};
+    facts.routes = api_routes(&facts.route_count);
+    if (options->http_count == 0)
+        return 0;
+    const int error = http_gate_new(alloc_heap(), options->http_session, &facts, &lobby->http_stats,
+                                    &lobby->gate);
+    return error != 0 ? error
+                      : make(options, options->http, options->http_count, &http_codec, lobby->gate,
+                             &lobby->http_stats, &lobby->http);
 }
 
 int lobby_new(const struct lobby_options *options, struct lobby **out)
@@ -168,6 +190,8 @@ int lobby_new(const struct lobby_options *options, struct lobby **out)
     if (error == 0)
         error = make(options, options->redis, options->redis_count, &redis_codec, lobby,
                      &lobby->redis_stats, &lobby->redis);
+    if (error == 0)
+        error = make_http(options, lobby);
     if (error != 0)
         lobby_free(out);
     return error;
@@ -181,6 +205,8 @@ void lobby_free(struct lobby **pointer)
         return;
     connections_free(&lobby->native);
     connections_free(&lobby->redis);
+    connections_free(&lobby->http);
+    http_gate_free(&lobby->gate);
     free(lobby);
 }
 
@@ -189,5 +215,9 @@ void lobby_turn(struct lobby *lobby, const char *why)
     lobby->why = why;
     connections_turn(lobby->native);
     connections_turn(lobby->redis);
+    if (lobby->http != NULL) {
+        http_gate_stage(lobby->gate, HTTP_WAITS, why);
+        connections_turn(lobby->http);
+    }
     lobby->why = "";
 }

@@ -24,6 +24,10 @@ struct lobby_options {
     uint32_t native_count; /* at most LOBBY_LISTENERS_MAX */
     const int *redis;      /* those of Redis clients, likewise */
     uint32_t redis_count;
+    const int *http; /* those of HTTP clients, likewise */
+    uint32_t http_count;
+    uint64_t http_session; /* not 0 */
+    const char *name;      /* the node's, as probes tell it */
     const struct clock *clock;
 };
 

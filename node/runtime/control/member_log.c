@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 
+#include "base/assert.h"
 #include "node/cluster/control/control.h"
 
 struct teller {
@@ -27,6 +28,7 @@ static void tell(struct teller *teller, enum log_level level, const struct view_
 {
     if (!log_enabled(teller->log, level))
         return;
+    ASSERT(teller->lines <= MEMBER_LOG_LINES_MAX);
     if (teller->lines == MEMBER_LOG_LINES_MAX) {
         teller->untold++;
         return;
@@ -73,6 +75,7 @@ static void tell_clock(const struct log *log, const struct view_member *before,
 void member_log_tell(const struct log *log, const struct view *before, const struct view *now)
 {
     struct teller teller = {.log = log};
+    ASSERT(now->self < now->member_count); /* VIEW-1 */
     for (uint32_t i = 0; i < now->member_count; i++) {
         const struct view_member *member = &now->members[i];
         tell_clock(log, before != NULL ? view_find(before, member->id) : NULL, member);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/runtime/control/daemon_state.h"
 
@@ -16,6 +17,7 @@ int daemon_recall_meta(struct daemon *daemon, const char *key, uint8_t **out, si
         store_meta_get(daemon->store, key, daemon->config_bytes, sizeof daemon->config_bytes, len);
     if (error != 0 || *len == 0)
         return error == TG_ENOTFOUND ? 0 : error;
+    ASSERT(*len <= sizeof daemon->config_bytes);
     *out = malloc(*len);
     if (*out == NULL)
         return TG_ENOMEM;
@@ -29,6 +31,7 @@ int daemon_recall_ring(struct daemon *daemon, struct daemon_ring *ring)
     const int error = daemon_recall_meta(daemon, "ring.config", &ring->config, &ring->config_len);
     if (error != 0)
         return error;
+    ASSERT((ring->config == NULL) == (ring->config_len == 0));
     return daemon_recall_meta(daemon, "ring.register", &ring->ballots, &ring->ballots_len);
 }
 

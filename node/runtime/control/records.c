@@ -12,6 +12,7 @@
  */
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/policy/people/api_keys.h"
 #include "node/policy/people/people.h"
@@ -34,16 +35,18 @@ static int collect_people(const struct daemon *daemon, struct people **out)
 {
     const struct settings_entry *entry;
     size_t cursor = 0;
-    size_t count = count_of(daemon, SETTINGS_QUOTA);
+    size_t count = 0;
+    const size_t most = count_of(daemon, SETTINGS_QUOTA);
     *out = NULL;
-    if (count == 0)
+    if (most == 0)
         return 0;
-    struct quota *list = calloc(count, sizeof *list);
+    struct quota *list = calloc(most, sizeof *list);
     if (list == NULL)
         return TG_ENOMEM;
-    count = 0;
-    while ((entry = control_setting_next(daemon->control, SETTINGS_QUOTA, &cursor)) != NULL)
+    while ((entry = control_setting_next(daemon->control, SETTINGS_QUOTA, &cursor)) != NULL) {
+        ASSERT(count < most); /* nothing changes meanwhile */
         count += control_quota_of(entry, &list[count]);
+    }
     const int error = people_new(alloc_heap(), list, count, out);
     free(list);
     return error;
@@ -54,16 +57,18 @@ static int collect_api_keys(const struct daemon *daemon, struct api_keys **out)
 {
     const struct settings_entry *entry;
     size_t cursor = 0;
-    size_t count = count_of(daemon, SETTINGS_API_KEY);
+    size_t count = 0;
+    const size_t most = count_of(daemon, SETTINGS_API_KEY);
     *out = NULL;
-    if (count == 0)
+    if (most == 0)
         return 0;
-    struct api_key_entry *list = calloc(count, sizeof *list);
+    struct api_key_entry *list = calloc(most, sizeof *list);
     if (list == NULL)
         return TG_ENOMEM;
-    count = 0;
-    while ((entry = control_setting_next(daemon->control, SETTINGS_API_KEY, &cursor)) != NULL)
+    while ((entry = control_setting_next(daemon->control, SETTINGS_API_KEY, &cursor)) != NULL) {
+        ASSERT(count < most);
         list[count++] = control_api_key_of(entry);
+    }
     const int error = api_keys_new(alloc_heap(), list, count, out);
     free(list);
     return error;
@@ -124,5 +129,6 @@ bool records_look(struct daemon *daemon)
     daemon->records.pause_ns = PAUSE_SHARE * (daemon->records.collected_ns - now_ns);
     if (daemon->records.pause_ns > RECORDS_PAUSE_NS)
         daemon->records.pause_ns = RECORDS_PAUSE_NS;
+    ASSERT(!daemon->records.owed || (!people || !keys)); /* a set that is owed was not made */
     return true;
 }

@@ -1,4 +1,5 @@
-/* ring_log.c - the log's account of the ring: who joins, drains, is removed; who is in it.
+/* ring_log.c - the log's account of the ring: who joins, drains, is removed, weighs something else;
+ * who is in it.
  *
  * While vnodes move, a configuration has two lists, of before and after: whoever is in one of them
  * alone comes or goes. Once it is settled they are one.
@@ -8,6 +9,8 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+#include "base/assert.h"
 
 enum { LINE_LEN = 512, NAMED_MAX = 4 };
 
@@ -21,6 +24,7 @@ struct line {
 __attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
 {
     va_list arguments;
+    ASSERT(line->named <= NAMED_MAX && line->len < sizeof line->text);
     if (line->named == NAMED_MAX) {
         line->more++;
         return;
@@ -35,12 +39,23 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
         line->len = sizeof line->text - 1;
 }
 
-static bool is_among(const struct ring_member *list, uint32_t count, uint64_t id)
+static const struct ring_member *find(const struct ring_member *list, uint32_t count, uint64_t id)
 {
     uint32_t at = 0;
     while (at < count && list[at].id != id)
         at++;
-    return at < count;
+    return at < count ? &list[at] : NULL;
+}
+
+/* Who was not there before, or weighs something else. */
+static void add_coming(struct line *line, const struct ring_member *before,
+                       const struct ring_member *now)
+{
+    if (before == NULL)
+        add(line, "%s joins; ", now->name);
+    else if (before->weight != now->weight)
+        add(line, "%s weighs %" PRIu32 ", %" PRIu32 " before; ", now->name, now->weight,
+            before->weight);
 }
 
 static void add_going(struct line *line, const struct ring_member *going, const struct view *view,
@@ -70,10 +85,9 @@ void ring_log_tell(const struct log *log, const struct ring_config *config, cons
         return;
     }
     for (uint32_t i = 0; i < config->to_count; i++)
-        if (!is_among(config->from, config->from_count, config->to[i].id))
-            add(&line, "%s joins; ", config->to[i].name);
+        add_coming(&line, find(config->from, config->from_count, config->to[i].id), &config->to[i]);
     for (uint32_t i = 0; i < config->from_count; i++)
-        if (!is_among(config->to, config->to_count, config->from[i].id))
+        if (find(config->to, config->to_count, config->from[i].id) == NULL)
             add_going(&line, &config->from[i], view, config->from[i].id == asked_of ? asked : NULL);
     if (line.more > 0)
         log_printf(log, LOG_LEVEL_INFO,

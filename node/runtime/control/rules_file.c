@@ -115,6 +115,7 @@ static struct compiler_job *kept_rules(const struct daemon *daemon, char *error,
 /* Keeps what the file was compiled to. 0, or an error with "FILE:LINE:COLUMN: what". */
 static int take_file(struct daemon *daemon, struct compiler_job *job, char *error, size_t capacity)
 {
+    ASSERT(job->purpose == COMPILER_FILE && (job->error == 0) == (job->policy != NULL));
     if (job->error != 0 && job->place.line == 0) {
         (void)snprintf(error, capacity, "%s%s %s", daemon->config->rules,
                        job->error == TG_ETOOBIG ? "" : ":", job->place.message);
@@ -166,6 +167,7 @@ int rules_load(struct daemon *daemon, char *error, size_t capacity)
 /* Until a mailbox has room, its shard decides by the old rules. */
 static void spread_owed(struct daemon *daemon)
 {
+    ASSERT((daemon->rules.owed & ~daemon_all_shards(daemon)) == 0);
     for (uint32_t i = 0; i < daemon->shard_count; i++) {
         if ((daemon->rules.owed & 1u << i) == 0)
             continue;
@@ -198,18 +200,20 @@ static struct blocks *collect_blocks(const struct daemon *daemon,
     const struct settings_entry *entry;
     size_t cursor = 0;
     size_t count = 0;
+    size_t most = 0;
     while (control_setting_next(daemon->control, SETTINGS_BLOCK, &cursor) != NULL)
-        count++;
+        most++;
     *error = 0;
-    if (count == 0)
+    if (most == 0)
         return NULL;
-    struct block *list = calloc(count, sizeof *list);
+    struct block *list = calloc(most, sizeof *list);
     *error = list == NULL ? TG_ENOMEM : 0;
     cursor = 0;
-    count = 0;
     while (list != NULL &&
-           (entry = control_setting_next(daemon->control, SETTINGS_BLOCK, &cursor)) != NULL)
+           (entry = control_setting_next(daemon->control, SETTINGS_BLOCK, &cursor)) != NULL) {
+        ASSERT(count < most); /* nothing changes meanwhile */
         count += control_block_of(entry, &list[count]);
+    }
     if (*error == 0)
         *error = blocks_new(alloc_heap(), kinds, list, count, &blocks);
     free(list);
@@ -239,6 +243,7 @@ static int join_records(struct daemon *daemon, struct policy *rules, uint64_t ve
         people_free(&with.people);
         return error;
     }
+    ASSERT(!ruled || policy != NULL);
     policy_free(&daemon->rules.joined);
     daemon->rules.joined = policy;
     rules_spread(daemon);
@@ -249,6 +254,7 @@ static int join_records(struct daemon *daemon, struct policy *rules, uint64_t ve
  * before, nobody is served (RULESFILE-3). */
 static void refuse(struct daemon *daemon, uint64_t version, int error, const char *why)
 {
+    ASSERT(error != 0); /* RULESFILE-1 */
     control_rules_refused(daemon->control, version, why);
     if (error == TG_ENOMEM)
         daemon->rules.missed_ns = clock_now_ns(&daemon->clock);
@@ -287,6 +293,7 @@ static void look_at_refused(struct daemon *daemon)
 static void put_in_force(struct daemon *daemon, struct compiler_job *job)
 {
     char why[sizeof job->place.message + 64];
+    ASSERT(job->purpose == COMPILER_RULES && (job->error == 0) == (job->policy != NULL));
     daemon->rules.judged = job->version;
     if (job->error != 0) {
         if (job->place.line == 0) /* it is not about a line */
@@ -446,6 +453,7 @@ void rules_compiled(struct daemon *daemon, struct compiler_job *job)
 static void look_at_request(struct daemon *daemon)
 {
     struct rules_file_state *wanted = &daemon->rules.file;
+    ASSERT(wanted->state != RULES_IDLE);
     const struct settings_edit *edit = control_edit_find(daemon->control, wanted->edit_id);
     if (edit != NULL && edit->state == SETTINGS_EDIT_WAITS)
         return;
@@ -492,8 +500,11 @@ void rules_note_spread(struct daemon *daemon)
 {
     bool taken =
         daemon->shard_count > 0 && daemon->rules.owed == 0 && daemon->records.missed_ns == 0;
-    for (uint32_t i = 0; taken && i < daemon->shard_count; i++)
-        taken = shard_loop_policies(daemon->shards[i]) == daemon->rules.sent[i];
+    for (uint32_t i = 0; taken && i < daemon->shard_count; i++) {
+        const uint64_t got = shard_loop_policies(daemon->shards[i]);
+        ASSERT(got <= daemon->rules.sent[i]); /* SHARDLOOP-4 */
+        taken = got == daemon->rules.sent[i];
+    }
     if (taken)
         control_spread(daemon->control, daemon->rules.judged);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "node/runtime/control/daemon_state.h"
 
 static uint32_t add(char (*seeds)[VIEW_TEXT_LEN], uint32_t count, const char *host, uint16_t port)
@@ -16,6 +17,7 @@ static uint32_t add(char (*seeds)[VIEW_TEXT_LEN], uint32_t count, const char *ho
     struct config_endpoint endpoint = {.port = port};
     (void)snprintf(endpoint.host, sizeof endpoint.host, "%s", host);
     config_endpoint_text(&endpoint, text);
+    ASSERT(count <= CONTROL_SEEDS_MAX);
     if (count == CONTROL_SEEDS_MAX || strlen(text) >= VIEW_TEXT_LEN)
         return count;
     for (uint32_t i = 0; i < count; i++)
@@ -37,6 +39,7 @@ uint32_t seeds_resolve(const struct config *config, char (*seeds)[VIEW_TEXT_LEN]
         const int error = getaddrinfo(seed->host, NULL, &hints, &list);
         if (error != 0) {
             const size_t len = strlen(lost);
+            ASSERT(len < SEEDS_LOST_LEN);
             log_printf(log, LOG_LEVEL_WARN, "seed %s: %s", seed->host, gai_strerror(error));
             (void)snprintf(lost + len, SEEDS_LOST_LEN - len, "; seed %s cannot be resolved",
                            seed->host);

@@ -6,9 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
+#include "node/gateway/api/api_routes.h"
 #include "node/runtime/control/daemon_state.h"
 
-enum { NATIVE_CONNECTIONS_MAX = 32768, REDIS_CONNECTIONS_MAX = 10000 /* of each shard */ };
+enum {
+    NATIVE_CONNECTIONS_MAX = 32768,
+    REDIS_CONNECTIONS_MAX = 10000,
+    HTTP_CONNECTIONS_MAX = 32768 /* of each shard */
+};
 
 static void copy_text(char *out, size_t capacity, const char *text)
 {
@@ -125,6 +131,7 @@ static int restore_shards(struct daemon *daemon, struct restore *restore)
 static void wake_shard(void *context, uint32_t shard)
 {
     struct daemon *daemon = context;
+    ASSERT(shard < daemon->config->shards);
     shard_loop_wake(daemon->shards[shard]);
 }
 
@@ -143,6 +150,7 @@ static int start_threads(struct daemon *daemon)
     if (disk_new(&options, &daemon->disk) != 0)
         return daemon_complain(daemon, DAEMON_DATA, "the storage threads cannot be started");
     for (uint32_t i = 0; i < daemon->config->shards; i++) {
+        ASSERT(daemon->shard_count == i);
         if (shard_loop_start(daemon->shards[i], daemon->disk) != 0)
             return daemon_complain(daemon, DAEMON_DATA, "a shard's thread cannot be started");
         daemon->shard_count++;
@@ -154,6 +162,7 @@ static int start_threads(struct daemon *daemon)
  * there are, for a node that has none left for its peers is of no use to anybody. */
 static uint32_t clients_max(const struct daemon *daemon, uint32_t most)
 {
+    ASSERT(daemon->config->shards > 0 && daemon->config->shards <= CONFIG_SHARDS_MAX);
     const uint32_t share = daemon->sockets.files.max / 2 / daemon->config->shards;
     return share < most ? share : most;
 }
@@ -166,6 +175,7 @@ static struct shard_loop_front front_of(const struct daemon *daemon,
     const uint64_t random[] = {daemon_random_id(), daemon_random_id()};
     static_assert(sizeof random == sizeof front.key, "all of the key is random");
     memcpy(&front.key, random, sizeof random);
+    ASSERT(number < CONFIG_SHARDS_MAX && listeners->counts[number] <= CONFIG_LISTEN_MAX + 2);
     while (listeners->counts[number] > 0)
         front.listeners[front.listener_count++] =
             listeners->fds[number][--listeners->counts[number]];
@@ -196,6 +206,28 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
     };
 }
 
+/* HTTP clients may call the node by the hosts at which it listens and is told of, as well. */
+static struct http_facts http_facts(const struct daemon *daemon)
+{
+    const struct config *config = daemon->config;
+    struct http_facts facts = {
+        .node_id = daemon->node_id, .name = config->name, .version = DAEMON_VERSION};
+    facts.routes = api_routes(&facts.route_count);
+    facts.trusted = &config->between.trusted_proxies;
+    facts.auth = &config->between.auth;
+    for (uint32_t i = 0; i < config->http.names.count; i++)
+        facts.names[facts.name_count++] = config->http.names.at[i];
+    if (!config->http.first.off && !config_host_is_wildcard(config->http.first.host))
+        facts.names[facts.name_count++] = config->http.first.host;
+    for (uint32_t i = 0; i < config->http.more.count; i++)
+        if (config->http.more.at[i].path[0] == '\0' &&
+            !config_host_is_wildcard(config->http.more.at[i].endpoint.host))
+            facts.names[facts.name_count++] = config->http.more.at[i].endpoint.host;
+    if (config->advertise[0] != '\0')
+        facts.names[facts.name_count++] = config->advertise;
+    return facts;
+}
+
 static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shard, uint32_t vnodes)
 {
     const struct shard_loop_options options = {
@@ -205,6 +237,9 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .redis = front_of(daemon, &daemon->sockets.redis, number, REDIS_CONNECTIONS_MAX),
         .redis_session = daemon_random_id(),
         .redis_facts = redis_facts(daemon, number),
+        .http = front_of(daemon, &daemon->sockets.http, number, HTTP_CONNECTIONS_MAX),
+        .http_session = daemon_random_id(),
+        .http_facts = http_facts(daemon),
         .crowded = &daemon->sockets.files.paused,
         .trusted = daemon->config->between.proxy_protocol != CONFIG_PROXY_OFF
                        ? &daemon->config->between.trusted_proxies
@@ -234,6 +269,7 @@ int daemon_start_shards(struct daemon *daemon)
                               .vnodes = identity->vnodes,
                               .now_ns = clock_now_ns(&daemon->clock)};
     int code = 0;
+    ASSERT(daemon->shard_count == 0 && restore.count <= CONFIG_SHARDS_MAX);
     if (keep_identity(daemon, identity) != 0)
         return daemon_complain(daemon, DAEMON_DATA,
                                "the node's identity cannot be written to the store");

@@ -13,6 +13,8 @@
 
 #include <inttypes.h>
 
+#include "base/assert.h"
+
 #define LOOK_NS        INT64_C(1000000000)
 #define LASTS_NS       INT64_C(1000000000)
 #define STALL_NS       INT64_C(500000000)
@@ -27,6 +29,7 @@ void standing_woke(struct standing *standing, int64_t now_ns, int64_t late_ns,
     standing->stalls++;
     if (late_ns > standing->longest_ns)
         standing->longest_ns = late_ns;
+    ASSERT(standing->stalls > 0 && standing->longest_ns >= late_ns);
     if (standing->stall_told_ns != 0 && now_ns - standing->stall_told_ns < STALL_PAUSE_NS)
         return; /* STANDING-1 */
     if (standing->stalls == 1)

@@ -89,6 +89,7 @@ static void take_round(struct usage *usage)
             .len = usage_ledger_encode(usage->book, chunk, round->bytes[at])};
     }
     usage->chunk = (usage->chunk + ROUND) % USAGE_CHUNKS;
+    ASSERT(round->count <= ROUND);
 }
 
 /* A thread of libuv, and at the end the control loop's. */
@@ -147,6 +148,7 @@ static void write_rest(struct daemon *daemon)
 static void ask(struct daemon *daemon, uint32_t shard)
 {
     struct usage *usage = &daemon->usage;
+    ASSERT(shard < daemon->shard_count);
     if (usage->asked[shard])
         return;
     if (usage->spare[shard] == NULL)

@@ -27,7 +27,8 @@
  *                         +-------------writable-------------+
  *
  * What has begun has to end: the beginning of a connection within begin_ns, a request within
- * request_ns. Who is idle between requests may stay (acceptor.c says until when).
+ * request_ns. Who is idle between requests may stay for idle_ns (acceptor.c says until when where
+ * that is 0).
  *
  * A node that stops leaves its clients (connections_leave): nothing more is read; what was is
  * answered, by a shard that has resigned with an error, and what waits for another node by that
@@ -50,7 +51,8 @@
  * CONNECTIONS-5  A turn takes BURST_NS, and what one connection may take at once: a batch, or as
  *                much as there is room to answer. Other shards' patience is worth more than that.
  * CONNECTIONS-6  A connection that was left for another turn goes on first in every second one:
- *                those that have just become ready do not take all the time, nor does it.
+ *                those that have just become ready do not take all the time, nor does it. It goes
+ *                on before those that were left after it.
  */
 #include "node/runtime/shard/connections.h"
 
@@ -144,6 +146,19 @@ static uint32_t waiting(const struct connections *connections)
     return codec->waiting != NULL ? codec->waiting(connections->options.gate) : 0;
 }
 
+/* Gives `out` the room that the codec has asked for. One that waits for nothing is not left without
+ * it: its request is refused. */
+static bool make_room(struct connections *connections, struct connection *connection)
+{
+    struct gateway_peer *peer = connection_peer(connections, connection);
+    if (peer->room == 0)
+        return false;
+    if (connection_room(connections, connection, peer->reserved + peer->room))
+        return true;
+    peer->cramped = peer->waiting == 0;
+    return peer->cramped && !connection->broken;
+}
+
 /* Whether more can be taken after `stop`, with what can be done about it now. */
 static bool go_on(struct connections *connections, struct connection *connection,
                   enum gateway_stop stop)
@@ -158,6 +173,8 @@ static bool go_on(struct connections *connections, struct connection *connection
             connection_flush(connections, connection);
             return !connection->blocked && !connection->broken;
         }
+        if (make_room(connections, connection))
+            return true;
         submit(connections); /* all room is reserved for answers */
         return peer->waiting == 0;
     case GATEWAY_NEED_BYTES:
@@ -174,8 +191,9 @@ static void note_unfinished(struct connections *connections, struct connection *
                             bool taken)
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
-    const bool begins = !peer->begun || connection_proxy_waits(connections, connection);
     const bool asks = peer->open || (connection->kept_len > 0 && !connection->stalled);
+    const bool begins =
+        !peer->begun || connection_proxy_waits(connections, connection) || (asks && peer->early);
     if (taken && peer->begun && !peer->open)
         connection_set_wait(connections, connection, CONNECTION_SETTLED);
     connection_set_wait(connections, connection,
@@ -349,12 +367,15 @@ static void go_on_with(struct connections *connections, struct connection *conne
         connection_set_muted(connections, connection, false);
 }
 
-/* Submits what was taken and goes on with whatever has been answered, until nothing is left, or
- * the turn has taken long enough. */
+/* Submits what was taken and goes on with whatever has been answered, or was left for another turn,
+ * until nothing is left, or the turn has taken long enough. In a turn that has, those that were
+ * left keep their places before those that it leaves (CONNECTIONS-6). */
 static void settle(struct connections *connections)
 {
     struct connection *connection;
     bool time_left = true;
+    if (!connections->full)
+        connection_resume(connections);
     while (time_left) {
         submit(connections);
         for (uint32_t i = 0; time_left && i < CONNECTIONS_EVENTS_MAX &&
@@ -370,6 +391,17 @@ static void settle(struct connections *connections)
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
+/* A request took too long: its client is told, if it can be. */
+static void tell_late(struct connections *connections, struct connection *connection)
+{
+    const struct gateway_codec *codec = connections->options.codec;
+    if (codec->late == NULL || connection->broken || connection->blocked || connection->shut ||
+        !connection_ensure_out(connections, connection))
+        return;
+    codec->late(connections->options.gate, connection_peer(connections, connection));
+    connection_flush(connections, connection);
+}
+
 /* Breaks those in front of an order, which have been in it since what `since` tells for so long.
  * Returns how many: broken ones stay in it until they are closed, soon. */
 static uint64_t cut_off(struct connections *connections, const struct connection_order *order,
@@ -383,9 +415,30 @@ static uint64_t cut_off(struct connections *connections, const struct connection
         if (connections->now_ns - since_ns < longest_ns)
             break; /* PLACES-5 */
         count += !connection->broken;
+        if (by == CONNECTION_BY_WAIT && !connection->broken)
+            tell_late(connections, connection);
         connection_break(connections, connection);
     }
     return count;
+}
+
+/* Ends connections that have been quiet for as long as they may: those that were quiet for longest
+ * come first. */
+static void end_quiet(struct connections *connections)
+{
+    const int64_t idle_ns = connections->options.idle_ns;
+    struct connection *connection = connection_oldest(connections, &connections->used);
+    for (; idle_ns > 0 && connection != NULL;
+         connection = connection_newer(connections, connection, CONNECTION_BY_USE)) {
+        const struct gateway_peer *peer = connection_peer(connections, connection);
+        if (connections->now_ns - connection->heard_ns < idle_ns)
+            return;
+        if (connection->dirty || connection->deferred || connection->broken || connection->shut ||
+            peer->waiting > 0 || peer->out.len > 0)
+            continue; /* other bounds are its own */
+        connections->stats->idle++;
+        connection_break(connections, connection);
+    }
 }
 
 /* Cuts off who takes nothing of what was answered, or does not end what it began, and gives up what
@@ -400,6 +453,7 @@ static void look(struct connections *connections)
     if (options->codec->expire != NULL)
         options->codec->expire(options->gate, &finder);
     acceptor_look(connections);
+    end_quiet(connections);
     stats->slow_readers +=
         cut_off(connections, &connections->stuck, CONNECTION_BY_BLOCK, options->slow_ns);
     stats->unfinished +=
@@ -548,7 +602,6 @@ void connections_turn(struct connections *connections)
     connections->owed_known = false;
     connections->until_ns = connections->now_ns + BURST_NS;
     connections->full = false;
-    connection_resume(connections);
     if (++connections->turns % 2 == 0)
         settle(connections); /* CONNECTIONS-6 */
     do {

@@ -51,6 +51,7 @@ struct connections_options {
     int64_t slow_ns;
     int64_t begin_ns;
     int64_t request_ns;
+    int64_t idle_ns;  /* how long a connection may be quiet between requests; 0: for ever */
     int64_t quiet_ns; /* who was quiet for so long gives its place to a newcomer, if none is free */
     const struct clock *clock;
     const struct log *log;

@@ -165,6 +165,7 @@ static void count_failed(struct links *links)
     links->failed = 0;
     for (uint32_t i = 0; i < links->count; i++)
         links->failed += links->links[i].failed;
+    ASSERT(links->failed <= links->count);
 }
 
 void links_follow(struct links *links, const struct view *view)
@@ -185,6 +186,7 @@ void links_follow(struct links *links, const struct view *view)
         disconnect(links, &links->links[i]);
         links->links[i] = links->links[--links->count];
     }
+    ASSERT(links->count <= LINKS_MAX);
     count_failed(links);
 }
 
@@ -205,6 +207,7 @@ void links_send(struct links *links, uint64_t node, uint16_t shard, bool bulk, c
     struct link *link = find(links, node, shard);
     if (link != NULL && link->remote && link->live == NULL && !link->failed)
         connect_link(links, link);
+    ASSERT(link == NULL || !link->remote || link->bulk == NULL);
     void *dealer = link == NULL ? NULL : bulk ? link->bulk : link->live;
     failure_frame(links->options.failpoints, FAILURE_SENDING, data, len);
     if (dealer == NULL || socket_send(dealer, data, len) != 0)
@@ -222,6 +225,7 @@ int links_descriptor(const struct links *links)
  * again: the shard waits for each answer. */
 static bool ask(struct link *link, int64_t now_ns)
 {
+    ASSERT(link->probes <= PROBES);
     const enum socket_listener listener = socket_listener(link->endpoint);
     const bool again = listener != SOCKET_UNKNOWN && link->probes < PROBES;
     link->probe_ns = again ? now_ns + (PROBE_NS << link->probes++) : 0;

@@ -28,10 +28,12 @@
 #include "base/assert.h"
 #include "node/cluster/model/effects.h"
 #include "node/cluster/model/usage_tally.h"
+#include "node/gateway/http/http_gate.h"
 #include "node/gateway/resp_gate.h"
 #include "node/gateway/zmtp.h"
 #include "node/runtime/shard/clients.h"
 #include "node/runtime/shard/connections.h"
+#include "node/runtime/shard/front.h"
 #include "node/runtime/shard/links.h"
 #include "node/runtime/system/failure.h"
 #include "node/runtime/system/listener.h"
@@ -59,14 +61,19 @@ static_assert((int)JOURNAL_BYTES >= (int)SHARD_JOURNAL_BYTES_MIN, "any slot fits
 /* The number of all Redis clients together: to the shard they are one. No token of a connection is
  * as high. */
 #define REDIS_CONNECTION UINT64_MAX
+#define HTTP_CONNECTION  (UINT64_MAX - 1) /* likewise of HTTP clients */
 
-/* The clients of one protocol. */
-struct front {
-    struct connections *connections; /* NULL: there are none */
-    struct gateway_stats stats;      /* counted by the loop's thread */
-    struct gateway_stats told;       /* a copy, under stats_lock */
-    uv_poll_t poll;
-    bool due;
+struct http_clients {
+    struct front front;
+    struct http_gate *gate;
+    struct http_stats told; /* a copy, under stats_lock */
+};
+
+/* What peers' clocks were seen to tell. */
+struct told_clocks {
+    struct cluster_time_sample samples[SHARD_LOOP_CLOCKS_MAX];
+    uint32_t count;
+    int64_t told_ns; /* when they were left there; the loop's own */
 };
 
 struct shard_loop {
@@ -78,7 +85,8 @@ struct shard_loop {
     struct zmtp_gate zmtp; /* of these */
     struct clients *clients;
     struct front redis;
-    struct resp_gate *resp;     /* of these */
+    struct resp_gate *resp; /* of these */
+    struct http_clients http;
     struct policy *policy_next; /* rules that the shard has no room for yet, or NULL */
     uint32_t policies_held;     /* by the shard */
     uint64_t policies_got;      /* messages so far */
@@ -114,9 +122,7 @@ struct shard_loop {
     pthread_mutex_t stats_lock; /* of what is below */
     struct shard_stats stats;
     int64_t stats_asked_ns;
-    struct cluster_time_sample clocks[SHARD_LOOP_CLOCKS_MAX];
-    uint32_t clocks_count;
-    int64_t clocks_ns; /* when they were left there; the loop's own */
+    struct told_clocks clocks;
 };
 
 static int64_t now_of(const struct shard_loop *loop)
@@ -137,11 +143,12 @@ static void reply(struct shard_loop *loop, uint64_t connection, const void *data
 {
     if (connection == REDIS_CONNECTION)
         connections_answer(loop->redis.connections, data, len);
+    else if (connection == HTTP_CONNECTION)
+        connections_answer(loop->http.front.connections, data, len);
     else
         (void)connections_put(loop->native.connections, connection, data, len);
 }
 
-/* Leaves a copy of the counters where other threads find it. */
 /* Keys that found no room, and what became of that: told when it begins, and once a minute. */
 static void log_room(struct shard_loop *loop, const struct shard_stats *stats)
 {
@@ -161,6 +168,7 @@ static void log_room(struct shard_loop *loop, const struct shard_stats *stats)
     loop->told_ns = loop->stats_ns;
 }
 
+/* Leaves a copy of the counters where other threads find it. */
 static void tell_stats(struct shard_loop *loop)
 {
     struct shard_stats stats;
@@ -173,6 +181,9 @@ static void tell_stats(struct shard_loop *loop)
     loop->stats = stats;
     loop->native.told = loop->native.stats;
     loop->redis.told = loop->redis.stats;
+    loop->http.front.told = loop->http.front.stats;
+    if (loop->http.gate != NULL)
+        http_gate_stats(loop->http.gate, &loop->http.told);
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -246,6 +257,13 @@ static void submit_redis(void *context, const void *frame, size_t len)
     carry_out(loop);
 }
 
+static void submit_http(void *context, const void *frame, size_t len)
+{
+    struct shard_loop *loop = context;
+    shard_client(loop->options.shard, now_of(loop), HTTP_CONNECTION, frame, len, &loop->effects);
+    carry_out(loop);
+}
+
 static bool take_native(void *context, uint64_t connection, const void *data, size_t len)
 {
     struct shard_loop *loop = context;
@@ -271,31 +289,38 @@ static void end_native(void *context, bool empty)
     clients_end(loop->clients, empty);
 }
 
-static bool has_work(const struct shard_loop *loop, const struct front *front)
-{
-    return front->connections != NULL && (front->due || connections_pending(front->connections) ||
-                                          connections_due(front->connections, now_of(loop)));
-}
-
-static void read_front(struct front *front)
-{
-    front->due = false;
-    connections_turn(front->connections);
-}
-
 /* Those that were taken and wait are decided also where nothing more is to be read. */
 static void read_native(struct shard_loop *loop)
 {
-    if (!has_work(loop, &loop->native) && !clients_waiting(loop->clients))
+    if (!front_has_work(&loop->native, now_of(loop)) && !clients_waiting(loop->clients))
         return;
     clients_begin(loop->clients);
-    read_front(&loop->native);
+    front_turn(&loop->native);
 }
 
 static void read_redis(struct shard_loop *loop)
 {
-    if (has_work(loop, &loop->redis))
-        read_front(&loop->redis);
+    if (front_has_work(&loop->redis, now_of(loop)))
+        front_turn(&loop->redis);
+}
+
+/* Why the node is not ready to be asked, or NULL. */
+static const char *waits_for(const struct shard_loop *loop)
+{
+    if (loop->view == NULL)
+        return "the node has no place in the cluster yet";
+    const struct view_member *self = &loop->view->members[loop->view->self];
+    if (loop->resigning || self->stops)
+        return "the node stops";
+    return self->drains ? "the node leaves the cluster" : NULL;
+}
+
+static void read_http(struct shard_loop *loop)
+{
+    if (!front_has_work(&loop->http.front, now_of(loop)))
+        return;
+    http_gate_stage(loop->http.gate, loop->resigning ? HTTP_ENDS : HTTP_SERVES, waits_for(loop));
+    front_turn(&loop->http.front);
 }
 
 /* Where a turn's other work takes long, reading may take as long: else frames would come faster
@@ -382,6 +407,7 @@ static void exchange_policies(struct shard_loop *loop)
     const struct policy *unused;
     while ((unused = shard_policy_unused(loop->options.shard)) != NULL) {
         struct policy *old = (struct policy *)(uintptr_t)unused;
+        ASSERT(loop->policies_held > 1); /* the newest one is never unused */
         policy_free(&old);
         loop->policies_held--;
     }
@@ -391,6 +417,7 @@ static void exchange_policies(struct shard_loop *loop)
     atomic_store(&loop->policies, loop->policies_got);
     loop->policy_next = NULL;
     loop->policies_held++;
+    ASSERT(loop->policies_held <= POLICIES_HELD_MAX); /* SHARDLOOP-4 */
 }
 
 static void read_messages(struct shard_loop *loop)
@@ -412,6 +439,7 @@ static void read_messages(struct shard_loop *loop)
             loop->resigning = true;
             break;
         case MESSAGE_USAGE:
+            ASSERT(!loop->usage_due && loop->usage_seen == NULL); /* USAGE-1 */
             loop->usage_seen = shard_usage(loop->options.shard, message.pointer);
             loop->usage_due = true;
             break;
@@ -448,6 +476,7 @@ static void write_back(struct shard_loop *loop, int64_t read_ns)
         return;
     loop->writes.effort = write_effort(read_ns);
     shard_gather(loop->options.shard, now_ns, &loop->writes);
+    ASSERT(loop->writes.count <= loop->writes.capacity);
     if (loop->writes.count > 0)
         disk_write(loop->disk, loop->options.number, &loop->writes);
 }
@@ -460,6 +489,7 @@ static void journal(struct shard_loop *loop)
     if (!shard_journal_due(loop->options.shard))
         return;
     shard_journal_gather(loop->options.shard, now_ns, &loop->journal);
+    ASSERT(loop->journal.count <= loop->journal.capacity);
     if (loop->journal.count > 0 && disk_journal(loop->disk, loop->options.number, &loop->journal))
         return;
     shard_journaled(loop->options.shard, now_ns, true, &loop->effects);
@@ -484,12 +514,14 @@ static void tell_clocks(struct shard_loop *loop)
 {
     const int64_t now_ns = now_of(loop);
     shard_wall(loop->options.shard, clock_wall_ns(loop->options.clock));
-    if (now_ns - loop->clocks_ns < CLOCK_WALL_EVERY_NS / 2)
+    if (now_ns - loop->clocks.told_ns < CLOCK_WALL_EVERY_NS / 2)
         return;
-    loop->clocks_ns = now_ns;
+    loop->clocks.told_ns = now_ns;
     (void)pthread_mutex_lock(&loop->stats_lock);
-    loop->clocks_count += shard_clocks(loop->options.shard, loop->clocks + loop->clocks_count,
-                                       (uint32_t)SHARD_LOOP_CLOCKS_MAX - loop->clocks_count);
+    loop->clocks.count +=
+        shard_clocks(loop->options.shard, loop->clocks.samples + loop->clocks.count,
+                     (uint32_t)SHARD_LOOP_CLOCKS_MAX - loop->clocks.count);
+    ASSERT(loop->clocks.count <= SHARD_LOOP_CLOCKS_MAX);
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -497,9 +529,9 @@ uint32_t shard_loop_clocks(struct shard_loop *loop,
                            struct cluster_time_sample out[SHARD_LOOP_CLOCKS_MAX])
 {
     (void)pthread_mutex_lock(&loop->stats_lock);
-    const uint32_t count = loop->clocks_count;
-    memcpy(out, loop->clocks, count * sizeof *out);
-    loop->clocks_count = 0;
+    const uint32_t count = loop->clocks.count;
+    memcpy(out, loop->clocks.samples, count * sizeof *out);
+    loop->clocks.count = 0;
     (void)pthread_mutex_unlock(&loop->stats_lock);
     return count;
 }
@@ -523,38 +555,25 @@ static void tell_control(struct shard_loop *loop)
         tell_stats(loop);
 }
 
-static void leave(const struct front *front)
-{
-    if (front->connections != NULL)
-        connections_leave(front->connections);
-}
-
-static bool waits(const struct front *front)
-{
-    return front->connections != NULL && connections_waits(front->connections);
-}
-
-static bool has_left(const struct front *front)
-{
-    return front->connections == NULL || connections_left(front->connections);
-}
-
 static void resign(struct shard_loop *loop)
 {
+    ASSERT(loop->resigning);
     const bool passed = shard_resign(loop->options.shard, now_of(loop), &loop->effects);
     carry_out(loop);
     if (passed) {
         clients_finish(loop->clients);
-        leave(&loop->native);
-        leave(&loop->redis);
+        front_leave(&loop->native);
+        front_leave(&loop->redis);
+        front_leave(&loop->http.front);
     }
-    if (passed && !loop->closed && !waits(&loop->native) && !waits(&loop->redis) &&
-        !clients_waiting(loop->clients)) {
+    if (passed && !loop->closed && !front_waits(&loop->native) && !front_waits(&loop->redis) &&
+        !front_waits(&loop->http.front) && !clients_waiting(loop->clients)) {
         loop->closed = true; /* SHARDLOOP-3 */
         (void)uv_poll_stop(&loop->poll_peers);
     }
-    if (!passed || !loop->closed || !has_left(&loop->native) || !has_left(&loop->redis) ||
-        loop->idle_told || !shard_flushed(loop->options.shard))
+    if (!passed || !loop->closed || !front_has_left(&loop->native) ||
+        !front_has_left(&loop->redis) || !front_has_left(&loop->http.front) || loop->idle_told ||
+        !shard_flushed(loop->options.shard))
         return;
     const struct mailbox_message message = {.kind = MESSAGE_IDLE, .shard = loop->options.number};
     loop->idle_told = mailbox_put(loop->options.control, &message);
@@ -595,17 +614,13 @@ static void poll_links(struct shard_loop *loop)
     links_poll(loop->links, news, now_ns, lost, loop);
 }
 
-static bool is_pending(const struct front *front)
-{
-    return front->connections != NULL && connections_pending(front->connections);
-}
-
 /* Lets the loop sleep until the core has something to do, or not at all if input is left
  * (SHARDLOOP-2), or a step of write-back. */
 static void set_timer(struct shard_loop *loop)
 {
-    const bool due = is_pending(&loop->native) || is_pending(&loop->redis) ||
-                     clients_waiting(loop->clients) || (!loop->closed && loop->peers_due) ||
+    const bool due = front_is_pending(&loop->native) || front_is_pending(&loop->redis) ||
+                     front_is_pending(&loop->http.front) || clients_waiting(loop->clients) ||
+                     (!loop->closed && loop->peers_due) ||
                      shard_write_due(loop->options.shard, now_of(loop));
     if (due)
         (void)uv_idle_start(&loop->idle, on_idle);
@@ -631,15 +646,23 @@ static bool has_other_work(struct shard_loop *loop)
            shard_journal_due(loop->options.shard);
 }
 
+static bool is_busy(const struct front *front)
+{
+    return front->due || front_is_pending(front);
+}
+
 /* Who is busy for others does not wait for clients that are about to ask: neither for peers, nor
- * for those of one protocol while there is something of the other's. */
+ * for those of one protocol while there is something of another's. */
 static void note_other_work(struct shard_loop *loop)
 {
+    struct front *fronts[] = {&loop->native, &loop->redis, &loop->http.front};
     const bool other = has_other_work(loop);
-    if (loop->native.connections != NULL && (other || loop->redis.due || is_pending(&loop->redis)))
-        connections_other(loop->native.connections);
-    if (loop->redis.connections != NULL && (other || loop->native.due || is_pending(&loop->native)))
-        connections_other(loop->redis.connections);
+    for (size_t i = 0; i < 3; i++) {
+        const struct front *next = fronts[(i + 1) % 3];
+        const struct front *last = fronts[(i + 2) % 3];
+        if (other || is_busy(next) || is_busy(last))
+            front_hurry(fronts[i]);
+    }
 }
 
 static void turn(struct shard_loop *loop)
@@ -654,6 +677,7 @@ static void turn(struct shard_loop *loop)
         read_peers(loop);
     read_native(loop);
     read_redis(loop);
+    read_http(loop);
     const int64_t began_ns = now_of(loop);
     if (loop->resigning)
         resign(loop);
@@ -709,6 +733,7 @@ static int open_loop(struct shard_loop *loop)
 static int open_front(struct shard_loop *loop, struct front *front,
                       struct shard_loop_front *options, struct connections_options *more)
 {
+    ASSERT(options->listener_count <= CONNECTIONS_LISTENERS_MAX);
     memcpy(more->listeners, options->listeners, sizeof more->listeners);
     more->listener_count = options->listener_count;
     options->listener_count = 0; /* taken */
@@ -720,7 +745,8 @@ static int open_front(struct shard_loop *loop, struct front *front,
     more->proxies_tell = loop->options.proxies_tell;
     more->all = uv_backend_fd(&loop->loop);
     more->slow_ns = CONNECTIONS_SLOW_NS;
-    more->begin_ns = CONNECTIONS_BEGIN_NS;
+    if (more->begin_ns == 0)
+        more->begin_ns = CONNECTIONS_BEGIN_NS;
     more->request_ns = CONNECTIONS_REQUEST_NS;
     more->quiet_ns = CONNECTIONS_QUIET_NS;
     more->clock = loop->options.clock;
@@ -760,6 +786,25 @@ static int open_redis(struct shard_loop *loop)
     return open_front(loop, &loop->redis, &loop->options.redis, &options);
 }
 
+/* HTTP clients, likewise. */
+static int open_http(struct shard_loop *loop)
+{
+    if (loop->options.http.listener_count == 0)
+        return 0;
+    const int error =
+        http_gate_new(alloc_heap(), loop->options.http_session, &loop->options.http_facts,
+                      &loop->http.front.stats, &loop->http.gate);
+    if (error != 0)
+        return error;
+    struct connections_options options = {.codec = &http_codec,
+                                          .gate = loop->http.gate,
+                                          .submit = submit_http,
+                                          .begin_ns = HTTP_HEAD_NS,
+                                          .idle_ns = HTTP_IDLE_NS};
+    static_assert(HTTP_BODY_NS == CONNECTIONS_REQUEST_NS, "a body has as long as any request");
+    return open_front(loop, &loop->http.front, &loop->options.http, &options);
+}
+
 static int take_memory(struct shard_loop *loop, uint32_t vnodes)
 {
     loop->writes.capacity = DISK_WRITES_MAX;
@@ -786,6 +831,7 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
         struct shard_loop_options lost = *options;
         close_listeners(&lost.native);
         close_listeners(&lost.redis);
+        close_listeners(&lost.http);
         return TG_ENOMEM;
     }
     loop->options = *options;
@@ -811,6 +857,8 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
         error = open_native(loop);
     if (error == 0)
         error = open_redis(loop);
+    if (error == 0)
+        error = open_http(loop);
     *out = loop;
     if (error == 0)
         return 0;
@@ -823,6 +871,7 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
 int shard_loop_start(struct shard_loop *loop, struct disk *disk)
 {
     loop->disk = disk;
+    ASSERT(!loop->started);
     if (pthread_create(&loop->thread, NULL, run, loop) != 0)
         return TG_EIO;
     loop->started = true;
@@ -849,12 +898,13 @@ void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *o
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
-void shard_loop_clients(struct shard_loop *loop, struct gateway_stats *native,
-                        struct gateway_stats *redis)
+void shard_loop_clients(struct shard_loop *loop, struct shard_loop_fronts *out)
 {
     (void)pthread_mutex_lock(&loop->stats_lock);
-    *native = loop->native.told;
-    *redis = loop->redis.told;
+    *out = (struct shard_loop_fronts){.native = loop->native.told,
+                                      .redis = loop->redis.told,
+                                      .http = loop->http.front.told,
+                                      .http_more = loop->http.told};
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 
@@ -927,9 +977,12 @@ void shard_loop_free(struct shard_loop **pointer)
     }
     close_listeners(&loop->options.native);
     close_listeners(&loop->options.redis);
+    close_listeners(&loop->options.http);
     connections_free(&loop->native.connections);
     connections_free(&loop->redis.connections);
+    connections_free(&loop->http.front.connections);
     resp_gate_free(&loop->resp);
+    http_gate_free(&loop->http.gate);
     drop_messages(loop);
     mailbox_fini(&loop->mailbox);
     links_free(&loop->links);

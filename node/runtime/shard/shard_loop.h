@@ -2,6 +2,7 @@
  *
  *      native clients --+                       +--> their answers
  *       Redis clients --+                       +--> their replies
+ *        HTTP clients --+                       +--> their responses
  *        peers ROUTER --+--> shard core --> effects --> links to peers
  *   timer, disk, messages+                       +--> disk loads, drops, writes
  *
@@ -17,6 +18,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "node/cluster/shard/shard.h"
+#include "node/gateway/http/http_exchange.h"
 #include "node/gateway/resp_local.h"
 #include "node/runtime/disk/disk.h"
 #include "node/runtime/shard/connections.h"
@@ -40,6 +42,9 @@ struct shard_loop_options {
     struct shard_loop_front redis; /* without a listener: it takes none */
     uint64_t redis_session;        /* random */
     struct resp_facts redis_facts;
+    struct shard_loop_front http; /* likewise */
+    uint64_t http_session;
+    struct http_facts http_facts;
     const _Atomic bool *crowded;    /* no further client is to be let in; NULL: never */
     const struct networks *trusted; /* proxies whose word is taken; NULL: none. They have to say */
     bool proxies_tell;              /* first for whom a connection is, or may */
@@ -63,9 +68,14 @@ struct mailbox *shard_loop_mailbox(struct shard_loop *loop);
 void shard_loop_wake(struct shard_loop *loop);
 /* A recent copy of the shard's counters; `asked`: newer ones are wanted for a while. Any thread. */
 void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *out);
-/* The same of its native clients and of its Redis clients; zeros if it takes none. */
-void shard_loop_clients(struct shard_loop *loop, struct gateway_stats *native,
-                        struct gateway_stats *redis);
+/* The same of its clients, by protocol; zeros if it takes none. */
+struct shard_loop_fronts {
+    struct gateway_stats native;
+    struct gateway_stats redis;
+    struct gateway_stats http;
+    struct http_stats http_more;
+};
+void shard_loop_clients(struct shard_loop *loop, struct shard_loop_fronts *out);
 /* Frames since its start that no connection to a peer took. Any thread. */
 uint64_t shard_loop_links_dropped(const struct shard_loop *loop);
 /* How many of the MESSAGE_POLICY that it was sent are in force: by the last of these, or a later

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "node/cluster/clock/first_time.h"
 #include "node/runtime/system/socket.h"
@@ -41,6 +42,7 @@ static void know_ring(struct asking *asking)
 static uint32_t place_of(const struct asking *asking, const char *address)
 {
     uint32_t place = 0;
+    ASSERT(asking->answers.asked <= SWIM_SEEDS_MAX);
     while (place < asking->answers.asked && strcmp(asking->addresses[place], address) != 0)
         place++;
     return place;
@@ -52,6 +54,7 @@ static void add_address(struct asking *asking, const char *address)
         place_of(asking, address) < asking->answers.asked ||
         swim_add_seed(asking->swim, address) != 0)
         return;
+    ASSERT(asking->answers.asked < SWIM_SEEDS_MAX && strlen(address) < SWIM_ADDRESS_LEN);
     memcpy(asking->addresses[asking->answers.asked++], address, strlen(address) + 1);
 }
 

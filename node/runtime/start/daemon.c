@@ -114,6 +114,7 @@ static int open_store(struct daemon *daemon)
 static uint64_t make_boot(uint64_t incarnation)
 {
     enum { RANDOM_BITS = 20 };
+    ASSERT(incarnation >> (64 - RANDOM_BITS) == 0); /* swim_incarnation_start bounds it */
     return incarnation << RANDOM_BITS | daemon_random_id() >> (64 - RANDOM_BITS);
 }
 
@@ -197,6 +198,7 @@ static void describe_node(struct daemon *daemon, struct control_options *options
     options->shards = (uint16_t)config->shards;
     options->bootstrap = config->bootstrap;
     options->seed_count = seeds_resolve(config, options->seeds, daemon->log, daemon->seeds_lost);
+    ASSERT(options->seed_count <= CONTROL_SEEDS_MAX);
     options->seeds_pending = config->seed_count > 0 && options->seed_count == 0;
 }
 
@@ -303,6 +305,7 @@ static int bind_one(struct daemon *daemon, enum socket_use use, const struct con
 
 static void add_listener(struct daemon_listeners *listeners, uint32_t shard, int listener)
 {
+    ASSERT(shard < CONFIG_SHARDS_MAX && listeners->counts[shard] < CONFIG_LISTEN_MAX + 2);
     listeners->fds[shard][listeners->counts[shard]++] = listener;
 }
 
@@ -312,6 +315,7 @@ static int listen_together(struct daemon *daemon, const struct config_endpoint *
 {
     const uint32_t shards = daemon->config->shards;
     int group[CONFIG_SHARDS_MAX];
+    ASSERT(shards > 0 && shards <= CONFIG_SHARDS_MAX);
     const int error = listener_open_group(endpoint->host, endpoint->port, shards, group);
     for (uint32_t i = 0; error == 0 && i < shards; i++)
         add_listener(listeners, i, group[i]);
@@ -373,6 +377,7 @@ static int listen_more(struct daemon *daemon, const struct config_listen *more,
                        struct daemon_listeners *listeners)
 {
     int code = 0;
+    ASSERT(more->count <= CONFIG_LISTEN_MAX);
     for (uint32_t i = 0; code == 0 && i < more->count; i++) {
         const struct config_place *place = &more->at[i];
         code = place->path[0] != '\0' ? listen_at_path(daemon, place->path, listeners)
@@ -387,6 +392,7 @@ static void close_listeners(struct daemon_listeners *listeners, const struct con
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++)
         while (listeners->counts[i] > 0)
             listener_close(&listeners->fds[i][--listeners->counts[i]]);
+    ASSERT(listeners->places <= more->count);
     for (uint32_t i = 0; i < listeners->places; i++)
         if (more->at[i].path[0] != '\0')
             (void)unlink(more->at[i].path);
@@ -410,6 +416,10 @@ static int bind_sockets(struct daemon *daemon)
         code = listen_more(daemon, &config->client_more, &daemon->sockets.native);
     if (code == 0)
         code = listen_more(daemon, &config->resp_more, &daemon->sockets.redis);
+    if (code == 0 && !config->http.first.off)
+        code = listen_together(daemon, &config->http.first, &daemon->sockets.http);
+    if (code == 0)
+        code = listen_more(daemon, &config->http.more, &daemon->sockets.http);
     return code;
 }
 
@@ -477,6 +487,7 @@ static int start(struct daemon *daemon)
 static void stop(struct daemon *daemon)
 {
     files_fini(&daemon->sockets.files);
+    ASSERT(daemon->shard_count <= daemon->config->shards);
     const struct mailbox_message message = {.kind = MESSAGE_STOP};
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &message);
@@ -494,6 +505,7 @@ static void stop(struct daemon *daemon)
     lobby_free(&daemon->sockets.lobby);
     close_listeners(&daemon->sockets.native, &daemon->config->client_more);
     close_listeners(&daemon->sockets.redis, &daemon->config->resp_more);
+    close_listeners(&daemon->sockets.http, &daemon->config->http.more);
     control_free(&daemon->control);
     gossip_out_fini(&daemon->sockets.out);
     socket_close(&daemon->sockets.gossip);
@@ -536,6 +548,7 @@ int daemon_check(const struct config *config)
 /* What the next run is to know of this one. */
 static void keep(struct daemon *daemon, struct daemon_kept *kept)
 {
+    ASSERT(kept->again && daemon->kept == kept);
     const uint8_t *peers;
     const size_t len = daemon->store == NULL ? control_peers(daemon->control, &peers) : 0;
     uint8_t *copy = len > 0 ? malloc(len) : NULL;
@@ -575,6 +588,7 @@ static int run(const struct config *config, struct daemon_kept *kept)
         code = daemon->end.exit_code;
         kept->again = code == 0 && daemon->end.again;
     }
+    ASSERT(code == 0 || !kept->again);
     if (kept->again)
         keep(daemon, kept);
     stop(daemon);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/assert.h"
 #include "node/cluster/wire/peer_wire.h"
 
 enum { NAMES_LEN = 900, POINT_NONE = FAILPOINT_COUNT, VNODES_MAX = 65536 };
@@ -57,6 +58,7 @@ static void reach(void *context, enum failpoint point)
 {
     struct failure *failure = context;
 
+    ASSERT(failure->point < FAILPOINT_COUNT && point < FAILPOINT_COUNT);
     if (point != failure->point || atomic_fetch_sub(&failure->left, 1) != 1)
         return; /* FAILURE-2; what comes after the end wraps around and is never 1 again */
     if (is_after_send(point))
@@ -135,6 +137,7 @@ void failure_frame(const struct failpoints *failpoints, enum failure_frame when,
     if (failpoints == NULL)
         return;
     const uint32_t points = points_of(when, frame, len);
+    ASSERT(points >> FAILPOINT_COUNT == 0);
     for (int i = 0; i < FAILPOINT_COUNT; i++)
         if ((points & UINT32_C(1) << i) != 0)
             failpoint_reach(failpoints, (enum failpoint)i); /* FAILURE-1 */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "node/runtime/system/socket.h"
 
 #define IDLE_NS ((int64_t)60 * 1000000000)
@@ -15,6 +16,7 @@ void gossip_out_init(struct gossip_out *out, void *context)
 
 static void close_line(struct gossip_out *out, uint32_t at)
 {
+    ASSERT(at < out->count && out->count <= GOSSIP_OUT_MAX);
     socket_close(&out->lines[at].dealer);
     out->lines[at] = out->lines[--out->count];
 }
@@ -55,6 +57,7 @@ static struct gossip_line *open_line(struct gossip_out *out, const char *address
         socket_close(&line.dealer);
         return NULL;
     }
+    ASSERT(out->count < GOSSIP_OUT_MAX);
     memcpy(line.address, address, strlen(address) + 1);
     out->lines[out->count] = line;
     return &out->lines[out->count++];

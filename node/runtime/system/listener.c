@@ -13,6 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/assert.h"
+
 enum { BACKLOG = 1024, PORT_LEN = 8 };
 
 static int listen_at(const struct addrinfo *address, bool shared, int *out)
@@ -70,6 +72,7 @@ int listener_open_group(const char *host, uint16_t port, uint32_t count, int *ou
         error = open_one(host, port, true, &out[i]);
     for (uint32_t i = 0; error != 0 && i < count; i++)
         listener_close(&out[i]);
+    ASSERT(error != 0 || count == 0 || out[count - 1] >= 0);
     return error;
 }
 

@@ -42,6 +42,7 @@ struct line {
 /* Appends whole or marks the line as cut (LOGOUTPUT-4). */
 static void line_add(struct line *line, const char *bytes, size_t len)
 {
+    ASSERT(line->len <= BODY_LEN_MAX); /* LOGOUTPUT-4 */
     if (line->cut || BODY_LEN_MAX - line->len < len) {
         line->cut = true;
         return;
@@ -104,6 +105,7 @@ static void format_time(int64_t unix_ms, char out[TIME_LEN])
     const int64_t shown_ms =
         unix_ms < first_ms ? first_ms : (unix_ms > last_ms ? last_ms : unix_ms);
     const int64_t millis = (shown_ms % 1000 + 1000) % 1000;
+    ASSERT(millis >= 0 && millis < 1000);
     const time_t seconds = (time_t)((shown_ms - millis) / 1000);
     struct tm parts;
     char date[TIME_LEN];

@@ -53,6 +53,7 @@ bool mailbox_put(struct mailbox *mailbox, const struct mailbox_message *message)
         mailbox->messages[(mailbox->first + mailbox->count++) % MAILBOX_MESSAGES_MAX] = *message;
     else
         mailbox->refused++;
+    ASSERT(mailbox->count <= places || !room); /* MAILBOX-2 */
     (void)pthread_mutex_unlock(&mailbox->lock);
     if (room)
         (void)uv_async_send(mailbox->wake);
@@ -78,7 +79,7 @@ bool mailbox_take(struct mailbox *mailbox, struct mailbox_message *out)
     (void)pthread_mutex_lock(&mailbox->lock);
     const bool some = mailbox->count > 0;
     if (some) {
-        ASSERT(mailbox->first < MAILBOX_MESSAGES_MAX); /* MAILBOX-1 */
+        ASSERT(mailbox->first < MAILBOX_MESSAGES_MAX && mailbox->count <= MAILBOX_MESSAGES_MAX);
         *out = mailbox->messages[mailbox->first];
         mailbox->first = (mailbox->first + 1) % MAILBOX_MESSAGES_MAX;
         mailbox->count--;

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <sys/statvfs.h>
 
+#include "base/assert.h"
+
 #define LOOK_NS  INT64_C(500000000)
 #define CLOSE_NS INT64_C(100000000) /* while it is near its bound */
 
@@ -25,6 +27,7 @@ static const uint8_t from[] = {
 
 unsigned room_percent(const struct room *room)
 {
+    ASSERT(room->level <= ROOM_FULL);
     return from[room->level];
 }
 
@@ -35,6 +38,7 @@ enum room_level room_level(enum room_level before, uint64_t used, uint64_t most,
     for (unsigned at = ROOM_NEAR; at <= (bound ? ROOM_FULL : ROOM_TIGHT); at++)
         if (percent >= from[at] - (at <= before ? BACK_PERCENT : 0))
             level = (enum room_level)at;
+    ASSERT(level <= ROOM_FULL && (bound || level != ROOM_FULL));
     return level;
 }
 

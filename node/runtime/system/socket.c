@@ -181,6 +181,7 @@ static bool address_of(const char *endpoint, struct sockaddr_storage *address, s
     struct addrinfo *found = NULL;
     if (getaddrinfo(host, colon + 1, &hints, &found) != 0)
         return false;
+    ASSERT(found->ai_addrlen <= sizeof *address);
     memcpy(address, found->ai_addr, found->ai_addrlen);
     *len = found->ai_addrlen;
     freeaddrinfo(found);

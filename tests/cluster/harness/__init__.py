@@ -12,6 +12,7 @@
     proxy     links that delay what goes through them
     command   the command-line client
     resp      a Redis client of a few lines
+    http      an HTTP client of Python's own
     releases  the programs of releases that were made before
     plugin    hooks and fixtures, for a conftest.py
 """
@@ -21,11 +22,12 @@ from .client import Client, Decision, Limit, Refused, Unanswered
 from .cluster import Cluster
 from .command import Command
 from .history import History, Promise
+from .http import Answer, Http
 from .load import Load
 from .node import Node, program
 from .resp import Resp, RespError
 from .waiting import Stopwatch, promised, scaled, steady, wait_for, within_one
 
-__all__ = ["Client", "Cluster", "Command", "Decision", "History", "Limit", "Load", "Node", "Promise",
+__all__ = ["Answer", "Client", "Cluster", "Command", "Decision", "History", "Http", "Limit", "Load", "Node", "Promise",
            "Refused", "Resp", "RespError", "Stopwatch", "Unanswered", "program", "promised",
            "releases", "scaled", "steady", "wait_for", "within_one"]

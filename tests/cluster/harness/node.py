@@ -61,6 +61,11 @@ class Node:
         return f"{self.host}:{self.port + 3}"
 
     @property
+    def http(self):
+        """Where HTTP clients connect, of all its shards."""
+        return f"{self.host}:{self.port + 4}"
+
+    @property
     def endpoints(self):
         """Of all its shards."""
         return [f"{self.host}:{self.port + 10 * i}" for i in range(self.shards)]

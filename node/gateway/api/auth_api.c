@@ -1,0 +1,126 @@
+/* auth_api.c - questions of proxies; auth_api.h has their forms. */
+#include "node/gateway/api/auth_api.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/vocabulary.h"
+#include "node/gateway/api/auth_request.h"
+#include "node/gateway/api/decision_json.h"
+#include "node/gateway/http/http_batch.h"
+
+#define QUOTA_EXCEEDED "https://iana.org/assignments/http-problem-types#quota-exceeded"
+#define REDUCED_CAPACITY                                                                           \
+    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+
+enum { ROOM = 3 << 10, STATUS_UNAVAILABLE = 503 };
+
+/* What the answer needs to know of the endpoint. */
+struct asked {
+    uint16_t allow;
+    uint16_t deny;
+};
+
+static_assert(sizeof(struct asked) <= HTTP_CONTEXT_LEN, "a handler keeps it");
+
+static struct wire_text sentence_of(const struct wire_decision *decision)
+{
+    if (decision->source != NULL && decision->source->message.len > 0)
+        return decision->source->message;
+    return wire_text_of(outcome_sentence(decision->outcome));
+}
+
+static const char *problem_of(const struct wire_decision *decision)
+{
+    if (decision->outcome == OUTCOME_BUSY || decision->outcome == OUTCOME_ERROR)
+        return REDUCED_CAPACITY;
+    return decision->outcome == OUTCOME_BLOCKED ? NULL : QUOTA_EXCEEDED;
+}
+
+/* The endpoint's status of a denial is not one of what could not be decided: that is no no. */
+static unsigned denied_status(const struct asked *asked, const struct wire_decision *decision)
+{
+    const unsigned status = decision_status(decision);
+    return asked->deny != 0 && problem_of(decision) != NULL && status != STATUS_UNAVAILABLE
+               ? asked->deny
+               : status;
+}
+
+static void write_denial(struct http_completion *completion, const struct wire_decision *decision,
+                         bool brief)
+{
+    struct http_reply *reply = &completion->reply;
+    const struct wire_text sentence =
+        brief ? wire_text_of(outcome_sentence(decision->outcome)) : sentence_of(decision);
+    http_reply_begin(reply, denied_status(completion->context, decision));
+    decision_put_headers(reply, decision, DECISION_IETF);
+    http_problem_body(reply, problem_of(decision), sentence);
+    if (problem_of(decision) != NULL && decision->source != NULL &&
+        decision->source->rule.len > 0 && !brief) {
+        http_put_text(reply, ",\"violated-policies\":[");
+        http_put_string(reply, decision->source->rule);
+        http_put_text(reply, "]");
+    }
+    http_problem_end(reply);
+}
+
+static void answer(struct http_completion *completion)
+{
+    const struct asked *asked = completion->context;
+    struct http_reply *reply = &completion->reply;
+    struct wire_decision decision;
+    ASSERT(completion->decisions != NULL && completion->count == 1);
+    http_decision(completion, 0, &decision);
+    if (decision.allowed) {
+        http_reply_begin(reply, asked->allow);
+        decision_put_headers(reply, &decision, DECISION_IETF);
+        http_reply_end(reply);
+        return;
+    }
+    write_denial(completion, &decision, false);
+    if (!reply->failed)
+        return;
+    http_reply_undo(reply);
+    write_denial(completion, &decision, true);
+}
+
+static enum http_verdict ask(struct http_exchange *exchange, const struct auth_request *request,
+                             const struct auth_endpoint *endpoint)
+{
+    const struct http_ask asks = {.count = 1, .room = ROOM, .complete = answer};
+    const struct asked asked = {.allow = endpoint->allow, .deny = endpoint->deny};
+    void *context;
+    const enum http_verdict verdict = http_ask_begin(exchange, &asks, &context);
+    if (verdict != HTTP_ASKED)
+        return verdict;
+    memcpy(context, &asked, sizeof asked);
+    const int template =
+        wire_checks_builder_attributes(exchange->builder, request->names, request->count);
+    const int appended = template <0 ? template
+                                     : wire_checks_builder_append(
+                                           exchange->builder, (uint32_t) template, OPERATION_CHECK,
+                                           1, request->values, request->count);
+    if (appended == TG_EFULL)
+        return http_ask_full(exchange);
+    if (appended >= 0)
+        return HTTP_ASKED;
+    http_ask_cancel(exchange); /* the configuration was checked, and values are cut */
+    http_problem(&exchange->reply, STATUS_UNAVAILABLE, "the request cannot be told to the rules");
+    return HTTP_ANSWERED;
+}
+
+enum http_verdict api_auth(struct http_exchange *exchange)
+{
+    struct auth_request request;
+    const struct wire_text name = exchange->parameters[0];
+    const struct auth_endpoint *endpoint =
+        auth_find(exchange->facts->auth, name.data != NULL ? name : wire_text_of("default"));
+    if (endpoint == NULL) {
+        http_problem(&exchange->reply, 404, "there is no endpoint of that name under auth");
+        return HTTP_ANSWERED;
+    }
+    auth_read(endpoint, exchange->request, exchange->rest, exchange->peer->base.address,
+              exchange->facts->trusted, &request);
+    return ask(exchange, &request, endpoint);
+}

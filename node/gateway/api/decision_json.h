@@ -1,0 +1,31 @@
+/* decision_json.h - a decision as JSON and as header fields, by the names that every client knows.
+ *
+ *   {"allowed":false,"outcome":"deny","rule":"login","window":"5/min","limit":5,"used":5,
+ *    "remaining":0,"granted":0,"reset_after_ms":1200,"retry_after_ms":1200,"delay_ms":0,
+ *    "status":429,"message":"...","degraded":false,"node":"n1"}
+ *
+ *   RateLimit-Policy: "login";q=5;w=60
+ *   RateLimit: "login";r=0;t=2
+ *   Retry-After: 2
+ *
+ * and where there is something to tell "shadow_rule", "lease_id" and "lease_ms". The fields are
+ * those of draft-ietf-httpapi-ratelimit-headers-10, whose letters are in one table: they may change
+ * still. Pure.
+ */
+#ifndef NODE_GATEWAY_API_DECISION_JSON_H
+#define NODE_GATEWAY_API_DECISION_JSON_H
+
+#include "client/protocol/wire.h"
+#include "node/gateway/http/http_reply.h"
+
+enum decision_headers { DECISION_IETF, DECISION_LEGACY, DECISION_NO_HEADERS };
+
+/* The status of HTTP: 200, that of the rule, 403 of a block, 503 of what could not be decided. */
+unsigned decision_status(const struct wire_decision *decision);
+/* Puts the decision into the body; `brief`: without the texts of people, where there is no room. */
+void decision_put(struct http_reply *reply, const struct wire_decision *decision, bool brief);
+/* The header fields of a response that tells one decision. */
+void decision_put_headers(struct http_reply *reply, const struct wire_decision *decision,
+                          enum decision_headers kind);
+
+#endif

@@ -1,0 +1,393 @@
+/* http_gate.c - requests of a connection, one after the other; http_gate.h draws the way.
+ *
+ *            head, body complete          a handler               keep-alive
+ *   bytes --------------------> request ------------> response ----------------> the next one
+ *     | 400, 413 ...               | 403, 404 ...                 | else
+ *     v                            v                              v
+ *   response, then closed       response                        closed when it is sent
+ *
+ * A refusal of the parser ends the connection, for where the next request begins is not known; one
+ * of the router, the guard or a handler does not. A client that waits for 100 Continue is told at
+ * once what its head is refused for, instead of being asked for a body that is of no use.
+ *
+ * HTTPGATE-1  Responses come in the order of requests, each once (HTTPBATCH-1, HTTPBATCH-3).
+ * HTTPGATE-2  A handler that answered at once while something is waited for has answered nothing:
+ *             its response is taken back, and it is called again.
+ * HTTPGATE-3  After a response that says Connection: close, nothing is taken any more.
+ */
+#include "node/gateway/http/http_gate.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/gateway/http/http_guard.h"
+#include "node/gateway/http/http_routes.h"
+
+static const char refusal[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+                              "Cache-Control: no-store\r\nConnection: close\r\n"
+                              "Content-Length: 0\r\n\r\n";
+static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+struct http_gate {
+    const struct allocator *allocator;
+    struct http_facts facts;
+    struct gateway_stats *stats; /* the caller's */
+    struct http_stats http_stats;
+    struct http_batches *batches;
+    enum http_stage stage;
+    struct http1_request request;
+    char parameters[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN];
+    char body[HTTP1_BODY_MAX];
+};
+
+int http_gate_new(const struct allocator *allocator, uint64_t session,
+                  const struct http_facts *facts, struct gateway_stats *stats,
+                  struct http_gate **out)
+{
+    struct http_gate *gate = alloc_get(allocator, sizeof *gate);
+    *out = gate;
+    if (gate == NULL)
+        return TG_ENOMEM;
+    ASSERT(facts->name_count <= HTTP_NAMES_MAX);
+    gate->allocator = allocator;
+    gate->facts = *facts;
+    gate->stats = stats;
+    gate->stage = HTTP_SERVES;
+    if (http_batches_new(allocator, session, &gate->facts, stats, &gate->http_stats,
+                         &gate->batches) == 0)
+        return 0;
+    http_gate_free(out);
+    return TG_ENOMEM;
+}
+
+void http_gate_free(struct http_gate **pointer)
+{
+    struct http_gate *gate = *pointer;
+    *pointer = NULL;
+    if (gate == NULL)
+        return;
+    http_batches_free(&gate->batches);
+    alloc_put(gate->allocator, gate, sizeof *gate);
+}
+
+void http_gate_stats(const struct http_gate *gate, struct http_stats *out)
+{
+    *out = gate->http_stats;
+}
+
+void http_gate_stage(struct http_gate *gate, enum http_stage stage, const char *waits)
+{
+    ASSERT(stage == HTTP_SERVES || waits != NULL);
+    gate->stage = stage;
+    gate->facts.waits = waits;
+}
+
+void http_gate_open(struct http_gate *gate, struct http_peer *peer)
+{
+    (void)gate;
+    peer->base.begun = true; /* a connection is quiet at first, as it is between two requests */
+}
+
+void http_gate_now(struct http_gate *gate, int64_t now_ns)
+{
+    http_batches_now(gate->batches, now_ns);
+}
+
+size_t http_gate_submit(struct http_gate *gate, const uint8_t **frame)
+{
+    return http_batches_submit(gate->batches, frame);
+}
+
+void http_gate_answer(struct http_gate *gate, const void *frame, size_t len,
+                      const struct gateway_finder *finder)
+{
+    http_batches_answer(gate->batches, frame, len, finder);
+}
+
+void http_gate_expire(struct http_gate *gate, const struct gateway_finder *finder)
+{
+    http_batches_expire(gate->batches, finder);
+}
+
+uint32_t http_gate_waiting(const struct http_gate *gate)
+{
+    return http_batches_waiting(gate->batches);
+}
+
+void http_gate_check_invariants(const struct http_gate *gate)
+{
+    http_batches_check_invariants(gate->batches);
+}
+
+void http_gate_check_peer(const struct http_gate *gate, const struct http_peer *peer,
+                          uint64_t token)
+{
+    http_batches_check_peer(gate->batches, peer, token);
+}
+
+/* ---- responses at once ----------------------------------------------------------------------- */
+
+/* What is wrong, as the last response of the connection. Nothing is waited for. */
+static void end_with(struct http_gate *gate, struct http_peer *peer, unsigned status,
+                     const char *detail)
+{
+    const struct http_form form = {.closes = true};
+    struct http_reply reply;
+    ASSERT(peer->base.waiting == 0);
+    http_reply_init(&reply, &peer->base.out, peer->base.out.capacity - peer->base.out.len, form,
+                    http_batches_date(gate->batches));
+    http_problem(&reply, status, detail);
+    http_batches_close(gate->batches, &reply);
+    peer->base.closing = true; /* HTTPGATE-3 */
+}
+
+/* A response of router or guard. */
+static void answer_refusal(struct http_gate *gate, struct http_exchange *exchange,
+                           const struct http_match *match, const struct http_guarded *guarded)
+{
+    struct http_reply *reply = &exchange->reply;
+    const unsigned status = guarded->status != 0 ? guarded->status : match->status;
+    const char *detail = guarded->status != 0 ? guarded->detail : match->detail;
+    if (guarded->counter != NULL)
+        ++*guarded->counter;
+    gate->http_stats.unknown += status == 404;
+    gate->http_stats.methods += status == 405;
+    http_reply_begin(reply, status);
+    if (match->allow[0] != '\0' && (status == 204 || status == 405))
+        http_reply_header(reply, "Allow", match->allow);
+    if (status == 204) {
+        http_reply_end(reply);
+        return;
+    }
+    http_problem_body(reply, NULL, wire_text_of(detail));
+    http_problem_end(reply);
+}
+
+/* ---- a request ------------------------------------------------------------------------------- */
+
+static struct http_exchange exchange_of(struct http_gate *gate, struct http_peer *peer,
+                                        uint64_t token, int64_t now_ns)
+{
+    const struct http1_request *request = &gate->request;
+    struct gateway_out *out = &peer->base.out;
+    const bool closes = !request->keep_alive || gate->stage == HTTP_ENDS;
+    struct http_exchange exchange = {
+        .request = request,
+        .facts = &gate->facts,
+        .now_ns = now_ns,
+        .batches = gate->batches,
+        .peer = peer,
+        .token = token,
+        .form = {.head = request->method == HTTP1_HEAD,
+                 .closes = closes,
+                 .keeps = !closes && request->minor == 0},
+        .stop = GATEWAY_NEED_ANSWER,
+    };
+    http_reply_init(&exchange.reply, out, out->capacity - out->len - peer->base.reserved,
+                    exchange.form, http_batches_date(gate->batches));
+    return exchange;
+}
+
+/* Has the handler answer, or ask. */
+static enum http_verdict handle(struct http_gate *gate, struct http_exchange *exchange,
+                                const struct http_route *route)
+{
+    const bool probe = (route->flags & HTTP_ROUTE_PROBE) != 0;
+    if (gate->stage == HTTP_WAITS && !probe) {
+        http_problem_busy(&exchange->reply, gate->facts.waits);
+        return HTTP_ANSWERED;
+    }
+    const bool asks = (route->flags & HTTP_ROUTE_CHECKS) != 0;
+    if (!asks && exchange->peer->base.waiting > 0)
+        return HTTP_AGAIN;
+    exchange->stop = GATEWAY_NEED_SUBMIT;
+    if (asks && http_batches_full(gate->batches))
+        return HTTP_AGAIN;
+    exchange->stop = GATEWAY_NEED_ANSWER;
+    return route->handle(exchange);
+}
+
+/* Takes the request at hand. False: *stop tells what it waits for. */
+static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_t token,
+                         enum gateway_stop *stop)
+{
+    struct http_exchange exchange =
+        exchange_of(gate, peer, token, http_batches_time(gate->batches));
+    struct http_match match;
+    struct http_guarded guarded;
+    enum http_verdict verdict = HTTP_ANSWERED;
+    http_route_find(&gate->request, &exchange, gate->parameters, &match);
+    http_guard(&gate->request, match.route, &gate->facts, &peer->base, &gate->http_stats, &guarded);
+    const bool refused = guarded.status != 0 || match.route == NULL;
+    *stop = GATEWAY_NEED_ANSWER;
+    if (refused && peer->base.waiting > 0)
+        return false;
+    if (refused)
+        answer_refusal(gate, &exchange, &match, &guarded);
+    else
+        verdict = handle(gate, &exchange, match.route);
+    if (verdict == HTTP_ASKED) {
+        http_batches_commit(&exchange);
+    } else if (verdict == HTTP_AGAIN || peer->base.waiting > 0) {
+        http_reply_undo(&exchange.reply); /* HTTPGATE-2 */
+        *stop = verdict == HTTP_AGAIN ? exchange.stop : GATEWAY_NEED_ANSWER;
+        return false;
+    } else {
+        http_batches_close(gate->batches, &exchange.reply);
+    }
+    peer->base.closing = exchange.form.closes; /* HTTPGATE-3 */
+    return true;
+}
+
+/* ---- requests that are not complete ---------------------------------------------------------- */
+
+/* The head has come, the body has not, and the client waits to be told. False: an earlier request
+ * has no answer yet. */
+static bool tell_to_go_on(struct http_gate *gate, struct http_peer *peer)
+{
+    struct http_exchange exchange = exchange_of(gate, peer, 0, http_batches_time(gate->batches));
+    struct http_match match;
+    struct http_guarded guarded;
+    if (peer->base.waiting > 0)
+        return false;
+    http_route_find(&gate->request, &exchange, gate->parameters, &match);
+    http_guard(&gate->request, match.route, &gate->facts, &peer->base, &gate->http_stats, &guarded);
+    if (guarded.status == 0 && match.route != NULL) {
+        http_put(&exchange.reply, go_on, sizeof go_on - 1);
+        gate->http_stats.expectations++;
+        return true;
+    }
+    exchange.reply.form.closes = true; /* the body may come, or not */
+    answer_refusal(gate, &exchange, &match, &guarded);
+    http_batches_close(gate->batches, &exchange.reply);
+    peer->base.closing = true;
+    return true;
+}
+
+/* Whether the head of the request at hand was just seen to be complete, without its body. */
+static enum gateway_stop need_bytes(struct http_gate *gate, struct http_peer *peer, size_t left)
+{
+    if (gate->request.head_len > 0 && gate->request.continues && !tell_to_go_on(gate, peer)) {
+        peer->progress = (struct http1_progress){.searched = 0}; /* it is looked at again */
+        return GATEWAY_NEED_ANSWER;
+    }
+    peer->base.need = gate->request.need;
+    peer->base.early = left > 0 && peer->progress.head_len == 0;
+    return peer->base.closing ? GATEWAY_AT_END : GATEWAY_NEED_BYTES;
+}
+
+/* The parser has refused. */
+static enum gateway_stop refuse(struct http_gate *gate, struct http_peer *peer,
+                                const struct http1_refusal *refused)
+{
+    if (peer->base.waiting > 0)
+        return GATEWAY_NEED_ANSWER;
+    gate->stats->protocol_errors++;
+    gate->http_stats.heads += refused->status == 431 || refused->status == 414;
+    gate->http_stats.bodies += refused->status == 413;
+    end_with(gate, peer, refused->status, refused->detail);
+    return GATEWAY_AT_END;
+}
+
+enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer, uint64_t token,
+                                 const char *data, size_t len, size_t *used)
+{
+    struct http1_refusal refused;
+    enum gateway_stop stop;
+    *used = 0;
+    while (!peer->base.closing) {
+        const struct gateway_out *out = &peer->base.out;
+        if (out->capacity - out->len < peer->base.reserved + HTTP_ROOM) {
+            peer->base.room = HTTP_ROOM;
+            return GATEWAY_NEED_ROOM; /* HTTPBATCH-2 */
+        }
+        const int bytes = http1_parse(&peer->progress, data + *used, len - *used, gate->body,
+                                      &gate->request, &refused);
+        if (bytes == 0)
+            return need_bytes(gate, peer, len - *used);
+        if (bytes < 0)
+            return refuse(gate, peer, &refused);
+        if (!take_request(gate, peer, token, &stop))
+            return stop; /* and it is looked at from its beginning then */
+        gate->stats->commands++;
+        peer->base.need = peer->base.room = 0;
+        peer->base.cramped = peer->base.early = false;
+        *used += (size_t)bytes;
+        ASSERT(*used <= len); /* HTTP1-1 */
+    }
+    return GATEWAY_AT_END;
+}
+
+void http_gate_late(struct http_gate *gate, struct http_peer *peer)
+{
+    const struct gateway_out *out = &peer->base.out;
+    if (peer->base.waiting > 0 || out->data == NULL || out->capacity - out->len < HTTP_ROOM)
+        return;
+    gate->http_stats.expired++;
+    end_with(gate, peer, 408, "the request took too long to come");
+}
+
+/* ---- the codec ------------------------------------------------------------------------------- */
+
+static void codec_open(void *gate, struct gateway_peer *peer)
+{
+    http_gate_open(gate, (struct http_peer *)peer);
+}
+
+static enum gateway_stop codec_take(void *gate, struct gateway_peer *peer, uint64_t token,
+                                    const char *data, size_t len, size_t *used)
+{
+    return http_gate_take(gate, (struct http_peer *)peer, token, data, len, used);
+}
+
+static void codec_now(void *gate, int64_t now_ns)
+{
+    http_gate_now(gate, now_ns);
+}
+
+static size_t codec_submit(void *gate, const uint8_t **frame)
+{
+    return http_gate_submit(gate, frame);
+}
+
+static void codec_answer(void *gate, const void *frame, size_t len,
+                         const struct gateway_finder *finder)
+{
+    http_gate_answer(gate, frame, len, finder);
+}
+
+static void codec_expire(void *gate, const struct gateway_finder *finder)
+{
+    http_gate_expire(gate, finder);
+}
+
+static uint32_t codec_waiting(const void *gate)
+{
+    return http_gate_waiting(gate);
+}
+
+static void codec_late(void *gate, struct gateway_peer *peer)
+{
+    http_gate_late(gate, (struct http_peer *)peer);
+}
+
+static_assert(offsetof(struct http_peer, base) == 0, "a peer of HTTP is one of the gateway");
+
+const struct gateway_codec http_codec = {
+    .name = "http",
+    .refusal = refusal,
+    .peer_len = sizeof(struct http_peer),
+    .pending_max = HTTP1_PENDING_MAX,
+    .read_len = 16 << 10,
+    .socket_len = 64 << 10,
+    .open = codec_open,
+    .take = codec_take,
+    .now = codec_now,
+    .submit = codec_submit,
+    .answer = codec_answer,
+    .expire = codec_expire,
+    .waiting = codec_waiting,
+    .late = codec_late,
+};

@@ -1,0 +1,135 @@
+/* http_guard.c - Host, Origin, Sec-Fetch-Site and Content-Type; http_guard.h tells what they show.
+ *
+ * HTTPGUARD-1  What a page of another origin can make a browser send is refused before any handler
+ *              sees it, unless it is a GET or HEAD of a probe.
+ */
+#include "node/gateway/http/http_guard.h"
+
+#include <string.h>
+
+#include "node/gateway/networks.h"
+
+enum { IPV4_PARTS = 4 };
+
+#define LITERAL(literal)                                                                           \
+    {                                                                                              \
+        (literal), sizeof(literal) - 1                                                             \
+    }
+#define IS_WORD(text, literal) http1_same((text), (struct wire_text)LITERAL(literal))
+
+/* The host without its port, and without the brackets of IPv6. The parser saw to its form. */
+static struct wire_text without_port(struct wire_text host)
+{
+    if (host.len > 0 && host.data[0] == '[') {
+        const char *end = memchr(host.data, ']', host.len);
+        const size_t len = end != NULL ? (size_t)(end - host.data) : host.len;
+        return (struct wire_text){host.data + 1, len - 1};
+    }
+    const char *colon = host.len > 0 ? memchr(host.data, ':', host.len) : NULL;
+    return (struct wire_text){host.data, colon != NULL ? (size_t)(colon - host.data) : host.len};
+}
+
+/* 127.0.0.0/8 as four numbers: a browser takes other spellings apart before it sends them. */
+static bool is_loopback_v4(struct wire_text host)
+{
+    unsigned parts = 0;
+    size_t at = 0;
+    while (at < host.len) {
+        unsigned number = 0;
+        const size_t first = at;
+        while (at < host.len && host.data[at] >= '0' && host.data[at] <= '9' && at - first < 3)
+            number = number * 10 + (unsigned)(host.data[at++] - '0');
+        if (at == first || number > 255 || (parts == 0 && number != 127))
+            return false;
+        parts++;
+        if (at < host.len && (host.data[at] != '.' || parts == IPV4_PARTS))
+            return false;
+        at += at < host.len;
+    }
+    return parts == IPV4_PARTS;
+}
+
+static bool is_loopback(struct wire_text host)
+{
+    return IS_WORD(host, "localhost") || IS_WORD(host, "::1") || is_loopback_v4(host);
+}
+
+static bool may_be_named(struct wire_text host, const struct http_facts *facts,
+                         const struct gateway_peer *peer)
+{
+    const struct wire_text name = without_port(host);
+    if (is_loopback(name) || http1_same(name, without_port(wire_text_of(peer->local))))
+        return true;
+    for (uint32_t i = 0; i < facts->name_count; i++)
+        if (http1_same(name, wire_text_of(facts->names[i])) || strcmp(facts->names[i], "*") == 0)
+            return true;
+    return false;
+}
+
+/* Whether the page that asks is the node's own, as far as its browser tells. */
+static bool is_own(const struct http1_request *request)
+{
+    const struct wire_text site = request->fetch_site;
+    struct wire_text origin = request->origin;
+    if (site.data != NULL && !IS_WORD(site, "same-origin") && !IS_WORD(site, "none"))
+        return false;
+    if (origin.data == NULL)
+        return true;
+    static const struct wire_text schemes[] = {LITERAL("http://"), LITERAL("https://")};
+    for (size_t i = 0; i < 2; i++) {
+        const size_t len = schemes[i].len;
+        if (origin.len <= len || !http1_same((struct wire_text){origin.data, len}, schemes[i]))
+            continue;
+        const struct wire_text host = {origin.data + len, origin.len - len};
+        return request->host.data != NULL && http1_same(host, request->host);
+    }
+    return false;
+}
+
+/* "application/json", with parameters or not. */
+static bool is_json(const struct http1_request *request)
+{
+    static const char json[] = "application/json";
+    const struct wire_text type = request->content_type;
+    const size_t len = sizeof json - 1;
+    if (type.len < len || !IS_WORD(((struct wire_text){type.data, len}), "application/json"))
+        return false;
+    if (request->encoding.data != NULL && !IS_WORD(request->encoding, "identity"))
+        return false;
+    return type.len == len || strchr("; \t", type.data[len]) != NULL;
+}
+
+static bool is_probe(const struct http1_request *request, const struct http_route *route)
+{
+    return route != NULL && (route->flags & HTTP_ROUTE_PROBE) != 0 &&
+           (request->method == HTTP1_GET || request->method == HTTP1_HEAD);
+}
+
+/* Whether a trusted proxy asks: its Host and Origin are those of its caller. */
+static bool is_proxys(const struct http_route *route, const struct http_facts *facts,
+                      const struct gateway_peer *peer)
+{
+    struct policy_ip ip;
+    return route != NULL && (route->flags & HTTP_ROUTE_PROXY) != 0 &&
+           networks_trust(facts->trusted, peer->address, &ip);
+}
+
+void http_guard(const struct http1_request *request, const struct http_route *route,
+                const struct http_facts *facts, const struct gateway_peer *peer,
+                struct http_stats *stats, struct http_guarded *out)
+{
+    *out = (struct http_guarded){.status = 0};
+    if (is_probe(request, route) || is_proxys(route, facts, peer))
+        return;
+    if (request->host.data != NULL && !may_be_named(request->host, facts, peer))
+        *out = (struct http_guarded){421, "Host names neither loopback nor a name of --http-name",
+                                     &stats->hosts};
+    else if (!is_own(request))
+        *out = (struct http_guarded){
+            403, "the request is of a page of another origin (Origin, Sec-Fetch-Site)",
+            &stats->origins};
+    else if (route != NULL && route->body == HTTP_BODY_JSON && !is_json(request))
+        *out = (struct http_guarded){
+            415, "expected Content-Type: application/json, without Content-Encoding",
+            &stats->types};
+}

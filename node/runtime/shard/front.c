@@ -1,0 +1,41 @@
+/* front.c - the clients of one protocol, of which a shard may have none. */
+#include "node/runtime/shard/front.h"
+
+bool front_has_work(const struct front *front, int64_t now_ns)
+{
+    return front->connections != NULL && (front->due || connections_pending(front->connections) ||
+                                          connections_due(front->connections, now_ns));
+}
+
+void front_turn(struct front *front)
+{
+    front->due = false;
+    connections_turn(front->connections);
+}
+
+bool front_is_pending(const struct front *front)
+{
+    return front->connections != NULL && connections_pending(front->connections);
+}
+
+void front_hurry(struct front *front)
+{
+    if (front->connections != NULL)
+        connections_other(front->connections);
+}
+
+void front_leave(const struct front *front)
+{
+    if (front->connections != NULL)
+        connections_leave(front->connections);
+}
+
+bool front_waits(const struct front *front)
+{
+    return front->connections != NULL && connections_waits(front->connections);
+}
+
+bool front_has_left(const struct front *front)
+{
+    return front->connections == NULL || connections_left(front->connections);
+}

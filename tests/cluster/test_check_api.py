@@ -1,0 +1,218 @@
+"""Checks by JSON over HTTP: what is decided, what is charged, and what a mistake is told."""
+
+import random
+import re
+import threading
+
+import pytest
+
+from harness import Cluster, Command, Http, Limit, wait_for
+
+RULES = """\
+rules:
+  - {name: per-user, match: {api: /x}, key: [user], limits: [{rate: 5/h}]}
+  - {name: paid, match: {api: /paid}, key: [user], limits: [{rate: 1/h}], response: {status: 402, message: "Please \\"pay\\""}}
+  - {name: two, match: {api: /two}, key: [user], limits: [{rate: 3/s}, {rate: 100/h}]}
+"""
+NAMES = ["allowed", "outcome", "rule", "window", "limit", "used", "remaining", "granted", "reset_after_ms",
+         "retry_after_ms", "delay_ms", "status", "message", "degraded", "node"]
+
+
+@pytest.fixture(scope="module")
+def ruled(tmp_path_factory):
+    """Three nodes with these rules."""
+    folder = tmp_path_factory.mktemp("api")
+    (folder / "rules.yaml").write_text(RULES)
+    with Cluster(folder, 3, "--rules", str(folder / "rules.yaml")) as cluster:
+        yield cluster.start()
+
+
+def fresh(name="key"):
+    return f"{name}-{random.getrandbits(48):x}"
+
+
+def test_every_protocol_counts_in_the_same_bucket(ruled):
+    """The decision has the names of the command line, in its order, whoever asks and where."""
+    key, limit = fresh(), Limit(10, 3600 * 10**9, "token_bucket", 10)
+    with Http(ruled[0]) as http, ruled.client(1) as native:
+        first = http.post("/v1/check", {"key": key, "rate": "10/h", "cost": 4})
+        assert first.status == 200 and list(first.said) == NAMES
+        assert native.check(key, limit).remaining == 5
+        command = Command("check", "--key", key, "--rate", "10/h", "-o", "json", endpoints=[ruled[2].endpoint])
+        assert list(command.rows[0]) == NAMES and command.rows[0]["remaining"] == 4
+        assert http.post("/v1/peek", {"key": key, "rate": "10/h"}).said["used"] == 6
+
+
+def test_rules_decide_and_say_status_and_message(ruled):
+    with Http(ruled[0]) as http:
+        user = {"api": "/x", "user": fresh("ada")}
+        for left in (4, 3, 2, 1, 0):
+            said = http.post("/v1/check", {"attributes": user}).said
+            assert said["rule"] == "per-user" and said["window"] == "5/h" and said["remaining"] == left
+        denied = http.post("/v1/check", {"attributes": user})
+        assert denied.status == 429 and denied.said["outcome"] == "deny" and denied.said["message"]
+        paid = {"attributes": {"api": "/paid", "user": fresh()}}
+        assert http.post("/v1/check", paid).status == 200
+        denied = http.post("/v1/check", paid)
+        assert denied.status == 402 and denied.said["message"] == 'Please "pay"'
+        assert http.post("/v1/check?status=200", paid).status == 200
+        assert http.post("/v1/check", {"attributes": {"api": "/none"}}).said["outcome"] == "no_rule"
+
+
+def test_blocks_are_403(ruled):
+    with Http(ruled[1]) as http:
+        name = fresh()
+        assert Command("block", f"user={name}", endpoints=[ruled[0].endpoint]).code == 0
+
+        def asked():
+            return http.post("/v1/check", {"attributes": {"api": "/x", "user": name}})
+        wait_for(lambda: asked().status == 403, 10, "the block is known everywhere")
+        assert asked().said["outcome"] == "blocked"
+
+
+def test_each_operation_does_what_it_says(ruled):
+    with Http(ruled[0]) as http:
+        own = {"key": fresh(), "rate": "10/h"}
+
+        def ask(operation, **more):
+            return http.post(f"/v1/{operation}", {**own, **more}).said
+        assert ask("hit", cost=12)["used"] == 12
+        assert ask("peek")["allowed"] is False
+        assert ask("refund", cost=4)["used"] == 8
+        assert ask("check", cost=5, at_most=True)["granted"] == 2
+        assert ask("reset")["used"] == 0
+        flights = {"key": fresh(), "rate": "2/h", "algorithm": "concurrency"}
+        first = http.post("/v1/lease", flights).said
+        assert first["allowed"] and re.fullmatch("[0-9a-f]{16}", first["lease_id"])
+        assert http.post("/v1/check", flights).status == 200
+        assert http.post("/v1/lease", flights).status == 429
+        assert http.post("/v1/renew", {**flights, "lease_id": first["lease_id"]}).status == 200
+        assert http.post("/v1/release", {**flights, "lease_id": first["lease_id"]}).said["used"] == 1
+        assert http.post("/v1/lease", flights).status == 200
+
+
+def test_headers_tell_what_is_left_and_when_to_come_again(ruled):
+    """By the draft of the IETF; whoever waits as told is let in."""
+    own = {"key": fresh(), "rate": "1/2s"}
+    with Http(ruled[0]) as http:
+        first = http.post("/v1/check", own)
+        assert first.headers["RateLimit-Policy"] == '"key";q=1;w=2'
+        assert first.headers["RateLimit"] == '"key";r=0;t=2' and first.headers["Retry-After"] is None
+        assert first.headers["Cache-Control"] == "no-store"
+        denied = http.post("/v1/check", own)
+        assert denied.headers["RateLimit"] == f'"key";r=0;t={denied.headers["Retry-After"]}'
+        assert denied.headers["Retry-After"] in ("1", "2")
+        never = http.post("/v1/check", {**own, "cost": 2})
+        assert never.status == 429 and never.headers["Retry-After"] is None
+        flights = {"key": fresh(), "rate": "2/h", "algorithm": "concurrency"}
+        assert http.post("/v1/lease", flights).headers["RateLimit-Policy"] == '"key";q=2;qu="concurrent-requests"'
+        assert http.post("/v1/check", {"attributes": {"api": "/none"}}).headers["RateLimit"] is None
+        assert http.post("/v1/check", {"checks": [own]}).headers["RateLimit"] is None
+
+
+def test_a_list_is_answered_in_its_order(ruled):
+    """As many as a message has, of keys that three nodes decide; and each is decided by itself."""
+    with Http(ruled[0]) as http:
+        key = fresh()
+        checks = [{"key": f"{key}-{i % 2048}", "rate": f"{1 + i % 7}/h", "burst": None} for i in range(4096)]
+        answer = http.post("/v1/check", {"checks": checks})
+        decisions = answer.said["decisions"]
+        assert answer.status == 200 and len(decisions) == 4096
+        assert [d["limit"] for d in decisions] == [1 + i % 7 for i in range(4096)]
+        assert all(d["allowed"] for d in decisions[:2048])
+        assert {d["node"] for d in decisions} == {node.name for node in ruled.nodes}
+
+
+def test_a_mistake_anywhere_charges_nothing(ruled):
+    with Http(ruled[0]) as http:
+        own = {"key": fresh(), "rate": "5/h"}
+        answer = http.post("/v1/check", {"checks": [own, own, {"key": "x", "rate": "5/"}]})
+        assert answer.status == 400
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        assert answer.said["detail"].startswith('checks[2].rate: "5/": ')
+        assert http.post("/v1/peek", own).said["used"] == 0
+
+
+MISTAKES = [
+    (b"", "found the end of the body at byte 1, expected an object"),
+    (b"[]", "found a list, expected an object"),
+    (b"{", "found the end of the body at byte 2, expected a key in quotes"),
+    (b'{"key":"a","rate":"1/s"}x', "found 'x' at byte 25, expected the end of the body"),
+    ({}, "found neither, expected attributes, or key and rate"),
+    ({"key": "a"}, "found no rate, expected attributes, or key and rate"),
+    ({"rate": "1/s"}, "found no key, expected attributes, or key and rate"),
+    ({"key": "a", "rate": 5}, "rate: found a number, expected a string"),
+    ({"key": "a", "rate": "5"}, 'rate: "5": no slash after the count; expected COUNT/[N]UNIT, such as 5/60s'),
+    ({"key": "a" * 1025, "rate": "1/s"}, "key: found 1025 bytes, expected at most 1024"),
+    ({"key": "a", "rate": "1/s", "cost": -1}, "cost: found -1, expected a whole number from 0 to 1000000000000000"),
+    ({"key": "a", "rate": "1/s", "cost": 1.5}, "cost: found a number that is not whole, or not written as JSON has it, "
+                                               "at byte 37, expected a whole one"),
+    ({"key": "a", "rate": "1/s", "burst": 5, "algorithm": "fixed_window"}, "burst"),
+    ({"key": "a", "rate": "1/s", "algorithm": "x"}, 'algorithm: found "x", expected token_bucket, leaky_bucket, '),
+    ({"key": "a", "rate": "1/s", "peek": True}, "peek: no field of check; expected attributes, key, rate, burst, "
+                                                "algorithm, cost, at_most"),
+    (b'{"key":"a","key":"b","rate":"1/s"}', "key: found this field twice, expected it once"),
+    ({"key": "a", "rate": "1/s", "attributes": {"a": "b"}}, "found attributes beside an own limit, expected one of both"),
+    ({"attributes": {}}, "found no attribute, expected at least one"),
+    ({"attributes": {"a": []}}, "attributes.a: found a list, expected a string, a whole number, true or false"),
+    ({"attributes": {"": "b"}}, "attributes.: found a name of 0 bytes, expected 1 to 64"),
+    (b'{"attributes":{"a":"b","a":"c"}}', "attributes.a: found this attribute twice, expected it once"),
+    ({"attributes": {f"a{i}": "b" for i in range(33)}}, "attributes.a32: found more than 32 attributes"),
+    ({"checks": []}, "checks: found no check, expected 1 to 4096"),
+    ({"checks": [{"key": "a", "rate": "1/s"}] * 4097}, "checks[4096]: found more than 4096 checks"),
+    ({"checks": [], "cost": 1}, "checks: found no check, expected 1 to 4096"),
+    ({"cost": 1, "checks": []}, "checks: found another field beside checks, expected checks alone"),
+    (b'{"key":"\xff","rate":"1/s"}', "key: found the byte 0xff at byte 9, expected UTF-8"),
+]
+
+
+@pytest.mark.parametrize("body,detail", MISTAKES, ids=[detail[:40] for _, detail in MISTAKES])
+def test_a_mistake_is_told_with_its_place(ruled, body, detail):
+    with Http(ruled[0]) as http:
+        answer = http.post("/v1/check", body)
+        assert answer.status == 400 and answer.said["detail"].startswith(detail), answer.said
+        assert http.post("/v1/check", {"key": fresh(), "rate": "1/s"}).status == 200  # the connection goes on
+
+
+def test_nothing_in_the_address_changes_what_is_charged(ruled):
+    with Http(ruled[0]) as http:
+        own = {"key": fresh(), "rate": "5/h"}
+        for query in ("?cost=0", "?peek=1", "?status=200&cost=0", "?status=201", "?"):
+            answer = http.post(f"/v1/check{query}", own)
+            assert answer.status == (200 if query == "?" else 400)
+        assert http.post("/v1/check", own, X_Tidegate_Cost="0", X_HTTP_Method_Override="PEEK").said["used"] == 2
+
+
+def test_a_request_that_is_sent_again_is_charged_once(ruled):
+    """Through any node, and answered as it was; the same key with another body is another request."""
+    links = [Http(node) for node in ruled.nodes]
+    own, again = {"key": fresh(), "rate": "100/h"}, f'"{fresh()}"'
+    try:
+        first = links[0].post("/v1/check", own, Idempotency_Key=again).said
+        for link in links:
+            said = link.post("/v1/check", own, Idempotency_Key=again).said
+            assert said["used"] == first["used"] == 1
+        assert links[1].post("/v1/check", {**own, "cost": 2}, Idempotency_Key=again).said["used"] == 3
+        assert links[2].post("/v1/hit", own, Idempotency_Key=again).said["used"] == 4
+        both = {"checks": [own, {**own, "key": fresh()}]}
+        for link in links:
+            assert [d["granted"] for d in link.post("/v1/check", both, Idempotency_Key=again).said["decisions"]] == [1, 1]
+        assert links[0].post("/v1/peek", own).said["used"] == 5
+        assert links[0].post("/v1/check", own, Idempotency_Key="x" * 257).status == 400
+    finally:
+        for link in links:
+            link.link.close()
+
+
+def test_all_nodes_together_admit_exactly_the_limit(ruled):
+    own, admitted = {"key": fresh(), "rate": "1000/h"}, []
+
+    def ask(node):
+        with Http(node) as http:
+            admitted.append(sum(http.post("/v1/check", own).status == 200 for _ in range(500)))
+    threads = [threading.Thread(target=ask, args=(ruled.nodes[i % 3],)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(admitted) == 1000
