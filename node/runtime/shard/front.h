@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/error.h"
 #include "node/runtime/shard/connections.h"
 
 struct front {
@@ -19,6 +20,9 @@ struct front {
     bool due; /* their sockets have something */
 };
 
+/* Makes the connections, whose sockets the loop watches from now on. 0, TG_ENOMEM or TG_EIO. */
+MUST_USE int front_open(struct front *front, const struct connections_options *options,
+                        uv_loop_t *loop);
 /* Whether a turn has something to do. */
 bool front_has_work(const struct front *front, int64_t now_ns);
 /* A turn. */

@@ -752,15 +752,7 @@ static int open_front(struct shard_loop *loop, struct front *front,
     more->clock = loop->options.clock;
     more->log = loop->options.log;
     more->context = loop;
-    if (connections_new(more, &front->connections) != 0)
-        return TG_ENOMEM;
-    front->due = true;
-    front->poll.data = &front->due;
-    const int fd = connections_fd(front->connections);
-    return uv_poll_init(&loop->loop, &front->poll, fd) == 0 &&
-                   uv_poll_start(&front->poll, UV_READABLE, on_poll) == 0
-               ? 0
-               : TG_EIO;
+    return front_open(front, more, &loop->loop);
 }
 
 static int open_native(struct shard_loop *loop)
