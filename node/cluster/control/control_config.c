@@ -102,9 +102,11 @@ void control_tell_ring(struct control *control)
     swim_ring(control->swim, ids, count);
 }
 
-void control_adopt(struct control *control, struct effects *effects)
+bool control_adopt(struct control *control, struct effects *effects)
 {
-    ASSERT(control->next->epoch > control->config->epoch); /* CONTROL-1 */
+    if (control->next->epoch <= control->config->epoch)
+        return false; /* CONTROL-1: a founder that was ended as it began finds its ring on its disk
+                       */
     ring_config_copy(control->config, control->next);
     const int len = ring_config_encode(control->config, control->bytes, CONTROL_CONFIG_LEN_MAX);
     ASSERT(len > 0);
@@ -114,6 +116,7 @@ void control_adopt(struct control *control, struct effects *effects)
     control_proof_end(control);
     control->changed_ns = control->now_ns;
     control_tell_self(control);
+    return true;
 }
 
 /* Reads a configuration into control->next; false if it is none for this cluster. */
@@ -130,7 +133,7 @@ void control_take_config(struct control *control, const struct join_message *mes
 {
     if (!control->disk_full && read_config(control, message->config, message->config_len) &&
         ((asked && control->config->epoch == 0) || control_proof_take(control, message)))
-        control_adopt(control, effects);
+        (void)control_adopt(control, effects);
 }
 
 /* ---- agreeing -------------------------------------------------------------------------------- */
@@ -186,10 +189,8 @@ static void take_register(struct control *control, const struct register_frame *
         return;
     size_t len;
     const uint8_t *value = register_value(control->ballots, &len);
-    if (!read_config(control, value, len))
-        return;
-    control_adopt(control, effects);
-    tell_all(control, effects);
+    if (read_config(control, value, len) && control_adopt(control, effects))
+        tell_all(control, effects);
 }
 
 /* Whether what the frame wants voted for, or says was voted for, is a change of the ring as it is:
@@ -234,8 +235,8 @@ static void propose(struct control *control, struct effects *effects)
     if (propose_forced(control)) {
         control->proposed_ns = control->now_ns;
         control->request.force = false;
-        control_adopt(control, effects);
-        tell_all(control, effects);
+        if (control_adopt(control, effects))
+            tell_all(control, effects);
     } else if (propose_next(control)) {
         if (register_propose(control->ballots, control->now_ns, control->next, &control->wants)) {
             control->proposed_ns = control->now_ns;

@@ -42,8 +42,8 @@ void control_tell_config(struct control *control, const char *address, const str
                          struct effects *effects);
 /* Tells gossip who is in the ring. */
 void control_tell_ring(struct control *control);
-/* Puts control->next in force, which is of a higher epoch (CONTROL-1, CONTROL-2). */
-void control_adopt(struct control *control, struct effects *effects);
+/* Puts control->next in force (CONTROL-1, CONTROL-2); false if it is not newer. */
+bool control_adopt(struct control *control, struct effects *effects);
 /* Takes the one of an ADMIT or a CONFIG: with proof (control_proof.c), or what `asked` brought. */
 void control_take_config(struct control *control, const struct join_message *message, bool asked,
                          struct effects *effects);

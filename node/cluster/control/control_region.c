@@ -255,7 +255,7 @@ void control_create_ring(struct control *control, uint64_t generation, struct ef
     ASSERT(error == 0); /* options and identity were checked */
     if (generation > 0)
         ring_config_begin(control->next, generation, control->options.node_id);
-    control_adopt(control, effects);
+    (void)control_adopt(control, effects);
     control->looked_ns = control->now_ns; /* it is in force before the next one is proposed */
 }
 
