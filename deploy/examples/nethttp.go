@@ -23,7 +23,8 @@ var client = &http.Client{
 }
 
 type decision struct {
-	Allowed bool   `json:"allowed"`
+	Allowed *bool  `json:"allowed"`
+	Outcome string `json:"outcome"`
 	Message string `json:"message"`
 }
 
@@ -50,7 +51,9 @@ func limit(describe func(*http.Request) map[string]string, next http.Handler) ht
 			}
 		}
 		var found decision
-		if json.NewDecoder(answer.Body).Decode(&found) != nil || found.Allowed || answer.StatusCode >= 500 {
+		// A mistake in the question, and what could not be decided, are no denials.
+		if json.NewDecoder(answer.Body).Decode(&found) != nil || found.Allowed == nil || *found.Allowed ||
+			found.Outcome == "busy" || found.Outcome == "error" {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -3,12 +3,26 @@
 
 local nodes = { "127.0.0.1:7604", "127.0.0.1:7614", "127.0.0.1:7624" }
 local wait_ms = 300
+local down_s = 5
+-- What a node says that is asked for something else than this: no denial.
+local misled = { [400] = true, [404] = true, [405] = true, [421] = true }
+local down_until = {}
+
+-- The nodes, those first that are not known to be down.
+local function order()
+    local up, down, now = {}, {}, core.now().sec
+    for _, node in ipairs(nodes) do
+        table.insert((down_until[node] or 0) > now and down or up, node)
+    end
+    for _, node in ipairs(down) do table.insert(up, node) end
+    return up
+end
 
 local function ask(txn, node)
     local headers = {
         ["host"] = { node },
         ["x-forwarded-method"] = { txn.sf:method() },
-        ["x-forwarded-uri"] = { txn.sf:url() },
+        ["x-forwarded-uri"] = { txn.sf:pathq() },
         ["x-forwarded-host"] = { txn.sf:req_hdr("host") },
         ["x-forwarded-for"] = { txn.sf:src() },
     }
@@ -20,10 +34,10 @@ local function field(answer, name)
 end
 
 core.register_action("tidegate", { "http-req" }, function(txn)
-    for _, node in ipairs(nodes) do
+    for _, node in ipairs(order()) do
         local answer = ask(txn, node)
         local status = answer and answer.status or 0
-        if status > 0 and status < 500 then
+        if status > 0 and status < 500 and not misled[status] then
             txn:set_var("txn.tidegate", status < 300 and "allowed" or status == 403 and "blocked" or "denied")
             for name, variable in pairs({ ["ratelimit-policy"] = "policy", ["ratelimit"] = "limit", ["retry-after"] = "retry" }) do
                 if field(answer, name) then txn:set_var("txn.tidegate_" .. variable, field(answer, name)) end
@@ -31,6 +45,7 @@ core.register_action("tidegate", { "http-req" }, function(txn)
             txn:set_var("txn.tidegate_body", answer.body or "")
             return
         end
+        down_until[node] = core.now().sec + down_s
     end
     txn:set_var("txn.tidegate", "failed")
 end)

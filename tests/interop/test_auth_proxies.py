@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import threading
+import time
 
 import pytest
 from kits import pip
@@ -20,6 +21,7 @@ RULES = """\
 rules:
   - {name: login, match: {api: /login}, key: [ip], limits: [{rate: 3/h}]}
   - {name: posts, match: {api: /posts, method: POST}, key: [ip, host], limits: [{rate: 2/h}]}
+  - {name: broken, match: {api: /broken}, key: [ip], limits: [{rate: 1/h}], response: {status: 503}}
   - {name: other, match: {api: /*}, key: [ip, api], limits: [{rate: 1000/h}]}
 """
 SHOWS = {"nginx": True, "haproxy": True, "caddy": False, "envoy": True}
@@ -204,6 +206,22 @@ def test_a_dead_node_is_passed_over_and_no_node_is_the_recipes_failure(proxy, no
         nodes.start_all()
     nodes.wait_healthy()
     wait_for(lambda: proxy.ask("/again", source=me)[0] == 200, 20, "all goes on")
+
+
+def test_what_the_rules_deny_is_a_denial_whatever_their_status(proxy):
+    """A status of 503 of a rule is not a node in trouble, of which a proxy could make what it likes."""
+    me = caller()
+    assert proxy.ask("/broken", source=me)[0] == 200
+    for _ in range(3):
+        assert proxy.ask("/broken", source=me)[0] == 429
+    assert proxy.ask("/again", source=me)[0] == 200
+
+
+def test_a_path_of_another_scheme_or_too_long_is_no_way_around(proxy):
+    me = caller()
+    asked = [proxy.ask("gopher://x/login", source=me)[0] for _ in range(4)]
+    assert asked[3] != 200 and asked.count(200) <= 3
+    assert proxy.ask(f"/v1/{'x' * 1100}/charge", source=me)[0] in (403, 414, 429, 503)
 
 
 def test_the_recipes_are_as_they_are_shown():

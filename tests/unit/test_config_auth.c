@@ -37,7 +37,7 @@ static void an_endpoint_keeps_what_the_file_does_not_change(void **state)
     assert_int_equal(read_text("nginx: {status: {deny: 401}}\nenvoy: {}\n"), 0);
     assert_int_equal(find("nginx")->allow, 204);
     assert_int_equal(find("nginx")->deny, 401);
-    assert_true(find("envoy")->itself);
+    assert_int_equal(find("envoy")->original, AUTH_ITSELF);
     assert_int_equal(find("envoy")->allow, 200);
     assert_int_equal(endpoints.count, 3);
 }
@@ -54,7 +54,7 @@ static void a_further_endpoint_has_lists_of_its_own(void **state)
     const struct auth_endpoint *shop = find("shop");
     assert_int_equal(shop->allow, 200);
     assert_int_equal(shop->deny, 429);
-    assert_true(shop->itself);
+    assert_int_equal(shop->original, AUTH_ITSELF);
     assert_int_equal(shop->header_count, 2);
     assert_string_equal(shop->headers[1].attribute, "tier");
     assert_string_equal(shop->headers[1].field, "X-Tier");
@@ -73,13 +73,14 @@ static void a_mistake_is_told_with_its_line(void **state)
         {"nginx: {stat: 1}", 1, "stat"},
         {"nginx:\n  status: {deny: 200}", 2, "deny"},
         {"nginx:\n  status: {allow: 302}", 2, "allow"},
-        {"nginx:\n  original_request: path", 2, "headers"},
+        {"nginx:\n  original_request: path", 2, "forwarded"},
         {"nginx:\n  attributes_from_headers: {ip: X-Real-IP}", 2,
          "attributes_from_headers: found ip, expected another name"},
         {"nginx:\n  attributes_from_headers: {query.x: X-Y}", 2, "does not begin with query."},
         {"nginx:\n  attributes_from_headers: {user: \"X User\"}", 2,
          "a header field: found \"X User\", expected letters, digits, - _ and ."},
         {"\"a/b\": {}", 1, "an endpoint: found \"a/b\""},
+        {"nginx:\n  attributes_from_query: [a, b, a]", 2, "found a twice, expected it once"},
         {"nginx: 403", 1, "auth"},
     };
     (void)state;

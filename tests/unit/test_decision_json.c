@@ -90,6 +90,8 @@ static void statuses_are_the_rules_unless_nothing_was_decided(void **state)
     assert_int_equal(decision_status(&decision), 503);
     decision = decided(OUTCOME_ERROR);
     assert_int_equal(decision_status(&decision), 503);
+    source.status = 400; /* what was asked for there is not */
+    assert_int_equal(decision_status(&decision), 400);
     decision.allowed = true; /* by on_failure: open */
     source.status = 200;
     assert_int_equal(decision_status(&decision), 200);

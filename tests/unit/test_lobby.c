@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "node/gateway/api/api_routes.h"
 #include "node/runtime/control/lobby.h"
 
 enum { MANY = LOBBY_CONNECTIONS_MAX, PATIENCE_MS = 5000 };
@@ -39,6 +40,8 @@ static void open_hall(struct hall *hall, int protocol)
     assert_int_equal(getsockname(hall->listener, (struct sockaddr *)&hall->address, &len), 0);
     assert_int_equal(clock_init(&hall->clock), 0);
     hall->none = -1;
+    struct http_facts facts = {.name = "n1"};
+    facts.routes = api_routes(&facts.route_count);
     const struct lobby_options options = {
         .native = protocol == NATIVE ? &hall->listener : &hall->none,
         .native_count = 1,
@@ -47,7 +50,7 @@ static void open_hall(struct hall *hall, int protocol)
         .http = protocol == HTTP ? &hall->listener : &hall->none,
         .http_count = protocol == HTTP ? 1 : 0,
         .http_session = 1,
-        .name = "n1",
+        .http_facts = &facts,
         .clock = &hall->clock};
     assert_int_equal(lobby_new(&options, &hall->lobby), 0);
 }

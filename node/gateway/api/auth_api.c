@@ -14,7 +14,13 @@
 #define REDUCED_CAPACITY                                                                           \
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 
-enum { ROOM = 3 << 10, STATUS_UNAVAILABLE = 503 };
+enum {
+    ROOM = 3 << 10,
+    STATUS_LONG = 414,
+    STATUS_DENIED = 429,
+    STATUS_FAILED = 500,
+    STATUS_UNAVAILABLE = 503
+};
 
 /* What the answer needs to know of the endpoint. */
 struct asked {
@@ -31,20 +37,28 @@ static struct wire_text sentence_of(const struct wire_decision *decision)
     return wire_text_of(outcome_sentence(decision->outcome));
 }
 
+static bool undecided(const struct wire_decision *decision)
+{
+    return decision->outcome == OUTCOME_BUSY || decision->outcome == OUTCOME_ERROR;
+}
+
 static const char *problem_of(const struct wire_decision *decision)
 {
-    if (decision->outcome == OUTCOME_BUSY || decision->outcome == OUTCOME_ERROR)
+    if (undecided(decision))
         return REDUCED_CAPACITY;
     return decision->outcome == OUTCOME_BLOCKED ? NULL : QUOTA_EXCEEDED;
 }
 
-/* The endpoint's status of a denial is not one of what could not be decided: that is no no. */
+/* A proxy takes a status above 499 for a node that is in trouble, and may then let pass: what was
+ * decided never has one, whatever status its rule has. */
 static unsigned denied_status(const struct asked *asked, const struct wire_decision *decision)
 {
     const unsigned status = decision_status(decision);
-    return asked->deny != 0 && problem_of(decision) != NULL && status != STATUS_UNAVAILABLE
-               ? asked->deny
-               : status;
+    if (undecided(decision))
+        return STATUS_UNAVAILABLE;
+    if (asked->deny != 0)
+        return asked->deny;
+    return status < STATUS_FAILED ? status : STATUS_DENIED;
 }
 
 static void write_denial(struct http_completion *completion, const struct wire_decision *decision,
@@ -122,5 +136,10 @@ enum http_verdict api_auth(struct http_exchange *exchange)
     }
     auth_read(endpoint, exchange->request, exchange->rest, exchange->peer->base.address,
               exchange->facts->trusted, &request);
+    if (request.too_long != NULL) {
+        http_problem(&exchange->reply, endpoint->deny != 0 ? endpoint->deny : STATUS_LONG,
+                     "the path, or another value, is longer than rules can be asked about");
+        return HTTP_ANSWERED;
+    }
     return ask(exchange, &request, endpoint);
 }

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/assert.h"
 #include "node/policy/model/policy_ip.h"
@@ -16,7 +15,7 @@ static const struct auth_endpoints defaults = {
     .count = 3,
     .at = {{.name = "default", .allow = STATUS_NO_CONTENT},
            {.name = "nginx", .allow = STATUS_NO_CONTENT, .deny = STATUS_FORBIDDEN},
-           {.name = "envoy", .allow = STATUS_OK, .itself = true}}};
+           {.name = "envoy", .allow = STATUS_OK, .original = AUTH_ITSELF}}};
 
 void auth_defaults(struct auth_endpoints *endpoints)
 {
@@ -51,21 +50,40 @@ static bool is_unreserved(int c)
            c == '.' || c == '_' || c == '~';
 }
 
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Bytes of "scheme://" at the front of a URI, whatever the scheme; 0: it begins with a path. */
+static size_t scheme_len(struct wire_text uri)
+{
+    size_t at = 0;
+    while (at < uri.len &&
+           (is_letter(uri.data[at]) ||
+            (at > 0 && uri.data[at] != '\0' && strchr("0123456789+-.", uri.data[at]) != NULL)))
+        at++;
+    return at > 0 && uri.len - at >= 3 && memcmp(uri.data + at, "://", 3) == 0 ? at + 3 : 0;
+}
+
+/* The authority of an absolute URI; without data if it has none. */
+static struct wire_text host_of(struct wire_text uri)
+{
+    const size_t from = scheme_len(uri);
+    size_t at = from;
+    while (from > 0 && at < uri.len && memchr("/?#", uri.data[at], 3) == NULL)
+        at++;
+    return (struct wire_text){from > 0 ? uri.data + from : NULL, at - from};
+}
+
 /* The path of a URI: what is behind its authority, before its query and fragment. */
 static struct wire_text path_of(struct wire_text uri)
 {
-    const char *at = uri.data;
-    const char *end = uri.data + uri.len;
-    const size_t scheme = uri.len >= 7 && strncasecmp(at, "http://", 7) == 0    ? 7
-                          : uri.len >= 8 && strncasecmp(at, "https://", 8) == 0 ? 8
-                                                                                : 0;
-    at += scheme;
-    while (scheme > 0 && at < end && *at != '/' && *at != '?' && *at != '#')
+    const size_t from = scheme_len(uri) + host_of(uri).len;
+    size_t at = from;
+    while (at < uri.len && uri.data[at] != '?' && uri.data[at] != '#')
         at++;
-    const char *from = at;
-    while (at < end && *at != '?' && *at != '#')
-        at++;
-    return (struct wire_text){from, (size_t)(at - from)};
+    return (struct wire_text){uri.data + from, at - from};
 }
 
 /* The next letter of a path: an escape of an unreserved one is that one. Bytes that it takes. */
@@ -196,8 +214,10 @@ static void add(struct auth_request *out, const char *name, struct wire_text val
 {
     if (out->count == WIRE_ATTRIBUTES_MAX)
         return;
-    if (value.len > WIRE_VALUE_MAX)
+    if (value.len > WIRE_VALUE_MAX) { /* cut, it would meet other rules */
+        out->too_long = name;
         value.len = WIRE_VALUE_MAX;
+    }
     out->names[out->count] = wire_text_of(name);
     out->values[out->count++] = value;
 }
@@ -220,6 +240,8 @@ static void add_host(struct auth_request *out, struct wire_text host)
     const size_t skip = close != NULL ? (size_t)(close - host.data) : 0;
     const char *colon = host.len > skip ? memchr(host.data + skip, ':', host.len - skip) : NULL;
     const size_t end = colon != NULL ? (size_t)(colon - host.data) : host.len;
+    if (end > AUTH_HOST_MAX)
+        out->too_long = "host";
     for (; len < end && len < AUTH_HOST_MAX; len++) {
         const char c = host.data[len];
         room[len] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
@@ -283,7 +305,7 @@ static void add_queries(struct auth_request *out, const struct auth_endpoint *en
         struct wire_text value;
         if (find_parameter(query, endpoint->queries[i] + sizeof "query." - 1, &value))
             add_room(out, endpoint->queries[i],
-                     decode(value, out->room + out->room_used, WIRE_VALUE_MAX));
+                     decode(value, out->room + out->room_used, WIRE_VALUE_MAX + 1));
     }
 }
 
@@ -293,23 +315,26 @@ void auth_read(const struct auth_endpoint *endpoint, const struct http1_request 
 {
     struct policy_ip ip;
     const bool believed = networks_trust(trusted, address, &ip);
-    const bool told = believed && !endpoint->itself;
     struct wire_text uri = rest;
     struct wire_text query = request->query;
     struct wire_text method = request->method_name;
     struct wire_text host = request->host;
     out->count = out->room_used = 0;
+    out->too_long = NULL;
     if (believed)
         find_caller(request, trusted, &ip);
-    if (told) {
-        uri = first_known(last_field(request, "X-Forwarded-Uri"),
-                          first_known(last_field(request, "X-Original-URI"), rest));
-        if (uri.data != rest.data)
-            query = query_of(uri);
-        method = first_known(last_field(request, "X-Forwarded-Method"),
-                             first_known(last_field(request, "X-Original-Method"), method));
+    if (believed && endpoint->original == AUTH_FORWARDED) {
+        uri = first_known(last_field(request, "X-Forwarded-Uri"), rest);
+        method = first_known(last_field(request, "X-Forwarded-Method"), method);
         host = first_known(last_field(request, "X-Forwarded-Host"), host);
+    } else if (believed && endpoint->original == AUTH_ORIGINAL) {
+        uri = first_known(last_field(request, "X-Original-URL"),
+                          first_known(last_field(request, "X-Original-URI"), rest));
+        method = first_known(last_field(request, "X-Original-Method"), method);
+        host = first_known(host_of(uri), host);
     }
+    if (uri.data != rest.data)
+        query = query_of(uri);
     if (ip.len != 0)
         add_room(out, "ip", policy_ip_put(&ip, out->room + out->room_used));
     add(out, "method", method);

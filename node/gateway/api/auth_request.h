@@ -18,9 +18,8 @@
  *   api      the path, normalised (auth_path), without its query
  *   host     in small letters, without a port
  *
- * and what the endpoint's lists name of header fields and of the query. Values are cut at
- * WIRE_VALUE_MAX bytes, a path when it is normalised: a longer one is no way around its rules.
- * Pure.
+ * and what the endpoint's lists name of header fields and of the query. A value of more than
+ * WIRE_VALUE_MAX bytes is one that no rule can be asked about. Pure.
  */
 #ifndef NODE_GATEWAY_API_AUTH_REQUEST_H
 #define NODE_GATEWAY_API_AUTH_REQUEST_H
@@ -38,7 +37,16 @@ enum {
     AUTH_NAME_LEN = 65,
     AUTH_HOST_MAX = 256,
     AUTH_PATH_MAX = 3 * HTTP1_HEAD_MAX + 1, /* of any that a head has, normalised */
-    AUTH_ROOM = AUTH_PATH_MAX + WIRE_VALUE_MAX * AUTH_NAMES_MAX + AUTH_HOST_MAX + POLICY_IP_TEXT_LEN
+    AUTH_ROOM =
+        AUTH_PATH_MAX + (WIRE_VALUE_MAX + 1) * AUTH_NAMES_MAX + AUTH_HOST_MAX + POLICY_IP_TEXT_LEN
+};
+
+/* Where the caller's request is told. A proxy sets the fields of one family: those of the other are
+ * its caller's. */
+enum auth_original {
+    AUTH_FORWARDED, /* X-Forwarded-Uri, -Method, -Host */
+    AUTH_ORIGINAL,  /* X-Original-URL or -URI, -Method */
+    AUTH_ITSELF     /* by the question itself, behind the endpoint's name */
 };
 
 /* An attribute, and the header field that it is read from. */
@@ -49,9 +57,9 @@ struct auth_header {
 
 struct auth_endpoint {
     char name[AUTH_NAME_LEN];
-    uint16_t allow; /* the status that lets a request pass */
-    uint16_t deny;  /* and that of a denial; 0: the rule's */
-    bool itself;    /* the question is the caller's request, behind the endpoint's name */
+    uint16_t allow;   /* the status that lets a request pass */
+    uint16_t deny;    /* and that of a denial; 0: the rule's */
+    uint8_t original; /* enum auth_original */
     uint32_t header_count;
     uint32_t query_count;
     struct auth_header headers[AUTH_NAMES_MAX];
@@ -68,6 +76,7 @@ struct auth_endpoints {
 struct auth_request {
     uint32_t count;
     uint32_t room_used;
+    const char *too_long; /* the attribute whose value is beyond its bound; NULL: none */
     struct wire_text names[WIRE_ATTRIBUTES_MAX];
     struct wire_text values[WIRE_ATTRIBUTES_MAX];
     char room[AUTH_ROOM];

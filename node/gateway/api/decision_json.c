@@ -20,6 +20,7 @@
 
 enum {
     STATUS_OK = 200,
+    STATUS_BAD = 400,
     STATUS_DENIED = 429,
     STATUS_UNAVAILABLE = 503,
     LEASE_LEN = 17,
@@ -43,10 +44,11 @@ static bool undecided(const struct wire_decision *decision)
 
 unsigned decision_status(const struct wire_decision *decision)
 {
-    if (undecided(decision))
-        return STATUS_UNAVAILABLE;
-    if (decision->source != NULL && decision->source->status != 0)
-        return decision->source->status;
+    const unsigned status = decision->source != NULL ? decision->source->status : 0;
+    if (undecided(decision)) /* or what was asked for there is not: 400 */
+        return status == STATUS_BAD ? status : STATUS_UNAVAILABLE;
+    if (status != 0)
+        return status;
     return decision->allowed ? STATUS_OK : STATUS_DENIED;
 }
 
@@ -204,6 +206,6 @@ void decision_put_headers(struct http_reply *reply, const struct wire_decision *
         put_ietf(reply, decision, &source);
     else if (decision->limit > 0 && kind == DECISION_LEGACY)
         put_legacy(reply, decision);
-    if (undecided(decision) || (!decision->allowed && retry_s > 0))
+    if (decision_status(decision) == STATUS_UNAVAILABLE || (!decision->allowed && retry_s > 0))
         http_reply_header_integer(reply, "Retry-After", retry_s > 0 ? retry_s : 1);
 }

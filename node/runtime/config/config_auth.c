@@ -51,11 +51,12 @@ static int read_status(const struct yaml_reader *reader, uint32_t node,
 static int read_original(const struct yaml_reader *reader, uint32_t node,
                          struct auth_endpoint *endpoint)
 {
-    static const struct yaml_reader_word words[] = {{"headers", 0}, {"itself", 1}};
-    int itself;
-    if (yaml_reader_word(reader, node, "original_request", words, 2, &itself) != 0)
+    static const struct yaml_reader_word words[] = {
+        {"forwarded", AUTH_FORWARDED}, {"original", AUTH_ORIGINAL}, {"itself", AUTH_ITSELF}};
+    int original;
+    if (yaml_reader_word(reader, node, "original_request", words, 3, &original) != 0)
         return TG_EINVALID;
-    endpoint->itself = itself != 0;
+    endpoint->original = (uint8_t)original;
     return 0;
 }
 
@@ -107,6 +108,10 @@ static int read_queries(const struct yaml_reader *reader, uint32_t node,
                                     "attributes_from_query: found a name of %zu "
                                     "bytes, expected at most %zu",
                                     strlen(name), AUTH_NAME_LEN - len - 1);
+        for (uint32_t i = 0; i < endpoint->query_count; i++)
+            if (strcmp(endpoint->queries[i] + len, name) == 0)
+                return yaml_reader_fail(
+                    reader, item, "attributes_from_query: found %s twice, expected it once", name);
         char *out = endpoint->queries[endpoint->query_count++];
         memcpy(out, prefix, len);
         memcpy(out + len, name, strlen(name) + 1);

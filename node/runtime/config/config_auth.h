@@ -4,7 +4,7 @@
  *     nginx: {status: {deny: 403}}                 changes what the endpoint is without that
  *     shop:                                        a further one
  *       status: {allow: 200, deny: 429}
- *       original_request: itself                   or: headers
+ *       original_request: itself                   or: forwarded, original
  *       attributes_from_headers: {user: X-User-Id}
  *       attributes_from_query: [q]                 the attribute query.q
  */

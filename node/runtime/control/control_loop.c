@@ -507,6 +507,7 @@ static void look_at_lobby(struct daemon *daemon)
     int native[LOBBY_LISTENERS_MAX];
     int redis[LOBBY_LISTENERS_MAX];
     int http[LOBBY_LISTENERS_MAX];
+    const struct http_facts facts = daemon_http_facts(daemon);
     const struct lobby_options options = {
         .native = native,
         .native_count = list_listeners(daemon, &daemon->sockets.native, native),
@@ -515,7 +516,7 @@ static void look_at_lobby(struct daemon *daemon)
         .http = http,
         .http_count = list_listeners(daemon, &daemon->sockets.http, http),
         .http_session = daemon->node_id,
-        .name = daemon->config->name,
+        .http_facts = &facts,
         .clock = &daemon->clock};
     if (daemon->sockets.lobby == NULL && lobby_new(&options, &daemon->sockets.lobby) != 0)
         return; /* the next turn tries again */

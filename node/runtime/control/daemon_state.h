@@ -214,6 +214,9 @@ int daemon_complain(const struct daemon *daemon, int code, const char *sentence)
 int daemon_complain_corrupt(const struct daemon *daemon, const char *sentence);
 /* Any number but 0. */
 uint64_t daemon_random_id(void);
+/* What HTTP clients are told of the node, and who may ask. It lives as long as the configuration.
+ */
+struct http_facts daemon_http_facts(const struct daemon *daemon);
 
 /* ---- recall.c ---- */
 /* The region that a data directory belongs to. */

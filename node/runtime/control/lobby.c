@@ -19,7 +19,6 @@
 
 #include "base/assert.h"
 #include "client/protocol/wire.h"
-#include "node/gateway/api/api_routes.h"
 #include "node/gateway/http/http_gate.h"
 #include "node/gateway/resp_parser.h"
 #include "node/gateway/resp_writer.h"
@@ -166,12 +165,10 @@ static int make(const struct lobby_options *options, const int *listeners, uint3
 
 static int make_http(const struct lobby_options *options, struct lobby *lobby)
 {
-    struct http_facts facts = {.name = options->name};
-    facts.routes = api_routes(&facts.route_count);
     if (options->http_count == 0)
         return 0;
-    const int error = http_gate_new(alloc_heap(), options->http_session, &facts, &lobby->http_stats,
-                                    &lobby->gate);
+    const int error = http_gate_new(alloc_heap(), options->http_session, options->http_facts,
+                                    &lobby->http_stats, &lobby->gate);
     return error != 0 ? error
                       : make(options, options->http, options->http_count, &http_codec, lobby->gate,
                              &lobby->http_stats, &lobby->http);

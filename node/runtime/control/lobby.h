@@ -17,6 +17,7 @@
 
 enum { LOBBY_CONNECTIONS_MAX = 64 /* of a protocol */ };
 
+struct http_facts;
 struct lobby;
 
 struct lobby_options {
@@ -26,8 +27,8 @@ struct lobby_options {
     uint32_t redis_count;
     const int *http; /* those of HTTP clients, likewise */
     uint32_t http_count;
-    uint64_t http_session; /* not 0 */
-    const char *name;      /* the node's, as probes tell it */
+    uint64_t http_session;               /* not 0 */
+    const struct http_facts *http_facts; /* those of the shards: who may ask, and by which name */
     const struct clock *clock;
 };
 

@@ -207,7 +207,7 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
 }
 
 /* HTTP clients may call the node by the hosts at which it listens and is told of, as well. */
-static struct http_facts http_facts(const struct daemon *daemon)
+struct http_facts daemon_http_facts(const struct daemon *daemon)
 {
     const struct config *config = daemon->config;
     struct http_facts facts = {
@@ -239,7 +239,7 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .redis_facts = redis_facts(daemon, number),
         .http = front_of(daemon, &daemon->sockets.http, number, HTTP_CONNECTIONS_MAX),
         .http_session = daemon_random_id(),
-        .http_facts = http_facts(daemon),
+        .http_facts = daemon_http_facts(daemon),
         .crowded = &daemon->sockets.files.paused,
         .trusted = daemon->config->between.proxy_protocol != CONFIG_PROXY_OFF
                        ? &daemon->config->between.trusted_proxies
