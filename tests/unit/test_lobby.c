@@ -40,7 +40,7 @@ static void open_hall(struct hall *hall, int protocol)
     assert_int_equal(getsockname(hall->listener, (struct sockaddr *)&hall->address, &len), 0);
     assert_int_equal(clock_init(&hall->clock), 0);
     hall->none = -1;
-    struct http_facts facts = {.name = "n1"};
+    struct http_facts facts = {.name = "n1", .name_count = 1, .names = {"limits.example"}};
     facts.routes = api_routes(&facts.route_count);
     const struct lobby_options options = {
         .native = protocol == NATIVE ? &hall->listener : &hall->none,
@@ -190,6 +190,11 @@ static void a_node_that_waits_lives_and_is_not_ready(void **state)
     expect_http(&hall,
                 "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 "Content-Length: 2\r\n\r\n{}",
+                "HTTP/1.1 503 Service Unavailable\r\n", "Retry-After: 1\r\n");
+    /* A name of the node's, as to a node that serves: 421 would be told for good. */
+    expect_http(&hall,
+                "POST /v1/check HTTP/1.1\r\nHost: limits.example\r\n"
+                "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
                 "HTTP/1.1 503 Service Unavailable\r\n", "Retry-After: 1\r\n");
     close_hall(&hall);
 }

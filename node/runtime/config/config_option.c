@@ -94,9 +94,10 @@ static const struct config_option options[] = {
      .initial = "{}",
      .kind = CONFIG_KIND_AUTH,
      AT(between.auth),
-     .help = "endpoints of /v1/auth/NAME beside, or other than, default, nginx and envoy: for each "
-             "its status (allow, deny), original_request (forwarded, original, itself), and the lists "
-             "attributes_from_headers and attributes_from_query"},
+     .help =
+         "endpoints of /v1/auth/NAME beside, or other than, default, nginx and envoy: for each "
+         "its status (allow, deny), original_request (forwarded, original, itself), and the lists "
+         "attributes_from_headers and attributes_from_query"},
     {.name = "grpc", GATEWAY(grpc), .help = "gateway for gRPC"},
     {.name = "advertise",
      .value = "HOST",

@@ -214,8 +214,7 @@ int daemon_complain(const struct daemon *daemon, int code, const char *sentence)
 int daemon_complain_corrupt(const struct daemon *daemon, const char *sentence);
 /* Any number but 0. */
 uint64_t daemon_random_id(void);
-/* What HTTP clients are told of the node, and who may ask. It lives as long as the configuration.
- */
+/* What HTTP clients are told of the node, and who may ask; of the configuration. */
 struct http_facts daemon_http_facts(const struct daemon *daemon);
 
 /* ---- recall.c ---- */
