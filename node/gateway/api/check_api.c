@@ -103,6 +103,15 @@ static bool read_query(struct wire_text query, bool *always_ok)
     return *always_ok || query.len == 0;
 }
 
+/* Whether the field is there more than once: which of them would count is a guess. */
+static bool is_repeated(const struct http1_request *request, const char *name)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < request->header_count; i++)
+        count += http1_same(request->headers[i].name, wire_text_of(name));
+    return count > 1;
+}
+
 /* The name of a request that may be sent again: of its key and all that it says, so that another
  * request under the same key is another one. */
 static bool read_retry_key(const struct http_exchange *exchange, enum operation operation,
@@ -114,10 +123,11 @@ static bool read_retry_key(const struct http_exchange *exchange, enum operation 
         uint8_t operation;
     } named;
     struct digest digest;
-    const struct wire_text *key = http1_header(exchange->request, "Idempotency-Key");
+    static const char retry_key[] = "Idempotency-Key";
+    const struct wire_text *key = http1_header(exchange->request, retry_key);
     if (key == NULL)
         return true;
-    if (key->len == 0 || key->len > RETRY_KEY_MAX)
+    if (key->len == 0 || key->len > RETRY_KEY_MAX || is_repeated(exchange->request, retry_key))
         return false;
     memset(&named, 0, sizeof named);
     digest_make(key->data, key->len, &named.key);
@@ -206,7 +216,7 @@ static enum http_verdict ask(struct http_exchange *exchange, enum operation oper
     if (!read_query(exchange->request->query, &asked.always_ok))
         return refuse(exchange, "the query: expected nothing, or status=200");
     if (!read_retry_key(exchange, operation, &ask))
-        return refuse(exchange, "Idempotency-Key: expected 1 to 256 bytes");
+        return refuse(exchange, "Idempotency-Key: expected one, of 1 to 256 bytes");
     json_reader_begin(&body.reader, text.data, text.len, body.room, sizeof body.room);
     if (!read_body(&body, operation, &asked, &ask.count))
         return refuse(exchange, body.reader.error);
