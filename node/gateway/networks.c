@@ -85,21 +85,9 @@ struct policy_ip networks_ip(const uint8_t address[POLICY_IPV6_LEN])
     return ip;
 }
 
-bool networks_read_ip(struct wire_text text, struct policy_ip *ip)
-{
-    if (text.len > 2 && text.data[0] == '[') {
-        const char *end = memchr(text.data, ']', text.len);
-        return end != NULL && policy_ip_parse(text.data + 1, (size_t)(end - text.data) - 1, ip);
-    }
-    const char *colon = text.len > 0 ? memchr(text.data, ':', text.len) : NULL;
-    const bool one =
-        colon != NULL && memchr(colon + 1, ':', text.len - (size_t)(colon + 1 - text.data)) == NULL;
-    return policy_ip_parse(text.data, one ? (size_t)(colon - text.data) : text.len, ip);
-}
-
 bool networks_trust(const struct networks *networks, const char *address, struct policy_ip *ip)
 {
-    const bool has_address = networks_read_ip(wire_text_of(address), ip);
+    const bool has_address = policy_ip_parse(address, strlen(address), ip);
     if (networks == NULL)
         return false;
     return has_address ? networks_hold(networks, ip) : networks->local;

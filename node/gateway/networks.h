@@ -17,7 +17,6 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "client/protocol/wire_base.h"
 #include "node/policy/model/policy_ip.h"
 
 #define NETWORKS_TEXT "a network such as 10.0.0.0/8 or 2001:db8::/32, an address, or unix"
@@ -36,9 +35,6 @@ MUST_USE int networks_add(struct networks *networks, const char *text,
                           char expected[NETWORKS_EXPECTED_LEN]);
 /* Whether the address lies in one of them. */
 bool networks_hold(const struct networks *networks, const struct policy_ip *ip);
-/* Reads an address with or without a port, and brackets: as connections and header fields have it.
- * False, and no address, if it is none. */
-bool networks_read_ip(struct wire_text text, struct policy_ip *ip);
 /* Whether the other end of a connection, as GATEWAY_ADDRESS has it, is in one of them; *ip is its
  * address, if it has one. `networks` may be NULL: none. */
 bool networks_trust(const struct networks *networks, const char *address, struct policy_ip *ip);

@@ -56,11 +56,11 @@ static void try_item(const char *text, size_t len, enum operation operation)
 static void try_path(const char *uri, size_t len)
 {
     static char once[AUTH_PATH_MAX];
-    static char twice[3 * AUTH_PATH_MAX + 1];
+    static char twice[AUTH_PATH_MAX + 1];
     if (len > HTTP1_HEAD_MAX)
         return;
-    const size_t one = auth_path((struct wire_text){uri, len}, once, sizeof once);
-    const size_t two = auth_path((struct wire_text){once, one}, twice, sizeof twice);
+    const size_t one = auth_path((struct wire_text){uri, len}, once);
+    const size_t two = auth_path((struct wire_text){once, one}, twice);
     ASSERT(one > 0 && once[0] == '/' && one == two && memcmp(once, twice, one) == 0);
     for (size_t i = 0; i + 1 < one; i++)
         ASSERT(once[i] != '/' || once[i + 1] != '/');

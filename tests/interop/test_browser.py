@@ -2,7 +2,6 @@
 
 import http.client
 import http.server
-import json
 import os
 import queue
 import signal
@@ -147,4 +146,4 @@ def test_a_page_of_the_node_itself_is_heard(node, front, tmp_path):
     told = browse(f"http://localhost:{front}/page", tmp_path)
     assert "plain: basic 415" in told and "json: basic 200" in told
     assert charged(node) == {**dict.fromkeys(KEYS, 0), "json": 1, "image": 1}
-    assert json.dumps(node.fresh_status()["http"]["wrong_types"]) != "0"
+    assert node.fresh_status()["http"]["wrong_types"] > 0

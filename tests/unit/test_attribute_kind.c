@@ -215,6 +215,9 @@ static void random_paths_are_spelt_as_a_naive_model_spells_them(void **state)
         if (policy_path_put(spelt, spelt_len, again) != spelt_len ||
             memcmp(again, spelt, spelt_len) != 0)
             fail_msg("%s: %.*s is not its own spelling", text, (int)spelt_len, spelt);
+        memcpy(again, text, len);
+        assert_int_equal(policy_path_put(again, len, again), spelt_len); /* in its own place */
+        assert_memory_equal(again, spelt, spelt_len);
         if (policy_path_is_plain(text, len))
             assert_int_equal(spelt_len, len);
         if (memchr(spelt, '%', spelt_len) == NULL && spelt[0] != '.' &&

@@ -16,7 +16,7 @@
 
 enum {
     ROOM = 3 << 10,
-    STATUS_LONG = 414,
+    STATUS_BAD = 400,
     STATUS_DENIED = 429,
     STATUS_FAILED = 500,
     STATUS_UNAVAILABLE = 503
@@ -136,9 +136,9 @@ enum http_verdict api_auth(struct http_exchange *exchange)
     }
     auth_read(endpoint, exchange->request, exchange->rest, exchange->peer->base.address,
               exchange->facts->trusted, &request);
-    if (request.too_long != NULL) {
-        http_problem(&exchange->reply, endpoint->deny != 0 ? endpoint->deny : STATUS_LONG,
-                     "the path, or another value, is longer than rules can be asked about");
+    if (request.untold != NULL) {
+        http_problem(&exchange->reply, endpoint->deny != 0 ? endpoint->deny : STATUS_BAD,
+                     "the path or the query cannot be told to the rules");
         return HTTP_ANSWERED;
     }
     return ask(exchange, &request, endpoint);

@@ -19,7 +19,7 @@
  *   host     in small letters, without a port
  *
  * and what the endpoint's lists name of header fields and of the query. A value of more than
- * WIRE_VALUE_MAX bytes is one that no rule can be asked about. Pure.
+ * WIRE_VALUE_MAX bytes, or a query with escapes that are none, cannot be told to the rules. Pure.
  */
 #ifndef NODE_GATEWAY_API_AUTH_REQUEST_H
 #define NODE_GATEWAY_API_AUTH_REQUEST_H
@@ -36,9 +36,8 @@ enum {
     AUTH_NAMES_MAX = 12, /* header fields, or parameters of the query, of an endpoint */
     AUTH_NAME_LEN = 65,
     AUTH_HOST_MAX = 256,
-    AUTH_PATH_MAX = 3 * HTTP1_HEAD_MAX + 1, /* of any that a head has, normalised */
-    AUTH_ROOM =
-        AUTH_PATH_MAX + (WIRE_VALUE_MAX + 1) * AUTH_NAMES_MAX + AUTH_HOST_MAX + POLICY_IP_TEXT_LEN
+    AUTH_PATH_MAX = HTTP1_HEAD_MAX + 1, /* of any that a head has */
+    AUTH_ROOM = AUTH_PATH_MAX + HTTP1_HEAD_MAX + AUTH_HOST_MAX + POLICY_IP_TEXT_LEN
 };
 
 /* Where the caller's request is told. A proxy sets the fields of one family: those of the other are
@@ -76,7 +75,7 @@ struct auth_endpoints {
 struct auth_request {
     uint32_t count;
     uint32_t room_used;
-    const char *too_long; /* the attribute whose value is beyond its bound; NULL: none */
+    const char *untold; /* what cannot be told to the rules: too long, or escapes that are none */
     struct wire_text names[WIRE_ATTRIBUTES_MAX];
     struct wire_text values[WIRE_ATTRIBUTES_MAX];
     char room[AUTH_ROOM];
@@ -95,12 +94,9 @@ void auth_read(const struct auth_endpoint *endpoint, const struct http1_request 
                struct wire_text rest, const char *address, const struct networks *trusted,
                struct auth_request *out);
 
-/* Writes the path of `uri` normalised into `max` bytes, more than three times as many as it has.
- * Its length.
- *
- * Of an absolute form the path alone; escapes of unreserved letters become the letters, others have
- * capitals, and % is written as one where it begins none; empty and dot segments are resolved (RFC
- * 3986, 6.2.2). So what is normalised stays as it is. */
-size_t auth_path(struct wire_text uri, char *out, size_t max);
+/* Writes the path of `uri` as rules have it (policy_path.h) into `out`, which has a byte more room
+ * than the URI is long. Its length. Empty segments go before dot segments are looked at, as servers
+ * do that merge slashes: /a//../b is /b. */
+size_t auth_path(struct wire_text uri, char *out);
 
 #endif

@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Writes the one spelling of a path of 1 byte or more into `out`, which has room for `len` bytes.
- * Returns its length, from 1 to `len`. */
+/* Writes the one spelling of a path of 1 byte or more into `out`, which has room for `len` bytes,
+ * and may be the text itself. Returns its length, from 1 to `len`. */
 size_t policy_path_put(const char *text, size_t len, char *out);
 /* How long the "scheme://host" is that the text begins with; 0 if there is none. */
 size_t policy_path_origin(const char *text, size_t len);
