@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/hex.h"
 #include "client/replay/log_time.h"
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/model/policy_path.h"
@@ -304,15 +305,6 @@ static struct policy_text part_of_target(struct policy_text target, bool query)
     return len > 0 ? (struct policy_text){from, len} : (struct policy_text){"/", 1};
 }
 
-static int hex_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* The bytes that a parameter's value stands for, at most LOG_VALUE_MAX of them. */
 static struct policy_text decode(struct log_scratch *scratch, struct policy_text raw)
 {
@@ -325,8 +317,8 @@ static struct policy_text decode(struct log_scratch *scratch, struct policy_text
     size_t len = 0;
     for (size_t i = 0; i < raw.len && len < LOG_VALUE_MAX; i++) {
         const char c = raw.data[i];
-        const int high = c == '%' && raw.len - i > 2 ? hex_of(raw.data[i + 1]) : -1;
-        const int low = high >= 0 ? hex_of(raw.data[i + 2]) : -1;
+        const int high = c == '%' && raw.len - i > 2 ? hex_digit(raw.data[i + 1]) : -1;
+        const int low = high >= 0 ? hex_digit(raw.data[i + 2]) : -1;
         start[len++] = low >= 0 ? (char)(high << 4 | low) : c == '+' ? ' ' : c;
         i += low >= 0 ? 2 : 0;
     }

@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "base/hex.h"
 #include "client/replay/log_time.h"
 
 enum { QUOTED_MAX = 64 /* fields behind the bytes that are looked at */ };
@@ -45,15 +46,6 @@ static struct policy_text between(const char *from, const char *to)
 }
 
 /* ---- escapes --------------------------------------------------------------------------------- */
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 /* The byte that the escape at `at` (behind its backslash) stands for; *taken bytes were read. */
 static char unescape_one(const char *at, const char *end, size_t *taken)

@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/hex.h"
+
 enum { TAKEN = 1, INCOMPLETE = 0, WRONG = -1 };
 enum { TLS_HANDSHAKE = 0x16 }; /* with which a client that wants TLS begins */
 
@@ -115,17 +117,6 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static int hex_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* A line that is taken apart: words are written without their quotes. */
 struct line {
     const char *data;
@@ -146,9 +137,9 @@ static void take_escape(struct line *line)
     static const char letters[] = "nrtba";
     static const char meanings[] = "\n\r\t\b\a";
     const char *text = line->data + line->at;
-    if (text[0] == 'x' && line->len - line->at > 2 && hex_of(text[1]) >= 0 &&
-        hex_of(text[2]) >= 0) {
-        put(line, (char)(hex_of(text[1]) * 16 + hex_of(text[2])));
+    if (text[0] == 'x' && line->len - line->at > 2 && hex_digit(text[1]) >= 0 &&
+        hex_digit(text[2]) >= 0) {
+        put(line, (char)(hex_digit(text[1]) * 16 + hex_digit(text[2])));
         line->at += 3;
         return;
     }

@@ -5,6 +5,7 @@
  */
 #include "base/limit.h"
 #include "base/quantity.h"
+#include "base/utf8.h"
 #include "client/cli/arguments/arguments.h"
 #include "client/cli/output/text.h"
 #include "node/policy/model/attribute_kind.h"
@@ -105,7 +106,7 @@ static void try_shown(const uint8_t *data, size_t len)
     cli_text_shown(&text, (const char *)data, len);
     cli_text_check_invariants(&text);
     for (size_t at = 0; at < text.len;) {
-        const size_t step = cli_utf8_len(text.data + at, text.len - at);
+        const size_t step = utf8_len(text.data + at, text.len - at);
         ASSERT(step > 0 && (unsigned char)text.data[at] >= ' ' && text.data[at] != 0x7f);
         at += step;
     }

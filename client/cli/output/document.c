@@ -15,6 +15,7 @@
 #include <strings.h>
 
 #include "base/assert.h"
+#include "base/utf8.h"
 
 enum { STACK_MAX = MP_DEPTH_MAX + 1 };
 
@@ -75,7 +76,7 @@ static void add_quoted(struct cli_text *text, const char *data, size_t len)
 {
     cli_text_str(text, "\"");
     for (size_t i = 0; i < len;) {
-        const size_t step = cli_utf8_len(data + i, len - i);
+        const size_t step = utf8_len(data + i, len - i);
         const char *at = data + i;
         i += step == 0 ? 1 : step;
         if (step == 0)

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/utf8.h"
 
 enum { TEXT_CAPACITY_MIN = 1024, TEXT_FORMAT_LEN = 256 };
 
@@ -133,49 +134,6 @@ void cli_text_wrap(struct cli_text *text, const char *words, size_t len, size_t 
 
 /* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
-/* The length that a first byte announces, 0 if none starts so, and the range of the second. */
-static size_t announced_len(uint8_t first, uint8_t *second_min, uint8_t *second_max)
-{
-    *second_min = 0x80;
-    *second_max = 0xbf;
-    if (first < 0x80)
-        return 1;
-    if (first >= 0xc2 && first <= 0xdf)
-        return 2;
-    if (first >= 0xe0 && first <= 0xef) {
-        if (first == 0xe0)
-            *second_min = 0xa0; /* else overlong */
-        if (first == 0xed)
-            *second_max = 0x9f; /* else a surrogate */
-        return 3;
-    }
-    if (first >= 0xf0 && first <= 0xf4) {
-        if (first == 0xf0)
-            *second_min = 0x90;
-        if (first == 0xf4)
-            *second_max = 0x8f; /* up to U+10FFFF */
-        return 4;
-    }
-    return 0;
-}
-
-size_t cli_utf8_len(const char *data, size_t len)
-{
-    if (len == 0)
-        return 0;
-    uint8_t second_min;
-    uint8_t second_max;
-    const size_t wanted = announced_len((uint8_t)data[0], &second_min, &second_max);
-    if (wanted > len)
-        return 0;
-    for (size_t i = 1; i < wanted; i++) {
-        const uint8_t byte = (uint8_t)data[i];
-        if (byte < (i == 1 ? second_min : 0x80) || byte > (i == 1 ? second_max : 0xbf))
-            return 0;
-    }
-    return wanted;
-}
-
 size_t cli_utf8_count(const char *data, size_t len)
 {
     size_t count = 0;
@@ -197,7 +155,7 @@ static bool is_control(const char *data, size_t len)
 void cli_text_shown(struct cli_text *text, const char *data, size_t len)
 {
     for (size_t i = 0; i < len;) {
-        const size_t step = cli_utf8_len(data + i, len - i);
+        const size_t step = utf8_len(data + i, len - i);
         if (step == 0)
             cli_text_str(text, "\xef\xbf\xbd");
         else if (is_control(data + i, step))

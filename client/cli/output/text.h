@@ -46,8 +46,6 @@ void cli_text_wrap(struct cli_text *text, const char *words, size_t len, size_t 
  * U+FFFD. */
 void cli_text_shown(struct cli_text *text, const char *data, size_t len);
 
-/* Bytes of the UTF-8 character at `data`, 0 if there is none or `len` is 0. */
-size_t cli_utf8_len(const char *data, size_t len);
 /* Characters, which is what columns are aligned by. */
 size_t cli_utf8_count(const char *data, size_t len);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/utf8.h"
 #include "client/replay/log_time.h"
 
 enum { LINE_LEN = 1024, LABEL = 10, NAMES_MAX = 5, SHORT_ID = 4, REGIONS_SHOWN = 32 };
@@ -18,7 +19,7 @@ static void add_cut(struct cli_text *out, const char *line, size_t len, size_t w
 {
     size_t at = 0;
     for (size_t columns = 0; at < len && columns < width; columns++) {
-        const size_t step = cli_utf8_len(line + at, len - at);
+        const size_t step = utf8_len(line + at, len - at);
         at += step > 0 ? step : 1;
     }
     ASSERT(at <= len);

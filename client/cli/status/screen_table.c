@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/utf8.h"
 #include "client/cli/status/screen.h"
 
 enum column { REGION, NAME, STATE, UP, CHECKS, DENIED, ACK, MEMORY, DISK, CLOCK, NOTE, COLUMNS };
@@ -257,7 +258,7 @@ static void add_cell(struct cli_text *line, const char *text, size_t width, bool
         return;
     }
     for (size_t count = 0; at < len && count + 2 < width; count++) {
-        const size_t step = cli_utf8_len(text + at, len - at);
+        const size_t step = utf8_len(text + at, len - at);
         at += step > 0 ? step : 1;
     }
     cli_text_add(line, text, at);

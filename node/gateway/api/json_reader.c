@@ -12,13 +12,14 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/hex.h"
+#include "base/utf8.h"
 
 enum {
     PLACE_LEN = 160, /* of a place in a sentence; a longer one is cut */
     KEY_SHOWN = 48,
     DIGITS_MAX = 20, /* of a number below 2^64 */
-    ESCAPE_MAX = 6,  /* bytes of \uXXXX */
-    UTF8_MAX = 4
+    ESCAPE_MAX = 6   /* bytes of an escape by number: \u and four digits */
 };
 
 /* ---- places and mistakes --------------------------------------------------------------------- */
@@ -235,27 +236,6 @@ bool json_next_element(struct json_reader *reader)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-/* How many bytes the character of UTF-8 at `at` has, of at most `len`; 0: it is none. */
-static size_t utf8_len(const char *at, size_t len)
-{
-    const unsigned char *byte = (const unsigned char *)at;
-    const size_t need = byte[0] < 0x80                      ? 1
-                        : byte[0] >= 0xc2 && byte[0] < 0xe0 ? 2
-                        : byte[0] >= 0xe0 && byte[0] < 0xf0 ? 3
-                        : byte[0] >= 0xf0 && byte[0] < 0xf5 ? 4
-                                                            : 0;
-    if (need == 0 || need > len)
-        return 0;
-    for (size_t i = 1; i < need; i++)
-        if ((byte[i] & 0xc0) != 0x80)
-            return 0;
-    const bool overlong =
-        (byte[0] == 0xe0 && byte[1] < 0xa0) || (byte[0] == 0xf0 && byte[1] < 0x90);
-    const bool surrogate = byte[0] == 0xed && byte[1] >= 0xa0;
-    const bool beyond = byte[0] == 0xf4 && byte[1] >= 0x90;
-    return overlong || surrogate || beyond ? 0 : need;
-}
-
 static size_t put_utf8(char out[UTF8_MAX], uint32_t code)
 {
     if (code < 0x80) {
@@ -280,7 +260,7 @@ static size_t put_utf8(char out[UTF8_MAX], uint32_t code)
     return 4;
 }
 
-/* The four hexadecimal digits of \uXXXX at the cursor; false: they are none. */
+/* An escape by number at the cursor; false: there is none. */
 static bool take_unit(struct json_reader *reader, uint32_t *out)
 {
     *out = 0;
@@ -289,10 +269,7 @@ static bool take_unit(struct json_reader *reader, uint32_t *out)
         return refuse_byte(reader, "\\u and four hexadecimal digits");
     for (size_t i = 2; i < ESCAPE_MAX; i++) {
         const char c = reader->text[reader->at + i];
-        const int digit = c >= '0' && c <= '9'   ? c - '0'
-                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                 : -1;
+        const int digit = hex_digit(c);
         if (digit < 0)
             return refuse_byte(reader, "\\u and four hexadecimal digits");
         *out = *out << 4 | (uint32_t)digit;
@@ -301,7 +278,7 @@ static bool take_unit(struct json_reader *reader, uint32_t *out)
     return true;
 }
 
-/* \uXXXX, or a pair of them. */
+/* An escape by number, or a pair of them. */
 static bool take_code(struct json_reader *reader, uint32_t *code)
 {
     uint32_t low;

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/hex.h"
 
 enum { TAKEN = 1, INCOMPLETE = 0 };
 enum { SIZE_DIGITS_MAX = 8, PORT_DIGITS_MAX = 5, CRLF = 2 };
@@ -62,14 +63,6 @@ static char lower(char c)
 static bool is_letter(char c)
 {
     return lower(c) >= 'a' && lower(c) <= 'z';
-}
-
-static int hex_of(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c = lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* The characters of a word: letters, digits and "!#$%&'*+-.^_`|~", a bit for each. */
@@ -293,7 +286,7 @@ static bool is_host(struct wire_text text)
     size_t at = 0;
     if (text.len > 0 && text.data[0] == '[') {
         for (at = 1; at < text.len && text.data[at] != ']'; at++)
-            if (hex_of(text.data[at]) < 0 && text.data[at] != ':' && text.data[at] != '.')
+            if (hex_digit(text.data[at]) < 0 && text.data[at] != ':' && text.data[at] != '.')
                 return false;
         if (at < 3 || at == text.len)
             return false;
@@ -486,8 +479,8 @@ static int parse_size(struct wire_text line, size_t *size, struct http1_refusal 
 {
     size_t digits = 0;
     size_t number = 0;
-    while (digits < line.len && digits < SIZE_DIGITS_MAX && hex_of(line.data[digits]) >= 0)
-        number = number << 4 | (size_t)hex_of(line.data[digits++]);
+    while (digits < line.len && digits < SIZE_DIGITS_MAX && hex_digit(line.data[digits]) >= 0)
+        number = number << 4 | (size_t)hex_digit(line.data[digits++]);
     if (digits == 0 || (digits < line.len && line.data[digits] != ';'))
         return refuse(refusal, 400, "a chunk's size is not 1 to 8 hexadecimal digits");
     if (!is_value((struct wire_text){line.data + digits, line.len - digits}))

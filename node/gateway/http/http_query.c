@@ -6,14 +6,7 @@
 
 #include <string.h>
 
-static int hex_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
+#include "base/hex.h"
 
 /* Decodes into *room, of which *len bytes are free; both are moved behind that. */
 static bool decode(struct wire_text text, char **room, size_t *len, struct wire_text *out)
@@ -22,9 +15,10 @@ static bool decode(struct wire_text text, char **room, size_t *len, struct wire_
     for (size_t i = 0; i < text.len; i++) {
         char c = text.data[i] == '+' ? ' ' : text.data[i];
         if (c == '%') {
-            if (text.len - i < 3 || hex_of(text.data[i + 1]) < 0 || hex_of(text.data[i + 2]) < 0)
+            if (text.len - i < 3 || hex_digit(text.data[i + 1]) < 0 ||
+                hex_digit(text.data[i + 2]) < 0)
                 return false;
-            c = (char)(hex_of(text.data[i + 1]) << 4 | hex_of(text.data[i + 2]));
+            c = (char)(hex_digit(text.data[i + 1]) << 4 | hex_digit(text.data[i + 2]));
             i += 2;
         }
         if (to == *len)

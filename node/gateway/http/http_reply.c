@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/utf8.h"
 
 enum { LENGTH_DIGITS = 8, DIGITS_MAX = 20, S_PER_DAY = 86400 };
 
@@ -115,32 +116,6 @@ void http_put_integer(struct http_reply *reply, int64_t value)
     http_put_unsigned(reply, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
-/* The length of the character of UTF-8 that the text begins with; 0: it begins with none. */
-static size_t utf8_len(const unsigned char *at, size_t len)
-{
-    static const struct {
-        uint8_t mask;
-        uint8_t lead;
-        uint32_t least;
-    } forms[] = {{0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
-    for (size_t form = 0; form < 3; form++) {
-        if ((at[0] & forms[form].mask) != forms[form].lead)
-            continue;
-        uint32_t point = at[0] & (uint8_t)~forms[form].mask;
-        if (len < form + 2)
-            return 0;
-        for (size_t i = 1; i < form + 2; i++) {
-            if ((at[i] & 0xc0) != 0x80)
-                return 0;
-            point = point << 6 | (at[i] & 0x3f);
-        }
-        const bool valid =
-            point >= forms[form].least && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
-        return valid ? form + 2 : 0;
-    }
-    return 0;
-}
-
 /* One byte that a string of JSON cannot have as it is (HTTPREPLY-2). */
 static void put_escaped(struct http_reply *reply, unsigned char c)
 {
@@ -172,7 +147,7 @@ void http_put_string(struct http_reply *reply, struct wire_text text)
             put_escaped(reply, bytes[at++]);
             continue;
         }
-        const size_t len = utf8_len(bytes + at, text.len - at);
+        const size_t len = utf8_len(text.data + at, text.len - at);
         if (len > 0)
             http_put(reply, bytes + at, len);
         else

@@ -15,17 +15,9 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/hex.h"
 
 /* ---- segments -------------------------------------------------------------------------------- */
-
-static int hex_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 /* Decodes a segment of a path. False: it is none that is taken, as the opening comment of the
  * header says. */
@@ -35,10 +27,11 @@ static bool decode(struct wire_text segment, char room[HTTP_PARAMETER_LEN], stru
     for (size_t i = 0; i < segment.len; i++) {
         unsigned char c = (unsigned char)segment.data[i];
         if (c == '%') {
-            if (segment.len - i < 3 || hex_of(segment.data[i + 1]) < 0 ||
-                hex_of(segment.data[i + 2]) < 0)
+            if (segment.len - i < 3 || hex_digit(segment.data[i + 1]) < 0 ||
+                hex_digit(segment.data[i + 2]) < 0)
                 return false;
-            c = (unsigned char)(hex_of(segment.data[i + 1]) << 4 | hex_of(segment.data[i + 2]));
+            c = (unsigned char)(hex_digit(segment.data[i + 1]) << 4 |
+                                hex_digit(segment.data[i + 2]));
             i += 2;
         }
         if (c < 0x20 || c == 0x7f || c == '/' || c == '\\' || len == HTTP_PARAMETER_LEN)

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/hex.h"
 
 static bool is_alpha(char c)
 {
@@ -37,15 +38,6 @@ static bool is_digit(char c)
 static bool is_unreserved(char c)
 {
     return is_alpha(c) || is_digit(c) || c == '-' || c == '.' || c == '_' || c == '~';
-}
-
-static int hex_of(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 static char upper(char c)
@@ -86,8 +78,8 @@ size_t policy_path_origin(const char *text, size_t len)
 static size_t decode_tail(char *out, size_t len)
 {
     while (len >= 3 && out[len - 3] == '%') {
-        const int high = hex_of(out[len - 2]);
-        const int low = hex_of(out[len - 1]);
+        const int high = hex_digit(out[len - 2]);
+        const int low = hex_digit(out[len - 1]);
         if (high < 0 || low < 0)
             return len;
         const char c = (char)(high << 4 | low);

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/utf8.h"
 
 enum {
     TIME_LEN = 25, /* 2026-01-02T03:04:05.678Z and NUL */
@@ -56,24 +57,6 @@ static void line_add_text(struct line *line, const char *text)
     line_add(line, text, strlen(text));
 }
 
-/* Bytes of the valid UTF-8 character at `text`, or 0: overlong forms, surrogates and numbers past
- * U+10FFFF are none. */
-static size_t utf8_len(const uint8_t *text)
-{
-    const uint8_t lead = text[0];
-    const size_t len = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-    const uint8_t second_min = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    const uint8_t second_max = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-
-    if (len == 0 || text[1] < second_min || text[1] > second_max)
-        return 0;
-    for (size_t i = 2; i < len; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0; /* also the NUL at the end */
-    }
-    return len;
-}
-
 /* Appends the character at `at` and returns how many bytes of the input it was (LOGOUTPUT-2). */
 static size_t line_add_character(struct line *line, enum log_output_format format, const char *at)
 {
@@ -81,7 +64,7 @@ static size_t line_add_character(struct line *line, enum log_output_format forma
     char escaped[8];
 
     if (byte >= 0x80) {
-        const size_t len = utf8_len((const uint8_t *)at);
+        const size_t len = utf8_len(at, strnlen(at, UTF8_MAX));
         line_add(line, len > 0 ? at : "\xef\xbf\xbd", len > 0 ? len : 3);
         return len > 0 ? len : 1;
     }
