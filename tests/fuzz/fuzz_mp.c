@@ -6,6 +6,7 @@
 #include <yaml.h>
 
 #include "base/mp.h"
+#include "base/mp_json.h"
 #include "client/cli/output/document.h"
 #include "client/cli/output/table.h"
 #include "tests/fuzz/fuzz.h"
@@ -111,7 +112,7 @@ static void try_documents(const struct mp_token *tokens, size_t count)
 {
     struct cli_text text;
     cli_text_init(&text);
-    ASSERT(cli_value_len(tokens, count) == count);
+    ASSERT(mp_value_len(tokens, count) == count);
     cli_json(&text, tokens, count);
     expect_yaml(&text);
     cli_text_clear(&text);

@@ -15,7 +15,7 @@
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 
-enum { TOKENS_MAX = 64, FRAME_LEN = 4096, NUMBERS = 32 };
+enum { TOKENS_MAX = 64, FRAME_LEN = 4096, NUMBERS = 32, UNKNOWN = 1000 };
 
 struct answer {
     uint8_t frame[FRAME_LEN];
@@ -113,11 +113,126 @@ static void an_edit_is_done_when_the_shards_decide_by_it(void **state)
     net_free(net);
 }
 
+/* Applies rules, of a text or, where that is NULL, of a version that is kept; *answer tells how
+ * that stands. */
+static void apply(struct net *net, unsigned number, const char *text, uint64_t version,
+                  struct answer *answer)
+{
+    const struct control_report report = {
+        .policy = policy_empty(), .storage = "lmdb", .storage_ok = true};
+    uint8_t frame[FRAME_LEN];
+    char error[WIRE_ERROR_LEN];
+    char id[NUMBERS + 1];
+    struct mp_writer writer;
+    (void)snprintf(id, sizeof id, "%032x", number);
+    mp_writer_init(&writer, frame, sizeof frame);
+    wire_begin_admin(&writer, 7, 1, "rules.apply");
+    mp_put_map(&writer, 3);
+    mp_put_str(&writer, "id");
+    mp_put_str(&writer, id);
+    mp_put_str(&writer, "author");
+    mp_put_str(&writer, "ada");
+    mp_put_str(&writer, text != NULL ? "text" : "version");
+    if (text != NULL)
+        mp_put_str(&writer, text);
+    else
+        mp_put_uint(&writer, version);
+    const char *found = NULL;
+    size_t found_len = 0;
+    const bool compiles =
+        control_admin_compiles(net->nodes[0].control, frame, writer.len, &found, &found_len);
+    assert_true(compiles == (text != NULL || version != UNKNOWN));
+    if (text != NULL) {
+        assert_int_equal(found_len, strlen(text));
+        assert_memory_equal(found, text, found_len);
+    }
+    const size_t len = control_admin(net->nodes[0].control, net->now_ns, frame, writer.len, &report,
+                                     answer->frame, sizeof answer->frame);
+    assert_int_equal(wire_decode_admin_reply(answer->frame, len, answer->tokens, TOKENS_MAX,
+                                             &answer->reply, error),
+                     0);
+    net_run(net, NET_SECOND);
+}
+
+/* A version that is kept is applied by its number: whoever goes back need not send what was. */
+static void a_version_that_is_kept_is_applied_again(void **state)
+{
+    static const char first[] = "rules: [{name: a, key: [user], limits: [{rate: 5/h}]}]";
+    static const char second[] = "rules: [{name: b, key: [user], limits: [{rate: 5/h}]}]";
+    struct net *net = net_cluster(1);
+    struct answer answer;
+    (void)state;
+    apply(net, 1, first, 0, &answer);
+    ask(net, "edit.state", 1, NULL, &answer);
+    struct mp_cursor cursor = tokens_field(value_of(&answer), "version");
+    const uint64_t version = mp_get_uint(&cursor);
+    cursor = tokens_field(value_of(&answer), "base");
+    assert_true(mp_get_uint(&cursor) >= version && !cursor.failed);
+    apply(net, 2, second, 0, &answer);
+    apply(net, 3, NULL, version, &answer);
+    assert_state(net, 3, "done");
+    const struct settings_entry *newest =
+        settings_table_last(&net->nodes[0].control->settings->table, SETTINGS_RULES);
+    assert_int_equal(newest->value.len, sizeof first - 1);
+    assert_memory_equal(newest->value.data, first, sizeof first - 1);
+    apply(net, 4, NULL, UNKNOWN, &answer);
+    assert_int_equal(answer.reply.code, TG_ENOTFOUND);
+    net_free(net);
+}
+
+/* Whoever would wait is not told that an edit is under way; what asks in his place names it. */
+static void a_question_that_waits_is_asked_again_until_the_edit_is_decided(void **state)
+{
+    static const char id_a[] = "0000000000000000000000000000000a";
+    static const char id_b[] = "0000000000000000000000000000000b";
+    (void)state;
+    struct answer answer;
+    struct net *net = net_cluster(1);
+    uint8_t frame[1024];
+    uint8_t again[CONTROL_AGAIN_LEN];
+    uint8_t reply[1024];
+    struct mp_writer writer;
+    for (unsigned waits = 0; waits < 2; waits++) {
+        mp_writer_init(&writer, frame, sizeof frame);
+        wire_begin_admin(&writer, 7, 9, "block");
+        mp_put_map(&writer, 4);
+        mp_put_str(&writer, "id");
+        mp_put_str(&writer, waits != 0 ? id_b : id_a);
+        mp_put_str(&writer, "author");
+        mp_put_str(&writer, "ada");
+        mp_put_str(&writer, "what");
+        mp_put_str(&writer, waits != 0 ? "user=bob" : "user=eve");
+        mp_put_str(&writer, "wait");
+        mp_put_bool(&writer, waits != 0);
+        const struct control_report report = {.policy = policy_empty()};
+        const size_t len = control_admin(net->nodes[0].control, net->now_ns, frame, writer.len,
+                                         &report, reply, sizeof reply);
+        const size_t again_len = control_admin_again(frame, writer.len, reply, len, again);
+        assert_int_equal(again_len > 0, waits != 0);
+        net_run(net, NET_SECOND);
+        if (again_len == 0)
+            continue;
+        const size_t end = control_admin(net->nodes[0].control, net->now_ns, again, again_len,
+                                         &report, reply, sizeof reply);
+        char error[WIRE_ERROR_LEN];
+        assert_int_equal(
+            wire_decode_admin_reply(reply, end, answer.tokens, TOKENS_MAX, &answer.reply, error),
+            0);
+        tokens_assert_text(value_of(&answer), "state", "done");
+        tokens_assert_text(value_of(&answer), "id", id_b);
+        assert_true(answer.reply.session == 7 && answer.reply.seq == 9);
+        assert_int_equal(control_admin_again(again, again_len, reply, end, again), 0);
+    }
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_edit_that_removes_nothing_says_so),
         cmocka_unit_test(an_edit_is_done_when_the_shards_decide_by_it),
+        cmocka_unit_test(a_version_that_is_kept_is_applied_again),
+        cmocka_unit_test(a_question_that_waits_is_asked_again_until_the_edit_is_decided),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

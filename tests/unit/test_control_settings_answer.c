@@ -23,10 +23,9 @@
 enum { TOKENS_MAX = 2048, FRAME_LEN = 16384, LARGE_LEN = 1 << 21 };
 
 #define IS_TRUE UINT64_MAX /* a number that is sent as true */
-
-#define ID_A "00000000000000000000000000000001"
-#define ID_B "0000000000000000000000000000000b"
-#define ID_C "0000000000000000000000000000000c"
+#define ID_A    "00000000000000000000000000000001"
+#define ID_B    "0000000000000000000000000000000b"
+#define ID_C    "0000000000000000000000000000000c"
 
 static const char rules_a[] = "rules:\n"
                               "  - name: a\n"
@@ -43,7 +42,6 @@ static const char rules_b[] = "rules:\n"
                               "    key: [user]\n"
                               "    limits: [{rate: 8/h}]\n";
 static const char rules_c[] = "rules: [{name: c, key: [user], limits: [{rate: 5/h}]}]";
-
 struct answer {
     uint8_t frame[FRAME_LEN];
     struct mp_token tokens[TOKENS_MAX];
@@ -65,6 +63,7 @@ struct pair {
 static void ask(struct net *net, const char *command, const struct pair *pairs,
                 struct answer *answer)
 {
+    struct control *const control = net->nodes[0].control;
     uint8_t frame[FRAME_LEN];
     char error[WIRE_ERROR_LEN];
     struct mp_writer writer;
@@ -97,9 +96,10 @@ static void ask(struct net *net, const char *command, const struct pair *pairs,
     }
     assert_false(writer.failed);
     answer->to_compile = NULL;
-    if (!control_admin_compiles(frame, writer.len, &answer->to_compile, &answer->to_compile_len))
+    if (!control_admin_compiles(control, frame, writer.len, &answer->to_compile,
+                                &answer->to_compile_len))
         answer->to_compile_len = 0;
-    const size_t len = control_admin(net->nodes[0].control, net->now_ns, frame, writer.len, &report,
+    const size_t len = control_admin(control, net->now_ns, frame, writer.len, &report,
                                      answer->frame, sizeof answer->frame);
     assert_int_equal(wire_decode_admin_reply(answer->frame, len, answer->tokens, TOKENS_MAX,
                                              &answer->reply, error),

@@ -29,7 +29,4 @@ void cli_yaml(struct cli_text *text, const struct mp_token *tokens, size_t count
 /* Adds a scalar for a cell of a table: no quotes, yes and no, "-" for nothing. */
 void cli_plain(struct cli_text *text, const struct mp_token *token);
 
-/* How many tokens the value at `tokens` takes, at most `count`. */
-size_t cli_value_len(const struct mp_token *tokens, size_t count);
-
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/mp_json.h"
 #include "client/cli/output/document.h"
 #include "client/cli/output/grid.h"
 #include "client/replay/log_time.h"
@@ -44,7 +45,7 @@ const char *const cli_api_key_columns[] = {"id",        "name",  "owner",   "tie
 static size_t next_value(const struct mp_token *tokens, size_t at, size_t count)
 {
     ASSERT(at <= count);
-    return at + cli_value_len(tokens + at, count - at);
+    return at + mp_value_len(tokens + at, count - at);
 }
 
 /* The value of a field in the map at `at`, or `count` when it has none. */
@@ -408,6 +409,13 @@ static void add_named_rows(struct cli_text *text, const struct mp_token *tokens,
 
 /* ---- a map ----------------------------------------------------------------------------------- */
 
+/* What an edit is based on: the version that people are shown, and what they never need. */
+static bool is_for_programs(const char *field, size_t len)
+{
+    static const char base[] = "base";
+    return len == sizeof base - 1 && memcmp(field, base, len) == 0;
+}
+
 static void add_pairs(struct cli_text *text, const struct mp_token *tokens, size_t count,
                       bool colour)
 {
@@ -421,7 +429,7 @@ static void add_pairs(struct cli_text *text, const struct mp_token *tokens, size
         const bool named = tokens[at].type == MP_STR;
         const char *field = named ? (const char *)tokens[at].data : "";
         const size_t len = named ? tokens[at].count : 0;
-        if (value < count && !is_rows(tokens, value, count) &&
+        if (value < count && !is_for_programs(field, len) && !is_rows(tokens, value, count) &&
             !is_named_rows(tokens, value, count) && !is_told_twice(tokens, 0, count, field, len)) {
             cli_text_clear(&name);
             add_name(&name, &tokens[at]);

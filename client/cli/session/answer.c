@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/mp_json.h"
 #include "client/cli/output/document.h"
 #include "client/cli/output/table.h"
 
@@ -145,7 +146,7 @@ static void add_lines(struct cli_text *text, const struct cli_answer *answer)
     for (uint32_t i = 0; i < answer->tokens[0].count && at < answer->count; i++) {
         cli_json(text, answer->tokens + at, answer->count - at);
         cli_text_str(text, "\n");
-        at += cli_value_len(answer->tokens + at, answer->count - at);
+        at += mp_value_len(answer->tokens + at, answer->count - at);
     }
 }
 
@@ -245,7 +246,7 @@ void cli_answer_text(const struct cli_answer *answer, const char *name, char *ou
 size_t cli_token_next(const struct cli_answer *answer, size_t at)
 {
     ASSERT(at <= answer->count);
-    return at + cli_value_len(answer->tokens + at, answer->count - at);
+    return at + mp_value_len(answer->tokens + at, answer->count - at);
 }
 
 bool cli_token_is(const struct mp_token *token, const char *text)

@@ -263,13 +263,22 @@ struct control_report {
 bool control_look(struct control *control, int64_t now_ns, const struct control_report *report);
 
 /* Whether the answer to the ADMIN frame takes a text of rules compiled, which takes long where
- * there are many: the text, in the frame. The caller may then compile it, in a thread of its own,
- * and have the frame answered with that. */
-bool control_admin_compiles(const void *frame, size_t len, const char **text, size_t *text_len);
+ * there are many: the text, in the frame, or of an older version, in the configuration store until
+ * that changes. The caller may then compile it, in a thread of its own, and have the frame answered
+ * with that. */
+bool control_admin_compiles(struct control *control, const void *frame, size_t len,
+                            const char **text, size_t *text_len);
 
 /* Answers an ADMIN frame. Returns the reply's length in `out` (never fails: errors are replies). */
 size_t control_admin(struct control *control, int64_t now_ns, const void *frame, size_t len,
                      const struct control_report *report, void *out, size_t capacity);
+
+enum { CONTROL_AGAIN_LEN = 128 };
+/* Whether whoever sent the ADMIN frame would rather wait than be given this reply: its argument
+ * "wait" is true, and the edit is not decided. The length of the ADMIN frame in `out` that asks for
+ * the same edit, to be answered in the place of this one; or 0. */
+size_t control_admin_again(const void *frame, size_t len, const void *reply, size_t reply_len,
+                           uint8_t out[CONTROL_AGAIN_LEN]);
 
 void control_check_invariants(const struct control *control);
 

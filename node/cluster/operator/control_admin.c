@@ -323,13 +323,14 @@ static void dispatch(struct answer_context *context)
                  "pools.report, drain, leave or remove");
 }
 
-bool control_admin_compiles(const void *frame, size_t len, const char **text, size_t *text_len)
+bool control_admin_compiles(struct control *control, const void *frame, size_t len,
+                            const char **text, size_t *text_len)
 {
     static const char *const compiling[] = {"rules.validate", "rules.diff", "rules.apply"};
     char error[WIRE_ERROR_LEN];
     struct mp_token tokens[SHARD_ADMIN_TOKENS_MAX];
     struct wire_admin admin;
-    const struct answer_context context = {.admin = &admin};
+    const struct answer_context context = {.control = control, .admin = &admin};
     if (wire_decode_admin(frame, len, tokens, SHARD_ADMIN_TOKENS_MAX, &admin, error) != 0)
         return false;
     for (size_t i = 0; i < sizeof compiling / sizeof *compiling; i++) {

@@ -20,7 +20,7 @@
 #include "node/cluster/usage/usage_ledger.h"
 #include "node/policy/people/api_keys.h"
 
-enum { ROW_FIELDS = 21 };
+enum { ROW_FIELDS = 22 };
 
 struct api_key_entry control_api_key_of(const struct settings_entry *entry)
 {
@@ -183,6 +183,7 @@ static void put_key(struct answer_context *context, const struct settings_entry 
     put_field_uint(writer, "time_ms", (uint64_t)entry->time_ms);
     put_text(writer, "note", &(struct policy_text){entry->note.data, entry->note.len});
     put_field_uint(writer, "version", settings_version_shown(entry->version));
+    put_field_uint(writer, "base", entry->version);
     put_field_uint(writer, "last_used_ms", totals.last_ms);
     control_put_time(writer, "last_used", totals.last_ms);
     put_field_uint(writer, "total", totals.ever.requests);

@@ -18,7 +18,7 @@
 #include "node/cluster/usage/usage_ledger.h"
 #include "node/policy/people/people.h"
 
-enum { SENTENCE_LEN = 320, ROW_FIELDS = 22 };
+enum { SENTENCE_LEN = 320, ROW_FIELDS = 23 };
 
 static_assert((int)POLICY_VALUE_LEN_MAX <= (int)SETTINGS_NAME_LEN_MAX, "a user is a name");
 static_assert((int)PEOPLE_ENCODED_MAX <= (int)SETTINGS_VALUE_LEN_MAX, "a record is a value");
@@ -245,6 +245,7 @@ static void put_quota(struct answer_context *context, const struct settings_entr
     put_field_uint(writer, "time_ms", (uint64_t)entry->time_ms);
     control_put_time(writer, "time", (uint64_t)entry->time_ms);
     put_field_uint(writer, "version", settings_version_shown(entry->version));
+    put_field_uint(writer, "base", entry->version);
     put_usage(context, &entry->name);
 }
 

@@ -85,13 +85,17 @@ struct policy *control_compile_argument(struct answer_context *context, const ch
 {
     struct policy_error error;
     struct policy *policy = NULL;
-    char sentence[WIRE_NAME_MAX + 96];
+    char sentence[WIRE_NAME_MAX + 128];
     *text = control_read_document(context);
     if (text->data == NULL) {
+        uint64_t version;
+        const bool named = control_read_uint(context, "version", &version);
         (void)snprintf(sentence, sizeof sentence,
-                       "%s: expected {\"text\": rules as YAML} or {\"packed\": their gzip}",
+                       named ? "%s: no such version of the rules is kept"
+                             : "%s: expected {\"text\": rules as YAML}, {\"packed\": their gzip} "
+                               "or {\"version\": of rules that are kept}",
                        command);
-        answer_error(context, TG_EINVALID, sentence);
+        answer_error(context, named ? TG_ENOTFOUND : TG_EINVALID, sentence);
         return NULL;
     }
     const int result = compile(context, text, &policy, &error);

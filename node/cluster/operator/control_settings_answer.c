@@ -64,12 +64,28 @@ struct settings_text control_read_text(const struct answer_context *context, con
     return text;
 }
 
+static const struct settings_entry *find_version(const struct settings *settings, uint64_t shown)
+{
+    static const struct settings_text none = {.data = "", .len = 0};
+    const struct settings_table *table = &settings->table;
+    const size_t end = settings_table_at(table, SETTINGS_RULES + 1, &none);
+    for (size_t i = settings_table_at(table, SETTINGS_RULES, &none); i < end; i++)
+        if (settings_version_shown(table->records[i]->entry.version) == shown)
+            return &table->records[i]->entry;
+    return NULL;
+}
+
 struct settings_text control_read_document(const struct answer_context *context)
 {
     struct mp_cursor cursor;
     struct settings_text text = control_read_text(context, "text");
     if (text.data == NULL && answer_argument(context, "packed", &cursor))
         text.data = (const char *)mp_get_bin(&cursor, &text.len);
+    uint64_t shown;
+    if (text.data == NULL && control_read_uint(context, "version", &shown)) {
+        const struct settings_entry *entry = find_version(context->control->settings, shown);
+        text = entry != NULL ? entry->value : text;
+    }
     return text;
 }
 
@@ -161,17 +177,6 @@ static void put_version(const struct control *control, const struct settings_ent
     put_text(writer, "author", &entry->author);
     put_text(writer, "note", &entry->note);
     put_field_bool(writer, "in_force", control->rules_version == entry->version);
-}
-
-static const struct settings_entry *find_version(const struct settings *settings, uint64_t shown)
-{
-    static const struct settings_text none = {.data = "", .len = 0};
-    const struct settings_table *table = &settings->table;
-    const size_t end = settings_table_at(table, SETTINGS_RULES + 1, &none);
-    for (size_t i = settings_table_at(table, SETTINGS_RULES, &none); i < end; i++)
-        if (settings_version_shown(table->records[i]->entry.version) == shown)
-            return &table->records[i]->entry;
-    return NULL;
 }
 
 static void put_shown(struct answer_context *context, const struct settings_entry *entry,
@@ -358,11 +363,12 @@ static void put_edit(struct answer_context *context, struct hash128 id, const ch
     char text[ID_DIGITS + 1];
     (void)snprintf(text, sizeof text, "%016" PRIx64 "%016" PRIx64, id.hi, id.lo);
     answer_begin(context);
-    mp_put_map(context->writer, 6);
+    mp_put_map(context->writer, 7);
     put_field_bool(context->writer, "ok", true);
     put_field_str(context->writer, "id", text);
     put_field_str(context->writer, "state", state);
     put_field_uint(context->writer, "version", settings_version_shown(version));
+    put_field_uint(context->writer, "base", version);
     put_field_bool(context->writer, "changed", changed);
     put_field_str(context->writer, "message", message);
 }
@@ -426,6 +432,67 @@ void control_answer_edit(struct answer_context *context, struct control_edit_req
     else
         (void)put_state(context, request->id);
 }
+
+/* ---- questions that wait --------------------------------------------------------------------- */
+
+/* The cursor at what the value, a map, has under that name; false if there is none. */
+static bool find_in_map(const struct wire_value *value, const char *name, struct mp_cursor *cursor)
+{
+    mp_cursor_init(cursor, value->tokens, value->token_count);
+    const uint32_t pairs = mp_peek_type(cursor) == MP_MAP ? mp_get_map(cursor) : 0;
+    for (uint32_t i = 0; i < pairs && !cursor->failed; i++) {
+        size_t len;
+        const char *found = mp_get_str(cursor, &len);
+        if (found != NULL && len == strlen(name) && memcmp(found, name, len) == 0)
+            return true;
+        mp_skip(cursor);
+    }
+    return false;
+}
+
+/* Whether the question is on an edit, and is to be answered when that is decided. */
+static bool would_wait(const void *frame, size_t len)
+{
+    char error[WIRE_ERROR_LEN];
+    struct mp_token tokens[SHARD_ADMIN_TOKENS_MAX];
+    struct wire_admin admin;
+    struct mp_cursor cursor;
+    return wire_decode_admin(frame, len, tokens, SHARD_ADMIN_TOKENS_MAX, &admin, error) == 0 &&
+           find_in_map(&admin.arguments, "wait", &cursor) && mp_peek_type(&cursor) == MP_BOOL &&
+           mp_get_bool(&cursor);
+}
+
+size_t control_admin_again(const void *frame, size_t len, const void *reply, size_t reply_len,
+                           uint8_t out[CONTROL_AGAIN_LEN])
+{
+    enum { TOKENS = 64 };
+    char error[WIRE_ERROR_LEN];
+    struct mp_token tokens[TOKENS];
+    struct wire_admin_reply said;
+    struct mp_cursor cursor;
+    struct mp_writer writer;
+    size_t text_len = 0;
+    size_t id_len = 0;
+    if (wire_decode_admin_reply(reply, reply_len, tokens, TOKENS, &said, error) != 0 ||
+        said.code != 0 || !find_in_map(&said.value, "state", &cursor))
+        return 0; /* an edit has fewer tokens than that */
+    const char *state = mp_get_str(&cursor, &text_len);
+    const char *waits = state_name(SETTINGS_EDIT_WAITS);
+    if (state == NULL || text_len != strlen(waits) || memcmp(state, waits, text_len) != 0 ||
+        !find_in_map(&said.value, "id", &cursor) || !would_wait(frame, len))
+        return 0;
+    const char *id = mp_get_str(&cursor, &id_len);
+    mp_writer_init(&writer, out, CONTROL_AGAIN_LEN);
+    wire_begin_admin(&writer, said.session, said.seq, "edit.state");
+    mp_put_map(&writer, 2);
+    mp_put_str(&writer, "id");
+    mp_put_strn(&writer, id != NULL ? id : "", id_len);
+    mp_put_str(&writer, "wait");
+    mp_put_bool(&writer, true);
+    return writer.failed ? 0 : writer.len;
+}
+
+/* ---- rules.apply ----------------------------------------------------------------------------- */
 
 void answer_rules_apply(struct answer_context *context)
 {

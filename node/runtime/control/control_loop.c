@@ -237,8 +237,40 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     const size_t len = control_admin(daemon->control, now_of(daemon), message->pointer,
                                      message->len, &report, daemon->reply, sizeof daemon->reply);
     ASSERT(len <= sizeof daemon->reply);
+    uint8_t again[CONTROL_AGAIN_LEN];
+    const size_t again_len =
+        control_admin_again(message->pointer, message->len, daemon->reply, len, again);
+    if (again_len > 0 && held_put(&daemon->held, message, again, again_len))
+        return;
     (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[message->shard]), MESSAGE_REPLY,
                            message->shard, message->number, daemon->reply, len);
+}
+
+/* A text of the configuration store, which may change meanwhile, is copied behind the frame. False:
+ * there is no memory. */
+static bool own_text(struct compiler_job *job)
+{
+    const uintptr_t frame = (uintptr_t)job->block;
+    if ((uintptr_t)job->text >= frame && (uintptr_t)job->text < frame + job->message.len)
+        return true;
+    char *block = realloc(job->block, job->message.len + job->len);
+    if (block == NULL)
+        return false;
+    memcpy(block + job->message.len, job->text, job->len);
+    job->block = job->message.pointer = block;
+    job->text = block + job->message.len;
+    return true;
+}
+
+/* Asks again what waits for edits. */
+static void look_at_held(struct daemon *daemon)
+{
+    struct mailbox_message questions[HELD_MAX];
+    const uint32_t count = held_take(&daemon->held, now_of(daemon), questions);
+    for (uint32_t i = 0; i < count; i++) {
+        answer_admin(daemon, &questions[i], NULL);
+        free(questions[i].pointer);
+    }
 }
 
 /* Answers what an operator asks, or has its rules compiled first. The message's block is taken. */
@@ -248,7 +280,7 @@ static void take_admin(struct daemon *daemon, const struct mailbox_message *mess
     const char *text;
     size_t len;
     struct compiler_job *job;
-    if (!control_admin_compiles(message->pointer, message->len, &text, &len)) {
+    if (!control_admin_compiles(daemon->control, message->pointer, message->len, &text, &len)) {
         answer_admin(daemon, message, NULL);
         free(message->pointer);
         return;
@@ -262,8 +294,13 @@ static void take_admin(struct daemon *daemon, const struct mailbox_message *mess
     job->block = message->pointer;
     job->text = text;
     job->len = len;
-    if (!compiler_ask(daemon->rules.compiler, job)) {
+    if (!own_text(job)) {
         answer_admin(daemon, message, &busy);
+        compiler_job_free(&job);
+        return;
+    }
+    if (!compiler_ask(daemon->rules.compiler, job)) {
+        answer_admin(daemon, &job->message, &busy);
         compiler_job_free(&job);
     }
 }
@@ -756,6 +793,7 @@ static void turn(struct daemon *daemon)
     start_if_joined(daemon);
     look_at_lobby(daemon);
     rules_look(daemon);
+    look_at_held(daemon);
     usage_look(daemon);
     spread_view(daemon);
     tell_waiting(daemon);
@@ -776,6 +814,8 @@ static void turn(struct daemon *daemon)
     int64_t wait_ns = control_next_deadline(daemon->control) - now_ns;
     if (wait_ns < 0 || frames == BURST_FRAMES || socket_readable(daemon->sockets.gossip))
         wait_ns = 0;
+    if (daemon->held.count > 0 && wait_ns > HELD_EVERY_NS)
+        wait_ns = HELD_EVERY_NS;
     ASSERT(frames <= BURST_FRAMES && wait_ns >= 0);
     /* uv_run looks at timers before it sleeps. One that is due by then must not leave the sleep
      * without an end: it repeats. */
@@ -835,5 +875,6 @@ void control_loop_close(struct daemon *daemon)
     (void)uv_loop_close(&daemon->events.loop);
     signals_close(&daemon->events.signals);
     mailbox_fini(&daemon->mailbox);
+    held_fini(&daemon->held);
     socket_release(&daemon->sockets.holder);
 }

@@ -1,5 +1,4 @@
-/* daemon_state.h - what daemon.c (start and stop), control_loop.c (the main thread's loop) and
- * rules_file.c share.
+/* daemon_state.h - what the files of the main thread share.
  *
  * DAEMON-1  All of it belongs to the main thread, but for what shard loops and the disk synchronise
  *           themselves.
@@ -13,6 +12,7 @@
 #include "node/cluster/control/control.h"
 #include "node/runtime/config/config.h"
 #include "node/runtime/control/compiler.h"
+#include "node/runtime/control/held.h"
 #include "node/runtime/control/lobby.h"
 #include "node/runtime/control/standing.h"
 #include "node/runtime/disk/disk.h"
@@ -190,6 +190,7 @@ struct daemon {
     uint64_t settled[CONFIG_SHARDS_MAX];
     bool idle[CONFIG_SHARDS_MAX];
     struct mailbox mailbox;
+    struct held held;
     uint8_t config_bytes[REGISTER_RECORD_LEN_MAX];
     uint8_t reply[SOCKET_FRAME_MAX];
     struct daemon_events events;
@@ -214,7 +215,7 @@ int daemon_complain(const struct daemon *daemon, int code, const char *sentence)
 int daemon_complain_corrupt(const struct daemon *daemon, const char *sentence);
 /* Any number but 0. */
 uint64_t daemon_random_id(void);
-/* What HTTP clients are told of the node, and who may ask; of the configuration. */
+/* What HTTP clients are told, and who may ask; of the configuration. */
 struct http_facts daemon_http_facts(const struct daemon *daemon);
 
 /* ---- recall.c ---- */
@@ -223,8 +224,7 @@ struct http_facts daemon_http_facts(const struct daemon *daemon);
 /* A stored meta value in fresh memory, NULL if there is none. 0, TG_ECORRUPT, TG_ENOMEM, TG_EIO,
  * TG_ETOOBIG. */
 int daemon_recall_meta(struct daemon *daemon, const char *key, uint8_t **out, size_t *len);
-/* What is stored of the ring, in fresh memory, for daemon_ring_free; NULL where there is nothing.
- */
+/* What is stored of the ring, in fresh memory, for daemon_ring_free; NULL: nothing. */
 struct daemon_ring {
     uint8_t *config;
     size_t config_len;

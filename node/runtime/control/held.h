@@ -1,0 +1,37 @@
+/* held.h - questions on edits that wait until these are decided, instead of being asked again.
+ *
+ *   answer "waiting" --held_put--> [question]  every HELD_EVERY_NS: asked again, and held anew
+ *
+ * HELD-1  At most HELD_MAX; who finds no place is told that the edit waits, and asks again itself.
+ *
+ * The control loop's thread.
+ */
+#ifndef NODE_RUNTIME_CONTROL_HELD_H
+#define NODE_RUNTIME_CONTROL_HELD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "node/runtime/system/mailbox.h"
+
+enum { HELD_MAX = 64 };
+#define HELD_EVERY_NS INT64_C(2000000)
+
+struct held {
+    uint32_t count;
+    int64_t looked_ns;
+    struct mailbox_message questions[HELD_MAX];
+};
+
+/* Keeps a copy of the question for whom `message` came from. False: there is no place, or no
+ * memory. */
+bool held_put(struct held *held, const struct mailbox_message *message, const void *question,
+              size_t len);
+/* Gives all that are held to `out` if they are due, and forgets them: their blocks are the
+ * caller's. Returns how many. */
+uint32_t held_take(struct held *held, int64_t now_ns, struct mailbox_message out[HELD_MAX]);
+/* Frees what is held, at the end. */
+void held_fini(struct held *held);
+
+#endif
