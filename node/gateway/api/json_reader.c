@@ -19,6 +19,7 @@ enum {
     PLACE_LEN = 160, /* of a place in a sentence; a longer one is cut */
     KEY_SHOWN = 48,
     DIGITS_MAX = 20, /* of a number below 2^64 */
+    SHARE_LEN = 40,  /* of a number from 0 to 1, as it is written */
     ESCAPE_MAX = 6   /* bytes of an escape by number: \u and four digits */
 };
 
@@ -440,6 +441,50 @@ bool json_take_unsigned(struct json_reader *reader, uint64_t max, uint64_t *out)
         json_refuse(reader, "found %.*s, expected a whole number from 0 to %" PRIu64,
                     digits.len < KEY_SHOWN ? (int)digits.len : KEY_SHOWN, digits.data, max);
     return fits;
+}
+
+/* Steps over digits; whether there was one. */
+static bool skip_digits(struct json_reader *reader)
+{
+    const size_t from = reader->at;
+    while (is_digit(reader, reader->at))
+        reader->at++;
+    return reader->at > from;
+}
+
+/* Steps over the next byte, if it is one of these. */
+static bool skip_one_of(struct json_reader *reader, const char *bytes)
+{
+    if (reader->at == reader->len || reader->text[reader->at] == '\0' ||
+        strchr(bytes, reader->text[reader->at]) == NULL)
+        return false;
+    reader->at++;
+    return true;
+}
+
+bool json_take_share(struct json_reader *reader, double *out)
+{
+    char copy[SHARE_LEN] = "";
+    if (reader->failed)
+        return false;
+    if (json_next_kind(reader) != JSON_KIND_NUMBER)
+        return refuse_type(reader, "a number from 0 to 1");
+    const size_t from = reader->at;
+    const bool zero = reader->text[from] == '0';
+    bool good = skip_digits(reader) && (!zero || reader->at == from + 1);
+    if (good && skip_one_of(reader, "."))
+        good = skip_digits(reader);
+    if (good && skip_one_of(reader, "eE")) {
+        (void)skip_one_of(reader, "+-");
+        good = skip_digits(reader);
+    }
+    const size_t len = reader->at - from;
+    good = good && len < sizeof copy;
+    memcpy(copy, reader->text + from, good ? len : 0);
+    if (good && sscanf(copy, "%lf", out) == 1 && *out >= 0 && *out <= 1)
+        return true;
+    json_refuse(reader, "found a number at byte %zu, expected one from 0 to 1", from + 1);
+    return false;
 }
 
 /* The word, if it is the next one. */

@@ -83,6 +83,8 @@ bool json_next_element(struct json_reader *reader);
 /* Values. A text lies in what is read, or in the room. */
 bool json_take_text(struct json_reader *reader, struct wire_text *out);
 bool json_take_unsigned(struct json_reader *reader, uint64_t max, uint64_t *out);
+/* A number from 0 to 1. */
+bool json_take_share(struct json_reader *reader, double *out);
 bool json_take_flag(struct json_reader *reader, bool *out);
 /* A string, or a whole number, true or false as they are written. */
 bool json_take_scalar(struct json_reader *reader, struct wire_text *out);

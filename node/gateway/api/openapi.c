@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "base/quantity.h"
+#include "node/gateway/api/openapi_operators.h"
 #include "node/gateway/http/http_routes.h"
 
-enum { ROOM = 40 << 10, STATUS_OK = 200 };
+enum { ROOM = 128 << 10, STATUS_OK = 200 };
 
 static const char schemas[] =
-    "\"components\":{\"schemas\":{"
+    "\"components\":{\"securitySchemes\":{\"operators\":{\"type\":\"http\",\"scheme\":\"bearer\"}},"
+    "\"schemas\":{"
     "\"Check\":{\"type\":\"object\",\"additionalProperties\":false,"
     "\"anyOf\":[{\"required\":[\"attributes\"]},{\"required\":[\"key\",\"rate\"]}],"
     "\"properties\":{"
@@ -128,7 +130,8 @@ static void put_parameter(struct http_reply *reply, const struct http_route *rou
 static void put_operation(struct http_reply *reply, const struct http_route *route,
                           const char *method)
 {
-    const bool checks = route->body == HTTP_BODY_JSON;
+    const bool operators = (route->flags & HTTP_ROUTE_OPERATOR) != 0;
+    const bool checks = !operators && route->body == HTTP_BODY_JSON;
     const bool proxys = (route->flags & HTTP_ROUTE_PROXY) != 0;
     http_put_text(reply, "\"");
     http_put_text(reply, method);
@@ -140,23 +143,27 @@ static void put_operation(struct http_reply *reply, const struct http_route *rou
     }
     http_put_text(reply, "\",\"summary\":");
     http_put_string(reply, wire_text_of(route->summary));
-    if (checks)
+    if (operators)
+        openapi_put_call(reply, route);
+    else if (checks)
         http_put_text(reply, checks_request);
     else
         put_parameter(reply, route);
     http_put_text(reply, ",\"responses\":{");
-    http_put_text(reply, checks   ? checks_answers
-                         : proxys ? auth_answers
-                                  : "\"200\":{\"description\":\"yes\"},");
+    if (operators)
+        openapi_put_answers(reply, route->call);
+    else
+        http_put_text(reply, checks   ? checks_answers
+                             : proxys ? auth_answers
+                                      : "\"200\":{\"description\":\"yes\"},");
     http_put_text(reply, other_answers);
     http_put_text(reply, "}}");
 }
 
-static void put_route(struct http_reply *reply, const struct http_route *route)
+/* One method of a path. */
+static void put_method(struct http_reply *reply, const struct http_route *route)
 {
     static const char *const methods[] = {"get", "put", "post", "patch", "delete", "trace"};
-    http_put_string(reply, path_of(route));
-    http_put_text(reply, ":{");
     if ((route->flags & HTTP_ROUTE_ANY) == 0) {
         put_operation(reply, route, method_of(route));
     } else {
@@ -164,6 +171,29 @@ static void put_route(struct http_reply *reply, const struct http_route *route)
             http_put_text(reply, i > 0 ? ",\n" : "");
             put_operation(reply, route, methods[i]);
         }
+    }
+}
+
+/* Whether an earlier row of the table has the path. */
+static bool is_told(const struct http_route *routes, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (strcmp(routes[i].path, routes[at].path) == 0)
+            return true;
+    return false;
+}
+
+/* A path, with all methods that it takes. */
+static void put_path(struct http_reply *reply, const struct http_route *routes, size_t count,
+                     size_t at)
+{
+    http_put_string(reply, path_of(&routes[at]));
+    http_put_text(reply, ":{");
+    for (size_t i = at; i < count; i++) {
+        if (strcmp(routes[i].path, routes[at].path) != 0)
+            continue;
+        http_put_text(reply, i > at ? ",\n" : "");
+        put_method(reply, &routes[i]);
     }
     http_put_text(reply, "}");
 }
@@ -181,9 +211,10 @@ enum http_verdict api_openapi(struct http_exchange *exchange)
     http_put_text(reply, ",\"summary\":\"may this caller do this now?\",\"license\":{\"name\":"
                          "\"Apache 2.0\",\"identifier\":\"Apache-2.0\"}},\"paths\":{");
     for (size_t i = 0; i < exchange->facts->route_count; i++) {
-        if (i > 0)
-            http_put_text(reply, ",\n");
-        put_route(reply, &exchange->facts->routes[i]);
+        if (is_told(exchange->facts->routes, i))
+            continue;
+        http_put_text(reply, i > 0 ? ",\n" : "");
+        put_path(reply, exchange->facts->routes, exchange->facts->route_count, i);
     }
     http_put_text(reply, "},\n");
     http_put_text(reply, schemas);

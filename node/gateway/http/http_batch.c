@@ -42,6 +42,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/digest.h"
 #include "base/mp.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -63,6 +64,7 @@ enum {
 
 static_assert(HTTP_BATCHES_MAX == 1 << PLACE_BITS, "a place fits a seq");
 static_assert((int)HTTP_BATCH_MAX <= (int)WIRE_TEMPLATES_MAX, "a shared batch is one message");
+static_assert((int)HTTP_ADMIN_ROOM <= (int)VALUES_LEN, "texts of an operator's question fit");
 static_assert((int)GATEWAY_OUT_LEN >= 2 * (int)HTTP_ROOM, "one always fits");
 
 /* A request that waits. */
@@ -365,7 +367,23 @@ enum http_verdict http_ask_admin(struct http_exchange *exchange, const char *com
     wire_begin_admin(&batches->admin, batches->session, batch->seq, command);
     *context = call->context;
     *writer = &batches->admin;
+    exchange->room = (char *)batches->values; /* of the builder, which has nothing to hold now */
     return HTTP_ASKED;
+}
+
+void http_ask_secret(const struct http_exchange *exchange, uint8_t number, struct digest *out)
+{
+    const struct http_batches *batches = exchange->batches;
+    struct {
+        uint8_t secret[sizeof batches->facts->secret];
+        uint64_t session;
+        uint64_t seq;
+        uint64_t number;
+    } from = {
+        .session = batches->session, .seq = batches->batches[batches->open].seq, .number = number};
+    ASSERT(batches->asking && batches->open != NONE);
+    memcpy(from.secret, batches->facts->secret, sizeof from.secret);
+    digest_make(&from, sizeof from, out);
 }
 
 void http_ask_cancel(struct http_exchange *exchange)
@@ -557,6 +575,11 @@ static void answer_error(struct http_batches *batches, struct batch *batch, cons
     ASSERT(result == 0);
     (void)snprintf(detail, sizeof detail, "%.*s", (int)message.text.len, message.text.data);
     const bool is_busy = message.code == TG_EBUSY;
+    if (batch->kind == KIND_ADMIN && !is_busy) {
+        const struct failure refused = {http_status_of(message.code), detail};
+        answer_all(batches, batch, finder, &refused);
+        return;
+    }
     batches->stats->busy += is_busy ? batch->count : 0U;
     const struct failure failure = {
         is_busy || message.code == TG_EUNAVAILABLE ? 503 : 500,

@@ -30,6 +30,7 @@
 #include "node/gateway/http/http_reply.h"
 
 struct auth_endpoints;
+struct digest;
 struct http_batches;
 struct http_completion;
 struct http_exchange;
@@ -41,7 +42,8 @@ enum {
     HTTP_PARAMETERS_MAX = 4, /* of a path */
     HTTP_PARAMETER_LEN = 512,
     HTTP_CONTEXT_LEN = 128, /* bytes that a handler keeps until its answer */
-    HTTP_NAMES_MAX = 32     /* hosts that requests may name */
+    HTTP_ADMIN_ROOM = WIRE_MESSAGE_MAX,
+    HTTP_NAMES_MAX = 32 /* hosts that requests may name */
 };
 
 enum http_verdict {
@@ -60,6 +62,9 @@ struct http_facts {
     size_t route_count;
     const struct networks *trusted;    /* proxies whose word is taken (networks.h); NULL: none */
     const struct auth_endpoints *auth; /* of /v1/auth (auth_request.h); NULL: the defaults */
+    const struct digest *operators; /* of the token that operators' calls need; NULL: there is none,
+                                       and none of these calls */
+    uint8_t secret[32];             /* random; of what is made here, such as API keys */
     uint32_t name_count;
     const char *names[HTTP_NAMES_MAX]; /* hosts beside loopback that requests may name; "*": any */
 };
@@ -73,6 +78,7 @@ struct http_stats {
     uint64_t hosts;        /* refused: Host names neither loopback nor a configured name, */
     uint64_t origins;      /* a page of another origin asked, */
     uint64_t types;        /* the body is not JSON, */
+    uint64_t unauthorized; /* 401: an operator's call without the operators' token, */
     uint64_t unknown;      /* there is nothing at its path, */
     uint64_t methods;      /* nor for its method, */
     uint64_t heads;        /* the head or its target is too long, */
@@ -83,12 +89,14 @@ struct http_stats {
 
 struct http_exchange {
     const struct http1_request *request;
+    const struct http_route *route;
     struct wire_text parameters[HTTP_PARAMETERS_MAX]; /* of the pattern, in its order, decoded */
     struct wire_text rest;                            /* what its "*" stands for, as it was sent */
     const struct http_facts *facts;
     int64_t now_ns;
     struct http_reply reply; /* for an answer at once; HTTP_ROOM bytes, or what http_room gave */
-    struct wire_checks_builder *builder; /* between http_ask_begin and the return */
+    struct wire_checks_builder *builder; /* between http_ask_begin and the return, */
+    char *room; /* or http_ask_admin and the return: HTTP_ADMIN_ROOM bytes */
     struct http_batches *batches;
     struct http_peer *peer; /* peer->base.address: the other end */
     uint64_t token;
@@ -138,10 +146,15 @@ MUST_USE enum http_verdict http_ask_full(struct http_exchange *exchange);
 void http_ask_cancel(struct http_exchange *exchange);
 
 /* Begins an operator's command (client/protocol/wire_session.h). HTTP_ASKED: *context is there, and
- * one value, the map of its arguments, is to be put to *writer. Else as http_ask_begin. */
+ * one value, the map of its arguments, is to be put to *writer, unless http_ask_cancel takes it
+ * back. Else as http_ask_begin. */
 MUST_USE enum http_verdict http_ask_admin(struct http_exchange *exchange, const char *command,
                                           size_t room, http_complete_fn *complete, void **context,
                                           struct mp_writer **writer);
+
+/* Between http_ask_admin and the return: 32 bytes that no other question has, and that nobody
+ * knows; the same for the same `number`, of which there may be several. */
+void http_ask_secret(const struct http_exchange *exchange, uint8_t number, struct digest *out);
 
 /* The decision on check `i` < completion->count, in the order in which they were appended. */
 static inline void http_decision(const struct http_completion *completion, uint32_t i,

@@ -155,6 +155,8 @@ static void answer_refusal(struct http_gate *gate, struct http_exchange *exchang
     gate->http_stats.unknown += status == 404;
     gate->http_stats.methods += status == 405;
     http_reply_begin(reply, status);
+    if (status == 401)
+        http_reply_header(reply, "WWW-Authenticate", "Bearer realm=\"tidegate\"");
     if (match->allow[0] != '\0' && (status == 204 || status == 405))
         http_reply_header(reply, "Allow", match->allow);
     if (status == 204) {
@@ -224,6 +226,7 @@ static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_
     *stop = GATEWAY_NEED_ANSWER;
     if (refused && peer->base.waiting > 0)
         return false;
+    exchange.route = match.route;
     if (refused)
         answer_refusal(gate, &exchange, &match, &guarded);
     else

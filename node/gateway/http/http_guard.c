@@ -1,12 +1,14 @@
-/* http_guard.c - Host, Origin, Sec-Fetch-Site and Content-Type; http_guard.h tells what they show.
+/* http_guard.c - what http_guard.h tells of: Host, Origin, Sec-Fetch-Site, token, Content-Type.
  *
  * HTTPGUARD-1  What a page of another origin can make a browser send is refused before any handler
  *              sees it, unless it is a GET or HEAD of a probe.
+ * HTTPGUARD-2  Without the operators' token no request reaches a call of operators.
  */
 #include "node/gateway/http/http_guard.h"
 
 #include <string.h>
 
+#include "base/digest.h"
 #include "node/gateway/networks.h"
 
 enum { IPV4_PARTS = 4 };
@@ -99,6 +101,40 @@ static bool is_json(const struct http1_request *request)
     return type.len == len || strchr("; \t", type.data[len]) != NULL;
 }
 
+bool http_is_yaml(const struct http1_request *request)
+{
+    struct wire_text type = request->content_type;
+    for (size_t i = 0; i < type.len; i++)
+        if (strchr("; \t", type.data[i]) != NULL)
+            type.len = i;
+    return IS_WORD(type, "application/yaml") || IS_WORD(type, "application/x-yaml") ||
+           IS_WORD(type, "text/yaml");
+}
+
+/* Whether the body is of a type that the route takes. */
+static bool is_taken(const struct http1_request *request, const struct http_route *route)
+{
+    if (route->body == HTTP_BODY_NONE || is_json(request))
+        return true;
+    if (route->body == HTTP_BODY_RULES && http_is_yaml(request))
+        return true;
+    return (route->flags & HTTP_ROUTE_OPERATOR) != 0 && request->body.len == 0;
+}
+
+/* Whether the request has the operators' token, as `Authorization: Bearer TOKEN`. */
+static bool is_operators(const struct http1_request *request, const struct http_facts *facts)
+{
+    static const char bearer[] = "Bearer ";
+    const size_t len = sizeof bearer - 1;
+    const struct wire_text *value = http1_header(request, "Authorization");
+    struct digest digest;
+    if (value == NULL || value->len <= len ||
+        !IS_WORD(((struct wire_text){value->data, len}), "Bearer "))
+        return false;
+    digest_make(value->data + len, value->len - len, &digest);
+    return digest_equal(&digest, facts->operators);
+}
+
 static bool is_probe(const struct http1_request *request, const struct http_route *route)
 {
     return route != NULL && (route->flags & HTTP_ROUTE_PROBE) != 0 &&
@@ -112,6 +148,19 @@ static bool is_proxys(const struct http_route *route, const struct http_facts *f
     struct policy_ip ip;
     return route != NULL && (route->flags & HTTP_ROUTE_PROXY) != 0 &&
            networks_trust(facts->trusted, peer->address, &ip);
+}
+
+static void guard_operators(const struct http1_request *request, const struct http_facts *facts,
+                            struct http_stats *stats, struct http_guarded *out)
+{
+    if (facts->operators == NULL)
+        *out = (struct http_guarded){
+            403, "operators' calls are off: this node has no admin.cred (--admin-cred)",
+            &stats->unauthorized};
+    else if (!is_operators(request, facts))
+        *out = (struct http_guarded){
+            401, "expected Authorization: Bearer and the token in the node's DATA/admin.cred",
+            &stats->unauthorized};
 }
 
 void http_guard(const struct http1_request *request, const struct http_route *route,
@@ -128,7 +177,9 @@ void http_guard(const struct http1_request *request, const struct http_route *ro
         *out = (struct http_guarded){
             403, "the request is of a page of another origin (Origin, Sec-Fetch-Site)",
             &stats->origins};
-    else if (route != NULL && route->body == HTTP_BODY_JSON && !is_json(request))
+    else if (route != NULL && (route->flags & HTTP_ROUTE_OPERATOR) != 0)
+        guard_operators(request, facts, stats, out);
+    if (out->status == 0 && route != NULL && !is_taken(request, route))
         *out = (struct http_guarded){
             415, "expected Content-Type: application/json, without Content-Encoding",
             &stats->types};

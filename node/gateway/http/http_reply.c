@@ -307,6 +307,34 @@ void http_problem_busy(struct http_reply *reply, const char *detail)
     http_problem_end(reply);
 }
 
+unsigned http_status_of(int code)
+{
+    switch (code) {
+    case TG_EINVALID:
+    case TG_EPROTOCOL:
+    case TG_EVERSION:
+        return 400;
+    case TG_ENOTFOUND:
+        return 404;
+    case TG_EEXISTS:
+    case TG_ECONFLICT:
+        return 409;
+    case TG_ETOOBIG:
+        return 413;
+    case TG_EUNSUPPORTED:
+        return 501;
+    case TG_ETIMEOUT:
+        return 504;
+    case TG_EBUSY:
+    case TG_EUNAVAILABLE:
+    case TG_EFULL:
+    case TG_ENOMEM:
+        return 503;
+    default:
+        return 500;
+    }
+}
+
 /* ---- the date -------------------------------------------------------------------------------- */
 
 static void put_two(char *out, int64_t number)

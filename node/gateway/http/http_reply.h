@@ -79,6 +79,8 @@ void http_problem(struct http_reply *reply, unsigned status, const char *detail)
 /* The same with Retry-After, of a node that has too much to do. */
 void http_problem_busy(struct http_reply *reply, const char *detail);
 
+/* The status of an operator's answer of that code, less than 0 (base/error.h). */
+unsigned http_status_of(int code);
 /* The phrase of a status, "" if it is not known. */
 const char *http_phrase(unsigned status);
 /* Writes the time, of Unix, as headers have it. */

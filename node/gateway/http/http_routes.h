@@ -14,16 +14,20 @@
 
 #include "node/gateway/http/http_exchange.h"
 
+struct operate_call;
+
 enum http_body {
     HTTP_BODY_NONE, /* none is looked at */
-    HTTP_BODY_JSON  /* application/json, and nothing else */
+    HTTP_BODY_JSON, /* application/json, and nothing else */
+    HTTP_BODY_RULES /* or application/yaml, which may be packed by gzip */
 };
 
 enum {
-    HTTP_ROUTE_PROBE = 1,  /* GET and HEAD tell whoever asks, by any name, from any page */
-    HTTP_ROUTE_CHECKS = 2, /* it asks the shard: it may join the batch of requests before it */
-    HTTP_ROUTE_ANY = 4,    /* it takes every method, whatever `method` says */
-    HTTP_ROUTE_PROXY = 8   /* a trusted proxy asks, by the name and from the page of its caller */
+    HTTP_ROUTE_PROBE = 1,    /* GET and HEAD tell whoever asks, by any name, from any page */
+    HTTP_ROUTE_CHECKS = 2,   /* it asks the shard: it may join the batch of requests before it */
+    HTTP_ROUTE_ANY = 4,      /* it takes every method, whatever `method` says */
+    HTTP_ROUTE_PROXY = 8,    /* a trusted proxy asks, by the name and from the page of its caller */
+    HTTP_ROUTE_OPERATOR = 16 /* the operators' token is needed, wherever the request comes from */
 };
 
 struct http_route {
@@ -34,6 +38,7 @@ struct http_route {
     enum http_body body;
     unsigned flags;
     http_handler_fn *handle;
+    const struct operate_call *call; /* of OPERATOR: which (api/operate_call.h) */
 };
 
 enum { HTTP_ALLOW_LEN = 80 };

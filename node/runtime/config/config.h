@@ -83,7 +83,8 @@ enum config_proxy_protocol {
 struct config_between {
     struct networks trusted_proxies; /* who may say for whom a connection is */
     enum config_proxy_protocol proxy_protocol;
-    struct auth_endpoints auth; /* of /v1/auth, where proxies ask */
+    struct auth_endpoints auth;       /* of /v1/auth, where proxies ask */
+    char admin_cred[CONFIG_PATH_LEN]; /* "": in the data directory, if there is one */
     /* Where Redis clients of a cluster are told to connect; port 0: where they came. */
     struct config_endpoint resp_advertise;
 };

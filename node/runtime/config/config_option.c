@@ -98,6 +98,12 @@ static const struct config_option options[] = {
          "endpoints of /v1/auth/NAME beside, or other than, default, nginx and envoy: for each "
          "its status (allow, deny), original_request (forwarded, original, itself), and the lists "
          "attributes_from_headers and attributes_from_query"},
+    {.name = "admin-cred",
+     .value = "FILE",
+     .derived = "DATA/admin.cred",
+     .kind = CONFIG_KIND_PATH,
+     AT(between.admin_cred),
+     .help = "the token that operators' calls over HTTP need; made if there is none"},
     {.name = "grpc", GATEWAY(grpc), .help = "gateway for gRPC"},
     {.name = "advertise",
      .value = "HOST",

@@ -115,13 +115,13 @@ static const struct figure_place client_figures[] = {
     CLIENT_FIGURE(proxied),
 };
 static const struct figure_place http_figures[] = {
-    HTTP_FIGURE("answered", answered),     HTTP_FIGURE("answered_3xx", redirected),
-    HTTP_FIGURE("answered_4xx", refused),  HTTP_FIGURE("answered_5xx", failed),
-    HTTP_FIGURE("foreign_hosts", hosts),   HTTP_FIGURE("foreign_origins", origins),
-    HTTP_FIGURE("wrong_types", types),     HTTP_FIGURE("unknown_paths", unknown),
-    HTTP_FIGURE("wrong_methods", methods), HTTP_FIGURE("long_heads", heads),
-    HTTP_FIGURE("long_bodies", bodies),    HTTP_FIGURE("continued", expectations),
-    HTTP_FIGURE("expired", expired),
+    HTTP_FIGURE("answered", answered),      HTTP_FIGURE("answered_3xx", redirected),
+    HTTP_FIGURE("answered_4xx", refused),   HTTP_FIGURE("answered_5xx", failed),
+    HTTP_FIGURE("foreign_hosts", hosts),    HTTP_FIGURE("foreign_origins", origins),
+    HTTP_FIGURE("wrong_types", types),      HTTP_FIGURE("unauthorized", unauthorized),
+    HTTP_FIGURE("unknown_paths", unknown),  HTTP_FIGURE("wrong_methods", methods),
+    HTTP_FIGURE("long_heads", heads),       HTTP_FIGURE("long_bodies", bodies),
+    HTTP_FIGURE("continued", expectations), HTTP_FIGURE("expired", expired),
 };
 enum {
     CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures,

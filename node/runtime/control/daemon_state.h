@@ -1,7 +1,6 @@
 /* daemon_state.h - what the files of the main thread share.
  *
- * DAEMON-1  All of it belongs to the main thread, but for what shard loops and the disk synchronise
- *           themselves.
+ * DAEMON-1  All of it is the main thread's, but for what shard loops and the disk synchronise.
  */
 #ifndef NODE_RUNTIME_CONTROL_DAEMON_STATE_H
 #define NODE_RUNTIME_CONTROL_DAEMON_STATE_H
@@ -17,6 +16,7 @@
 #include "node/runtime/control/standing.h"
 #include "node/runtime/disk/disk.h"
 #include "node/runtime/shard/shard_loop.h"
+#include "node/runtime/system/admin_cred.h"
 #include "node/runtime/system/clock.h"
 #include "node/runtime/system/failure.h"
 #include "node/runtime/system/files.h"
@@ -64,8 +64,7 @@ struct daemon_kept {
     size_t peers_len;
 };
 
-/* Where clients of a protocol come, for each shard: its own port, and its part of what all shards
- * share. They are the shard's loop's when it has been made. */
+/* Where clients of a protocol come, for each shard, whose loop has them when it has been made. */
 struct daemon_listeners {
     int fds[CONFIG_SHARDS_MAX][CONFIG_LISTEN_MAX + 2];
     uint32_t counts[CONFIG_SHARDS_MAX];
@@ -191,6 +190,7 @@ struct daemon {
     bool idle[CONFIG_SHARDS_MAX];
     struct mailbox mailbox;
     struct held held;
+    struct admin_cred cred;
     uint8_t config_bytes[REGISTER_RECORD_LEN_MAX];
     uint8_t reply[SOCKET_FRAME_MAX];
     struct daemon_events events;

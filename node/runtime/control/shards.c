@@ -3,6 +3,7 @@
  *   identity kept -> a shard core each -> slots and journal from the store -> loops -> threads
  */
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -215,6 +216,8 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
     facts.routes = api_routes(&facts.route_count);
     facts.trusted = &config->between.trusted_proxies;
     facts.auth = &config->between.auth;
+    facts.operators = daemon->cred.given ? &daemon->cred.digest : NULL;
+    randombytes_buf(facts.secret, sizeof facts.secret);
     for (uint32_t i = 0; i < config->http.names.count; i++)
         facts.names[facts.name_count++] = config->http.names.at[i];
     if (!config->http.first.off && !config_host_is_wildcard(config->http.first.host))

@@ -447,6 +447,22 @@ static void tell_begin(const struct daemon *daemon)
                config->memory_bytes >> 20, config->shards);
 }
 
+/* A node that keeps nothing, and is told of no file, has no token: there are no operators' calls.
+ */
+static int read_cred(struct daemon *daemon)
+{
+    const struct config *config = daemon->config;
+    char path[CONFIG_PATH_LEN + 16];
+    const bool given = config->between.admin_cred[0] != '\0';
+    if (config->http.first.off || (!given && daemon->store == NULL))
+        return 0;
+    if (given)
+        (void)snprintf(path, sizeof path, "%s", config->between.admin_cred);
+    else
+        (void)snprintf(path, sizeof path, "%s/admin.cred", config->data);
+    return admin_cred_open(path, daemon->log, &daemon->cred) == 0 ? 0 : DAEMON_CONFIG;
+}
+
 static int start(struct daemon *daemon)
 {
     char error[CONFIG_ERROR_LEN * 16];
@@ -469,6 +485,8 @@ static int start(struct daemon *daemon)
         code = bind_sockets(daemon);
     if (code == 0)
         code = open_store(daemon);
+    if (code == 0)
+        code = read_cred(daemon);
     if (code == 0)
         tell_begin(daemon);
     daemon->boot = make_boot(daemon->incarnation);

@@ -65,6 +65,11 @@ class Node:
         """Where HTTP clients connect, of all its shards."""
         return f"{self.host}:{self.port + 4}"
 
+    def token(self):
+        """What operators' calls over HTTP need."""
+        with open(os.path.join(self.data, "admin.cred"), encoding="ascii") as file:
+            return file.read().strip()
+
     @property
     def endpoints(self):
         """Of all its shards."""
