@@ -14,11 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "node/gateway/api/api_routes.h"
 #include "node/gateway/http/http_gate.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { PEERS = 4, FRAMES = 16, INPUT = 1 << 16, OUT = 1 << 16, SESSION = 7, CHECK_EVERY = 16 };
+enum { PEERS = 4, FRAMES = 16, INPUT = 1 << 16, OUT = 5 << 20, SESSION = 7, CHECK_EVERY = 16 };
 
 struct peer {
     struct http_peer peer;
@@ -68,7 +69,8 @@ static size_t read_response(const char *data, size_t len)
         return head;
     heard++;
     const char *told = memmem(data, head, length, sizeof length - 1);
-    ASSERT((told == NULL) == (memcmp(data + 9, "204 ", 4) == 0));
+    const bool bare = memcmp(data + 9, "204 ", 4) == 0 || memcmp(data + 9, "304 ", 4) == 0;
+    ASSERT((told == NULL) == bare);
     const size_t body = told != NULL ? strtoul(told + sizeof length - 1, NULL, 10) : 0;
     const bool none = len == head || memcmp(data + head, "HTTP/1.1 ", 9) == 0;
     ASSERT(none || len - head >= body);
@@ -83,6 +85,40 @@ static void read_all(struct peer *peer)
     out->len = 0;
 }
 
+/* What an operator's question is answered: by `kind` an edit, a list, a refusal or rules that do
+ * not compile. */
+static void answer_operator(const uint8_t *frame, size_t len, uint8_t kind)
+{
+    static const char *const states[] = {"done", "conflict", "waiting", "doubt"};
+    static struct mp_token tokens[WIRE_ADMIN_TOKENS_MAX];
+    static uint8_t reply[1024];
+    char error[WIRE_ERROR_LEN];
+    struct wire_admin admin;
+    struct mp_writer writer;
+    const int result = wire_decode_admin(frame, len, tokens, WIRE_ADMIN_TOKENS_MAX, &admin, error);
+    ASSERT(result == 0);
+    mp_writer_init(&writer, reply, sizeof reply);
+    wire_begin_admin_reply(&writer, admin.session, admin.seq, kind == 1 ? TG_ENOTFOUND : 0);
+    if (kind == 1) {
+        mp_put_str(&writer, "none of that name");
+    } else if (kind == 2) {
+        mp_put_array(&writer, 1);
+        mp_put_strn(&writer, admin.command.data, admin.command.len);
+    } else {
+        mp_put_map(&writer, 4);
+        mp_put_str(&writer, "ok");
+        mp_put_bool(&writer, kind != 3);
+        mp_put_str(&writer, "state");
+        mp_put_str(&writer, states[kind % 4]);
+        mp_put_str(&writer, "base");
+        mp_put_uint(&writer, UINT64_MAX);
+        mp_put_str(&writer, "text");
+        mp_put_str(&writer, "rules: []");
+    }
+    ASSERT(!writer.failed);
+    http_gate_answer(gate, reply, writer.len, &finder);
+}
+
 /* The gate must have made a message that the shard takes (HTTPBATCH-4). */
 static void answer(uint32_t at, uint8_t pending)
 {
@@ -95,8 +131,15 @@ static void answer(uint32_t at, uint8_t pending)
     const size_t frame_len = frame_lens[at];
     if (frame_len == 0)
         return;
-    if (pending == 0)
+    struct wire_envelope envelope;
+    const int peeked = wire_peek(frames[at], frame_len, &envelope, error);
+    ASSERT(peeked == 0);
+    if (pending == 0 || envelope.type == WIRE_ADMIN)
         frame_lens[at] = 0;
+    if (envelope.type == WIRE_ADMIN) {
+        answer_operator(frames[at], frame_len, pending & 7);
+        return;
+    }
     const int result = wire_decode_checks(frames[at], frame_len, &space, &checks, error);
     ASSERT(result == 0);
     const struct wire_decisions_head head = {
@@ -210,7 +253,9 @@ static void check_all(uint32_t step)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    struct http_facts facts = {.name = "n", .version = "v"};
+    static struct digest operators;
+    struct http_facts facts = {.name = "n", .version = "v", .operators = &operators};
+    digest_make("t", 1, &operators);
     facts.routes = api_routes(&facts.route_count);
     struct fuzz_input input = fuzz_open(data, len);
     struct http_stats after;

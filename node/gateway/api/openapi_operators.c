@@ -15,8 +15,7 @@ static const struct {
     const char *in_target; /* NULL: bodies alone */
     const char *in_body;
 } schemas[OPERATE_KINDS] = {
-    [OPERATE_TEXT] = {"\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9_-]+$\"",
-                      "\"type\":[\"string\",\"null\"]"},
+    [OPERATE_TEXT] = {"\"type\":\"string\"", "\"type\":[\"string\",\"null\"]"},
     [OPERATE_NUMBER] = {"\"type\":\"integer\",\"minimum\":0,\"maximum\":9007199254740991",
                         "\"type\":[\"integer\",\"null\"],\"minimum\":0,\"maximum\":"
                         "9007199254740991"},
@@ -33,8 +32,11 @@ static const struct {
 
 static bool in_path(const struct http_route *route, const struct operate_field *field)
 {
-    const char *at = strstr(route->path, field->name);
-    return at != NULL && at > route->path && at[-1] == '{' && at[strlen(field->name)] == '}';
+    const size_t len = strlen(field->name);
+    for (const char *at = strchr(route->path, '{'); at != NULL; at = strchr(at + 1, '{'))
+        if (strncmp(at + 1, field->name, len) == 0 && at[len + 1] == '}')
+            return true;
+    return false;
 }
 
 static bool has_body(const struct http_route *route)
@@ -59,18 +61,25 @@ static void put_parameter(struct http_reply *reply, const struct http_route *rou
     http_put_string(reply, wire_text_of(field->says));
     http_put_text(reply, ",\"schema\":{");
     http_put_text(reply, schemas[field->kind].in_target);
+    if (path && field->kind == OPERATE_TEXT) /* not all bytes can stand in a path */
+        http_put_text(reply, ",\"pattern\":\"^[A-Za-z0-9_-]+$\"");
     http_put_text(reply, "}}");
 }
 
+/* `pattern`: of the values that are taken; NULL: others are passed over. */
 static void put_header(struct http_reply *reply, const char *name, const char *pattern, bool *first)
 {
     http_put_text(reply, *first ? "{" : ",{");
     *first = false;
     http_put_text(reply, "\"in\":\"header\",\"name\":\"");
     http_put_text(reply, name);
-    http_put_text(reply, "\",\"schema\":{\"type\":\"string\",\"pattern\":\"");
-    http_put_text(reply, pattern);
-    http_put_text(reply, "\"}}");
+    http_put_text(reply, "\",\"schema\":{\"type\":\"string\"");
+    if (pattern != NULL) {
+        http_put_text(reply, ",\"pattern\":\"");
+        http_put_text(reply, pattern);
+        http_put_text(reply, "\"");
+    }
+    http_put_text(reply, "}}");
 }
 
 static void put_parameters(struct http_reply *reply, const struct http_route *route)
@@ -88,7 +97,7 @@ static void put_parameters(struct http_reply *reply, const struct http_route *ro
     if (edits && (call->flags & OPERATE_MAKES) == 0)
         put_header(reply, "Idempotency-Key", "^[!-~]{1,256}$", &first);
     if ((call->flags & OPERATE_TAGGED) != 0)
-        put_header(reply, "If-None-Match", "^\\\"[0-9]{1,18}\\\"$", &first);
+        put_header(reply, "If-None-Match", NULL, &first);
     http_put_text(reply, "]");
 }
 
@@ -123,7 +132,7 @@ static void put_body(struct http_reply *reply, const struct http_route *route)
     }
     http_put_text(reply, "}}}");
     if (route->body == HTTP_BODY_RULES)
-        http_put_text(reply, ",\"application/yaml\":{\"schema\":{\"type\":\"string\"}}");
+        http_put_text(reply, ",\"application/yaml\":{\"schema\":{}}");
     http_put_text(reply, "}}");
 }
 

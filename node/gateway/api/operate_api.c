@@ -25,7 +25,8 @@ enum {
     LARGE_ROOM = 4 << 20,  /* of all that a message has, as JSON */
     ID_DIGITS = 32,        /* of an edit */
     RETRY_KEY_MAX = 256,
-    AUTHOR_LEN = 96
+    AUTHOR_LEN = 96,
+    TAG_LEN_MAX = 22 /* 20 digits in quotes */
 };
 
 /* A question before it is asked. */
@@ -47,7 +48,8 @@ struct question {
 static bool read_tag(struct wire_text value, uint64_t *out)
 {
     *out = 0;
-    if (value.len < 3 || value.len > 21 || value.data[0] != '"' || value.data[value.len - 1] != '"')
+    if (value.len < 3 || value.len > TAG_LEN_MAX || value.data[0] != '"' ||
+        value.data[value.len - 1] != '"')
         return false;
     for (size_t i = 1; i + 1 < value.len; i++) {
         const unsigned digit = (unsigned)(value.data[i] - '0');

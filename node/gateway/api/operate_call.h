@@ -16,7 +16,7 @@
 /* How an argument is written. */
 enum operate_kind {
     OPERATE_TEXT,
-    OPERATE_NUMBER,     /* a whole one, up to UINT64_MAX / 2 */
+    OPERATE_NUMBER,     /* a whole one, below 2^53 */
     OPERATE_FLAG,       /* true, false */
     OPERATE_SPAN,       /* "5m"; the command gets milliseconds */
     OPERATE_RATES,      /* a list of "500/h"; the command gets them apart by blanks */

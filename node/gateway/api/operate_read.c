@@ -22,7 +22,7 @@
 
 enum { SHOWN = 64, NAMES_LEN = 192, SPAN_LEN = 32 };
 
-#define NUMBER_MAX (UINT64_MAX / 2)
+#define NUMBER_MAX ((UINT64_C(1) << 53) - 1) /* what every reader of JSON keeps exactly */
 #define NS_PER_MS  UINT64_C(1000000)
 
 /* What is read, and for what. */
