@@ -31,6 +31,11 @@ const ask = (name, options) => fetch(node + "/v1/check", {method: "POST", body: 
   const image = new Image();
   await new Promise((go) => { image.onload = image.onerror = go; image.src = node + "/v1/auth/default/image"; });
   say("image", "asked");
+  for (const [method, path, body] of [["POST", "/v1/block", '{"what":"user=page"}'], ["PUT", "/v1/rules", "rules: []"],
+                                      ["POST", "/v1/leave", "{}"], ["GET", "/v1/status"]])
+    for (const mode of ["no-cors", "cors"])
+      await fetch(node + path, {method, mode, body, headers: {"Authorization": "Bearer guess"}})
+        .then((r) => say(path, r.type + " " + r.status), (e) => say(path, "no"));
   document.getElementById("form").submit();
   await new Promise((go) => setTimeout(go, 1000));
   await fetch("/told", {method: "POST", body: told.join("\\n")});
@@ -65,6 +70,8 @@ class Front(http.server.BaseHTTPRequestHandler):
         Front.told.put(body.decode())
         self.send_response(204)
         self.end_headers()
+
+    do_PUT = do_POST
 
     def do_OPTIONS(self):
         self.pass_on(None)
@@ -115,6 +122,11 @@ def browse(url, tmp_path, *more):
             os.killpg(browser.pid, signal.SIGKILL)
 
 
+def unchanged(node):
+    """Whether nothing was edited."""
+    return node.admin("blocks") == [] and len(node.admin("rules.history")) == 1 and node.is_running
+
+
 def charged(node):
     """How much each of the ways has charged."""
     with Http(node) as asked:
@@ -128,6 +140,7 @@ def test_a_page_of_another_origin_charges_nothing(node, front, tmp_path):
     told = browse(f"http://127.0.0.1:{front}/page", tmp_path)
     assert "plain: opaque" in told and "json: no" in told
     assert charged(node) == dict.fromkeys(KEYS, 0)
+    assert "/v1/block: no" in told and "200" not in told and unchanged(node)
     assert node.fresh_status()["http"]["foreign_origins"] >= 4
 
 
@@ -137,6 +150,7 @@ def test_a_name_that_is_bound_anew_charges_nothing(node, front, tmp_path):
     told = browse(f"http://evil.example:{front}/page", tmp_path, "--host-resolver-rules=MAP evil.example 127.0.0.1")
     assert "plain: basic 421" in told and "json: basic 421" in told
     assert charged(node) == dict.fromkeys(KEYS, 0)
+    assert "/v1/block: basic 421" in told and unchanged(node)
     assert node.fresh_status()["http"]["foreign_hosts"] >= 4
 
 
@@ -146,4 +160,5 @@ def test_a_page_of_the_node_itself_is_heard(node, front, tmp_path):
     told = browse(f"http://localhost:{front}/page", tmp_path)
     assert "plain: basic 415" in told and "json: basic 200" in told
     assert charged(node) == {**dict.fromkeys(KEYS, 0), "json": 1, "image": 1}
+    assert told.count("basic 401") == 7 and unchanged(node)
     assert node.fresh_status()["http"]["wrong_types"] > 0
