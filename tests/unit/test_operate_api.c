@@ -219,6 +219,12 @@ static void an_edit_is_named_and_based(void **state)
     assert_string_not_equal(ids[0], ids[1]);
     assert_string_not_equal(ids[1], ids[2]);
     assert_string_equal(ids[2], ids[3]);
+    call("POST /v1/block", headers[3], "{\"what\":\"user=bob\"}");
+    assert_null(strstr(bench.asked, ids[3])); /* another request under the same key */
+    answer_edit("done", "");
+    call("POST /v1/unblock", headers[3], "{\"what\":\"user=bob\"}");
+    assert_null(strstr(bench.asked, ids[3]));
+    answer_edit("done", "");
     call("PUT /v1/rules", JSON "If-Match: \"18446744073709551614\"\r\n",
          "{\"text\":\"rules: []\"}");
     assert_non_null(strstr(bench.asked, "\"base\":18446744073709551614}"));
@@ -325,6 +331,9 @@ static void an_api_key_is_in_the_answer_alone(void **state)
         digest_format(&digest, text);
         assert_non_null(strstr(bench.asked, text));
         assert_non_null(strstr(bench.asked, "\"key\":\""));
+        const char *letters = keys[i] + strlen(API_KEY_PREFIX);
+        assert_memory_not_equal(letters, letters + DIGEST_LEN + 1,
+                                API_KEY_ID_LEN); /* no letter twice */
     }
     assert_string_not_equal(keys[0], keys[1]);
     call("POST /v1/apikeys", JSON, "{\"name\":\"web\"}");
