@@ -100,7 +100,7 @@ pic_objects = $(patsubst %.c,$(out)/pic/%.o,$(1))
 
 floor_sources := $(sources.base) $(sources.protocol)
 lib_sources   := $(floor_sources) $(sources.lib)
-node_sources  := $(floor_sources) $(sources.ring) $(sources.gossip) $(sources.storage) $(sources.node)
+node_sources  := $(floor_sources) $(sources.screen) $(sources.ring) $(sources.gossip) $(sources.storage) $(sources.node)
 all_sources   := $(sort $(node_sources) $(lib_sources) $(sources.cli) $(sources.offline))
 
 # Of what no fuzz target reaches the variant has no code: its compiler, which is the other one, reads that for its warnings.

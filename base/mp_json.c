@@ -1,7 +1,6 @@
 /* mp_json.c - see mp_json.h.
  *
- * MPJSON-1  A walk is never deeper than what mp_parse takes: MP_DEPTH_MAX.
- * MPJSON-2  What is written of whole values is JSON (RFC 8259).
+ * MPJSON-1  What is written of whole values is JSON (RFC 8259).
  */
 #include "base/mp_json.h"
 
@@ -11,46 +10,10 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/mp_walk.h"
 #include "base/utf8.h"
 
 enum { PIECE_LEN = 48 };
-
-/* ---- walking --------------------------------------------------------------------------------- */
-
-void mp_walk_push(struct mp_walk *walk, const struct mp_token *token)
-{
-    const bool map = token->type == MP_MAP;
-    ASSERT(walk->depth < MP_WALK_MAX && mp_is_container(token)); /* MPJSON-1 */
-    walk->frames[walk->depth++] = (struct mp_frame){
-        .left = map ? 2 * (uint64_t)token->count : token->count,
-        .map = map,
-        .first = true,
-    };
-}
-
-struct mp_frame *mp_walk_top(struct mp_walk *walk)
-{
-    return walk->depth > 0 ? &walk->frames[walk->depth - 1] : NULL;
-}
-
-bool mp_walk_at_key(const struct mp_frame *frame)
-{
-    return frame != NULL && frame->map && frame->left % 2 == 0;
-}
-
-size_t mp_value_len(const struct mp_token *tokens, size_t count)
-{
-    uint64_t left = 1;
-    size_t used = 0;
-    while (left > 0 && used < count) {
-        const struct mp_token *token = &tokens[used++];
-        left--;
-        if (mp_is_container(token))
-            left += token->type == MP_MAP ? 2 * (uint64_t)token->count : token->count;
-    }
-    ASSERT(used <= count);
-    return used;
-}
 
 /* ---- scalars --------------------------------------------------------------------------------- */
 
@@ -170,7 +133,7 @@ void mp_json_scalar(const struct mp_sink *sink, const struct mp_token *token)
     }
 }
 
-/* A key is a string, whatever it was (MPJSON-2). */
+/* A key is a string, whatever it was (MPJSON-1). */
 void mp_json_key(const struct mp_sink *sink, const struct mp_token *token)
 {
     const bool quoted = token->type == MP_STR || token->type == MP_BIN;
@@ -198,7 +161,7 @@ void mp_json(const struct mp_sink *sink, const struct mp_token *tokens, size_t c
     for (size_t i = 0; i < used; i++) {
         struct mp_frame *frame = mp_walk_top(&walk);
         const bool key = mp_walk_at_key(frame);
-        ASSERT(frame == NULL || frame->left > 0); /* MPJSON-2 */
+        ASSERT(frame == NULL || frame->left > 0); /* MPJSON-1 */
         if (frame != NULL) {
             if (!frame->first && (key || !frame->map))
                 put(sink, ",");
@@ -221,5 +184,5 @@ void mp_json(const struct mp_sink *sink, const struct mp_token *tokens, size_t c
         }
         close_json(sink, &walk);
     }
-    ASSERT(walk.depth == 0 || used == count); /* MPJSON-2: all is closed, but of a part */
+    ASSERT(walk.depth == 0 || used == count); /* MPJSON-1: all is closed, but of a part */
 }

@@ -6,7 +6,7 @@
 #include <yaml.h>
 
 #include "base/mp.h"
-#include "base/mp_json.h"
+#include "base/mp_walk.h"
 #include "client/cli/output/document.h"
 #include "client/cli/output/table.h"
 #include "tests/fuzz/fuzz.h"

@@ -46,17 +46,18 @@ LAYERS = {
     "storage": ["base"],
     "client/include": [],
     "client/protocol": ["base"],
+    "client/screen": ["base"],
     "client/lib": ["base", "client/protocol", "client/include"],
     # What rules would do to a log is answered without a node, by the code that nodes run.
     "client/replay": ["base", "client/protocol", "node/limit", "node/policy"],
-    "client/cli": ["base", "client/protocol", "client/include", "client/replay", "node/policy",
-                   "node/zones"],
+    "client/cli": ["base", "client/protocol", "client/include", "client/replay", "client/screen",
+                   "node/policy", "node/zones"],
     "client/examples": ["client/include"],
     "node/limit": ["base"],
     "node/policy": ["base", "client/protocol", "node/limit"],
     "node/zones": ["base", "node/policy"],
     "node/cluster": ["base", "ring", "gossip", "client/protocol", "node/limit", "node/policy"],
-    "node/gateway": ["base", "client/protocol", "node/limit", "node/policy"],
+    "node/gateway": ["base", "client/protocol", "client/screen", "node/limit", "node/policy"],
     "node/runtime": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit",
                      "node/policy", "node/cluster", "node/gateway", "node/zones"],
     # Documents are made of the tables of both programs.
@@ -112,7 +113,7 @@ LIBRARY_OWNERS = [
 PACKAGES = ["libzmq", "libczmq", "lmdb", "libuv", "libsodium", "libsystemd"]
 
 PURE_FOLDERS = ("ring", "gossip", "node/limit", "node/policy", "node/cluster", "node/gateway", "client/protocol",
-                "client/replay")
+                "client/replay", "client/screen")
 # Not libyaml: reading rules from a string is deterministic, and no step does it.
 IMPURE_SYMBOL = re.compile(
     r"^(malloc|calloc|realloc|reallocarray|free|strdup|strndup|posix_memalign|aligned_alloc|mmap|munmap|brk|sbrk"

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/mp_json.h"
+#include "base/mp_walk.h"
 
 enum { TEXT = 1024, TOKENS = 64 };
 

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "client/cli/output/grid.h"
-#include "client/cli/status/screen.h"
+#include "client/cli/status/screen_text.h"
 #include "tests/unit/support_death.h"
 
 static const char *const headers[] = {"NAME", "STATE", "VNODES"};
@@ -69,11 +69,11 @@ CORRUPTION(a_cell_that_nobody_counts_is_seen, "GRID-3", grid.cell_count--)
 CORRUPTION(a_cell_that_was_counted_and_is_not_there_is_seen, "GRID-3", grid.cell_count++)
 CORRUPTION(a_column_narrower_than_its_cell_is_seen, "GRID-3", grid.widths[1] = 5)
 CORRUPTION(a_column_narrower_than_its_header_is_seen, "GRID-3", grid.widths[0] = 3)
-CORRUPTION(a_screen_of_more_conditions_than_it_holds_is_seen, "SCREEN-5",
+CORRUPTION(a_screen_of_more_conditions_than_it_holds_is_seen, "SCREEN-1",
            screen.condition_count = SCREEN_CONDITIONS_MAX + 1)
-CORRUPTION(a_name_that_does_not_end_in_its_field_is_seen, "SCREEN-5",
+CORRUPTION(a_name_that_does_not_end_in_its_field_is_seen, "SCREEN-1",
            memset(node.name, 'x', sizeof node.name))
-CORRUPTION(nodes_that_are_counted_and_not_there_are_seen, "SCREEN-5", screen.nodes = NULL)
+CORRUPTION(nodes_that_are_counted_and_not_there_are_seen, "SCREEN-1", screen.nodes = NULL)
 
 /* Cells of every length, numbers among them, in any number of columns, written now and then. */
 static void random_grids_stay_whole(void **state)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/cli/status/screen.h"
+#include "client/cli/status/screen_text.h"
 
 enum { NODES_MAX = 64 };
 

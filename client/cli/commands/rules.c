@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/mp_walk.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/output/diff.h"
 #include "client/cli/session/answer.h"
@@ -285,9 +286,9 @@ static void show_counts(struct cli *cli, const struct cli_answer *compared)
     for (uint32_t left = mp_get_array(&cursor); left > 0 && !cursor.failed; left--) {
         const size_t row = cursor.at;
         mp_skip(&cursor);
-        cli_token_text(cli_answer_value(compared, row, "rule"), rule, sizeof rule);
-        cli_token_text(cli_answer_value(compared, row, "limit"), limit, sizeof limit);
-        cli_token_text(cli_answer_value(compared, row, "count"), count, sizeof count);
+        mp_text_of(cli_answer_value(compared, row, "rule"), rule, sizeof rule);
+        mp_text_of(cli_answer_value(compared, row, "limit"), limit, sizeof limit);
+        mp_text_of(cli_answer_value(compared, row, "count"), count, sizeof count);
         cli_text_format(&cli->text, "  %s: the count of %s %s\n", rule, limit, count);
     }
 }

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/mp_json.h"
+#include "base/mp_walk.h"
 
 static void add_piece(void *text, const char *data, size_t len)
 {

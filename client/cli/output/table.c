@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/mp_json.h"
+#include "base/mp_walk.h"
 #include "client/cli/output/document.h"
 #include "client/cli/output/grid.h"
 #include "client/replay/log_time.h"

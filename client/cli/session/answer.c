@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/mp_json.h"
+#include "base/mp_walk.h"
 #include "client/cli/output/document.h"
 #include "client/cli/output/table.h"
 
@@ -255,25 +255,11 @@ bool cli_token_is(const struct mp_token *token, const char *text)
            memcmp(token->data, text, token->count) == 0;
 }
 
-void cli_token_text(const struct mp_token *token, char *out, size_t capacity)
-{
-    const bool text = token != NULL && token->type == MP_STR;
-    (void)snprintf(out, capacity, "%.*s", text ? (int)token->count : 0,
-                   text ? (const char *)token->data : "");
-}
-
 const struct mp_token *cli_answer_value(const struct cli_answer *answer, size_t row,
                                         const char *name)
 {
     ASSERT(row < answer->count);
-    size_t at = row + 1;
-    for (uint32_t i = 0; i < answer->tokens[row].count && at < answer->count; i++) {
-        const size_t value = cli_token_next(answer, at);
-        if (value < answer->count && cli_token_is(&answer->tokens[at], name))
-            return &answer->tokens[value];
-        at = cli_token_next(answer, value);
-    }
-    return NULL;
+    return mp_find(answer->tokens + row, answer->count - row, name);
 }
 
 void cli_put_token(struct mp_writer *writer, const struct mp_token *token)

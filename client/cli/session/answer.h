@@ -54,8 +54,6 @@ void cli_answer_text(const struct cli_answer *answer, const char *name, char *ou
 /* Where the value behind the one at token `at` begins. */
 size_t cli_token_next(const struct cli_answer *answer, size_t at);
 bool cli_token_is(const struct mp_token *token, const char *text);
-/* Copies a text, cut to fit; "" of what is none, or NULL. */
-void cli_token_text(const struct mp_token *token, char *out, size_t capacity);
 /* The value of a field of the map at token `row`; NULL if it has none. */
 const struct mp_token *cli_answer_value(const struct cli_answer *answer, size_t row,
                                         const char *name);

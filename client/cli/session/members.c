@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/mp_walk.h"
 
 /* ---- who there is ---------------------------------------------------------------------------- */
 
@@ -19,12 +20,11 @@ static void take_row(const struct cli_answer *answer, size_t row, struct cli_mem
         answer->tokens[row].type == MP_MAP ? cli_answer_value(answer, row, "state") : NULL;
     if (state == NULL || cli_token_is(state, "left"))
         return;
-    cli_token_text(cli_answer_value(answer, row, "name"), member->name, sizeof member->name);
-    cli_token_text(cli_answer_value(answer, row, "region"), member->region, sizeof member->region);
-    cli_token_text(cli_answer_value(answer, row, "client"), member->address,
-                   sizeof member->address);
-    cli_token_text(cli_answer_value(answer, row, "unreachable_since"), member->lost,
-                   sizeof member->lost);
+    mp_text_of(cli_answer_value(answer, row, "name"), member->name, sizeof member->name);
+    mp_text_of(cli_answer_value(answer, row, "region"), member->region, sizeof member->region);
+    mp_text_of(cli_answer_value(answer, row, "client"), member->address, sizeof member->address);
+    mp_text_of(cli_answer_value(answer, row, "unreachable_since"), member->lost,
+               sizeof member->lost);
     member->asked = !cli_token_is(state, "dead") && member->lost[0] == '\0';
     members->count++;
 }

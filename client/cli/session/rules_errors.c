@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/mp_walk.h"
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/compile/policy_errors.h"
 #include "node/policy/compile/policy_warnings.h"
@@ -48,7 +49,7 @@ int cli_refuse_answer(const char *path, const struct cli_answer *answer)
             break;
         const struct mp_token *line = cli_answer_value(answer, row, "line");
         const struct mp_token *column = cli_answer_value(answer, row, "column");
-        cli_token_text(cli_answer_value(answer, row, "message"), message, sizeof message);
+        mp_text_of(cli_answer_value(answer, row, "message"), message, sizeof message);
         refuse_place(path, line != NULL && line->type == MP_UINT ? line->uint : 0,
                      column != NULL && column->type == MP_UINT ? column->uint : 0, message);
         row = cli_token_next(answer, row);
@@ -99,7 +100,7 @@ void cli_warn_answer(const char *path, const struct cli_answer *answer)
         if (answer->tokens[row].type != MP_MAP)
             return;
         const struct mp_token *line = cli_answer_value(answer, row, "line");
-        cli_token_text(cli_answer_value(answer, row, "message"), message, sizeof message);
+        mp_text_of(cli_answer_value(answer, row, "message"), message, sizeof message);
         tell_warning(path, line != NULL && line->type == MP_UINT ? line->uint : 0, message);
         row = cli_token_next(answer, row);
     }

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/status/screen.h"
+#include "base/mp_walk.h"
+#include "client/cli/status/screen_text.h"
 
 enum { NAME_WIDTH = 23, NUMBER_WIDTH = 15, GROUP_WIDTH = 17, LINE_LEN = 256 };
 
@@ -165,7 +166,7 @@ static void add_unknown(struct cli_text *out, const struct cli_answer *answer)
         const uint64_t sum =
             is_known(&answer->tokens[at])
                 ? 0
-                : (cli_token_text(&answer->tokens[at], name, sizeof name), sum_of(answer, name));
+                : (mp_text_of(&answer->tokens[at], name, sizeof name), sum_of(answer, name));
         if (sum > 0)
             add(out, first ? "other" : "", name, sum, "");
         first = first && sum == 0;
@@ -185,7 +186,7 @@ static void add_map(struct cli_text *out, const struct cli_answer *answer, const
     for (uint32_t i = 0; i < fields && at < answer->count; i++) {
         const size_t value = cli_token_next(answer, at);
         char name[CLI_MEMBER_LEN];
-        cli_token_text(&answer->tokens[at], name, sizeof name);
+        mp_text_of(&answer->tokens[at], name, sizeof name);
         if (value < answer->count && answer->tokens[value].type == MP_UINT &&
             answer->tokens[value].uint > 0) {
             add(out, first ? map : "", name, answer->tokens[value].uint, "");

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/mp_walk.h"
 #include "client/cli/session/members.h"
 #include "client/cli/status/status.h"
 
@@ -59,7 +60,7 @@ static size_t field_at(const struct cli_answer *answer, const char *name)
 static struct region *region_of(struct regions *regions, const struct mp_token *name)
 {
     char text[CLI_MEMBER_LEN];
-    cli_token_text(name, text, sizeof text);
+    mp_text_of(name, text, sizeof text);
     uint32_t at = 0;
     while (at < regions->count && strcmp(regions->regions[at].name, text) != 0)
         at++;
@@ -84,7 +85,7 @@ static void add_leases(struct regions *regions, const struct cli_answer *answer)
     for (uint32_t i = 0; i < regions->shown->tokens[shown].count && i < COUNTERS_MAX; i++) {
         char name[CLI_MEMBER_LEN];
         ASSERT(at < regions->shown->count); /* a map is whole: mp_parse saw to it */
-        cli_token_text(&regions->shown->tokens[at], name, sizeof name);
+        mp_text_of(&regions->shown->tokens[at], name, sizeof name);
         regions->leases[i] += number_of(answer, told, name);
         at = cli_token_next(regions->shown, cli_token_next(regions->shown, at));
     }
@@ -259,7 +260,7 @@ int cli_regions_show(struct cli *cli, const struct cli_answer *answer)
     struct cli_members members;
     if (answer->count == 0 || answer->tokens[0].type != MP_MAP)
         return cli_answer_show(cli, answer);
-    cli_token_text(cli_answer_value(answer, 0, "region"), regions.own, sizeof regions.own);
+    mp_text_of(cli_answer_value(answer, 0, "region"), regions.own, sizeof regions.own);
     int status = cli_members_read(cli, &members);
     if (status == CLI_EXIT_OK) {
         ask_members(cli, &members, &regions);

@@ -1,6 +1,7 @@
-/* screen.c - the screen of `tidegate status` but for its table; screen.h tells what it looks like.
+/* screen.c - the screen of `tidegate status` but for its table; screen_text.h tells what it looks
+ * like.
  */
-#include "client/cli/status/screen.h"
+#include "client/cli/status/screen_text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -29,7 +30,7 @@ static void add_cut(struct cli_text *out, const char *line, size_t len, size_t w
 void screen_line(struct cli_text *out, const char *line, size_t width)
 {
     struct cli_text shown;
-    ASSERT(width > 2); /* SCREEN-1: there is room for ".." */
+    ASSERT(width > 2); /* SCREENTEXT-1: there is room for ".." */
     cli_text_init(&shown);
     cli_text_shown(&shown, line, strlen(line));
     while (shown.len > 0 && shown.data[shown.len - 1] == ' ')
@@ -452,11 +453,6 @@ void screen_write(struct cli_text *out, const struct screen *screen,
 }
 
 /* ---- one node -------------------------------------------------------------------------------- */
-
-bool screen_is_ill(const struct screen_node *node)
-{
-    return strcmp(node->state, "alive") != 0 || node->troubles[0] != '\0' || node->lost[0] != '\0';
-}
 
 const struct screen_node *screen_find(const struct screen *screen, const char *name)
 {

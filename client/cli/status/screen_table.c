@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 #include "base/utf8.h"
-#include "client/cli/status/screen.h"
+#include "client/cli/status/screen_text.h"
 
 enum column { REGION, NAME, STATE, UP, CHECKS, DENIED, ACK, MEMORY, DISK, CLOCK, NOTE, COLUMNS };
 

@@ -13,7 +13,7 @@
 #include "base/assert.h"
 #include "client/cli/output/document.h"
 #include "client/cli/status/counters.h"
-#include "client/cli/status/screen.h"
+#include "client/cli/status/screen_text.h"
 #include "client/cli/status/status.h"
 
 enum { QUESTION_LEN = 16, AWAIT_MS = 500, ASK_AGAIN_MS = 40, WATCH_MS = 1000 };
@@ -121,16 +121,19 @@ int cli_status_show(struct cli *cli, const struct cli_answer *answer)
 {
     const struct screen_options options = {
         .width = SCREEN_WIDTH, .colour = cli->colour, .all_nodes = cli->arguments->all_members};
+    const size_t count = screen_nodes_in(answer->tokens, answer->count);
     struct screen *screen = alloc_get(alloc_heap(), sizeof *screen);
+    struct screen_node *nodes = alloc_array(alloc_heap(), count + 1, sizeof *nodes);
     int status = CLI_EXIT_INVALID;
-    if (screen == NULL || screen_read(answer, screen) != 0)
+    if (screen != NULL && nodes != NULL)
+        screen_read(answer->tokens, answer->count, nodes, count, screen);
+    if (screen == NULL || nodes == NULL)
         status = cli_fail(cli, TG_ENOMEM, "out of memory");
     else if (cli->arguments->node != NULL)
         status = show_node(cli, answer, screen, &options);
     else
         status = show_all(cli, answer, screen, &options);
-    if (screen != NULL)
-        screen_fini(screen);
+    alloc_put(alloc_heap(), nodes, (count + 1) * sizeof *nodes);
     alloc_put(alloc_heap(), screen, sizeof *screen);
     return status;
 }

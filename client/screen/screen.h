@@ -1,48 +1,29 @@
-/* screen.h - what `tidegate status` shows: a cluster at a glance, from one node's answer.
+/* screen.h - a cluster at a glance, from one node's answer to `status`: for terminals and the page.
  *
- *   answer (msgpack) --screen_read--> struct screen --screen_write--> text
+ *   answer (msgpack) --screen_read--> struct screen --> client/cli/status    lines of text
+ *                                                   --> node/gateway/page    HTML
  *
- *   DEGRADED: n2 is not alive, for 3m12s                      what is wrong, one line each
- *             n3 has no room on its disk
- *   means     every key is answered by its replicas           what it leads to
- *   do        n2: start it, or `tidegate remove` it           what to do, by node
- *   cluster   f9d3..4bc0 as n1 sees it; ring 14 settled; rules version 6
- *   keys      kept by 3 nodes; over-admission now 41; voters 2 of 3, ...
+ * Both have the same figures and the same sentences, for there is one place where they come from.
  *
- *   NODE  STATE  UP     CHECKS/S  DENIED  ACK P99  MEMORY    DISK         CLOCK  NOTE
- *   n1    alive  2h31m    12,031    8.1%    0.9ms  31%/256M  0.4s behind  +2ms
- *
- *   busiest   search-per-user 18,200/s (11% denied), signup-per-phone 31/s (64% denied)
- *   changed   20:05:36 root@vm blocked user=mallory (abuse)
- *
- * SCREEN-1  No line is longer than the width; what does not fit ends in "..".
- * SCREEN-2  Zeros and what is not known are left out, or "-" in a table.
- * SCREEN-3  Without `colour` there are no control codes. What nodes said is made safe to show
- *           (TEXT-2).
- * SCREEN-4  Of many nodes those that are well are summed up in one row, unless all are wanted.
- * SCREEN-5  Whatever a node answered, each list has as many entries as it has room for at most, and
+ * SCREEN-1  Whatever a node answered, each list has as many entries as it has room for at most, and
  *           each text ends inside its field.
+ *
+ * Pure. Any thread, on the caller's memory.
  */
-#ifndef CLIENT_CLI_STATUS_SCREEN_H
-#define CLIENT_CLI_STATUS_SCREEN_H
+#ifndef CLIENT_SCREEN_SCREEN_H
+#define CLIENT_SCREEN_SCREEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
-#include "client/cli/output/text.h"
-#include "client/cli/session/answer.h"
+#include "base/mp.h"
 
 enum {
-    SCREEN_WIDTH = 100,
     SCREEN_NAME_LEN = 64,
     SCREEN_TEXT_LEN = 400,
     SCREEN_CONDITIONS_MAX = 32,
-    SCREEN_CHANGES_MAX = 5,
-    SCREEN_ROWS = 12,     /* of so many nodes none is summed up */
-    SCREEN_ILL_MAX = 20,  /* rows of nodes that are ill, where others are summed up */
-    SCREEN_LINES_MAX = 10 /* conditions that are said; how many more is told */
+    SCREEN_CHANGES_MAX = 5
 };
 
 struct screen_condition {
@@ -136,41 +117,21 @@ struct screen {
     uint32_t change_count;
     char warnings[SCREEN_CHANGES_MAX][SCREEN_TEXT_LEN]; /* of the node that is asked */
     uint32_t warning_count;
-    struct screen_node *nodes; /* the own region first */
+    struct screen_node *nodes; /* the caller's; the own region first */
     uint32_t node_count;
-    uint64_t nodes_more; /* that the answer had no room for */
+    uint64_t nodes_more; /* that the answer, or the caller, had no room for */
 };
 
-struct screen_options {
-    size_t width;
-    bool colour;
-    bool all_nodes;
-};
-
-/* Fills the screen from an answer to `status`, of whatever release. 0 or TG_ENOMEM; to be finished
- * in any case. */
-MUST_USE int screen_read(const struct cli_answer *answer, struct screen *screen);
-void screen_fini(struct screen *screen);
-/* Asserts SCREEN-5. */
+/* How many nodes the answer lists. */
+size_t screen_nodes_in(const struct mp_token *tokens, size_t count);
+/* Fills the screen from an answer to `status`, of whatever release; `nodes` has room for so many.
+ */
+void screen_read(const struct mp_token *tokens, size_t count, struct screen_node *nodes,
+                 size_t nodes_max, struct screen *screen);
+/* Asserts SCREEN-1. */
 void screen_check_invariants(const struct screen *screen);
-
-/* Adds the screen. Pure. */
-void screen_write(struct cli_text *out, const struct screen *screen,
-                  const struct screen_options *options);
-/* Adds all that is known of one node. Pure. */
-void screen_write_node(struct cli_text *out, const struct screen *screen,
-                       const struct screen_node *node, const struct screen_options *options);
-/* The node that is called NAME, or REGION/NAME; NULL: none, or several. */
-const struct screen_node *screen_find(const struct screen *screen, const char *name);
 /* Whether a node has troubles of its own, or does not answer. */
 bool screen_is_ill(const struct screen_node *node);
-
-/* ---- screen_table.c ---- */
-
-void screen_write_table(struct cli_text *out, const struct screen *screen,
-                        const struct screen_options *options);
-/* Adds what is in `line`, cut to the width, and ends it (SCREEN-1). */
-void screen_line(struct cli_text *out, const char *line, size_t width);
 
 /* ---- screen_words.c: numbers for people; each returns `out` ---- */
 

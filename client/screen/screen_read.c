@@ -1,23 +1,31 @@
 /* screen_read.c - the answer to `status` as a screen; screen.h tells what of. An answer of an older
  * release has less: what is missing stays empty.
  */
+#include "client/screen/screen.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/assert.h"
-#include "client/cli/status/screen.h"
+#include "base/mp_walk.h"
 
 /* ---- fields of one map ----------------------------------------------------------------------- */
 
+/* A value of the answer: its tokens, and how many there are from there to the answer's end. */
 struct row {
-    const struct cli_answer *answer;
-    size_t at;
+    const struct mp_token *tokens;
+    size_t count;
 };
 
 static const struct mp_token *field(const struct row *row, const char *name)
 {
-    return cli_answer_value(row->answer, row->at, name);
+    return mp_find(row->tokens, row->count, name);
+}
+
+/* The row that begins at a token of this one. */
+static struct row row_at(const struct row *row, const struct mp_token *token)
+{
+    return (struct row){token, row->count - (size_t)(token - row->tokens)};
 }
 
 static uint64_t number(const struct row *row, const char *name)
@@ -49,7 +57,7 @@ static bool truth(const struct row *row, const char *name)
 
 static void text(const struct row *row, const char *name, char *out, size_t capacity)
 {
-    cli_token_text(field(row, name), out, capacity);
+    mp_text_of(field(row, name), out, capacity);
 }
 
 /* The map in that field; false if there is none. */
@@ -58,7 +66,7 @@ static bool inner(const struct row *row, const char *name, struct row *out)
     const struct mp_token *token = field(row, name);
     if (token == NULL || token->type != MP_MAP)
         return false;
-    *out = (struct row){row->answer, (size_t)(token - row->answer->tokens)};
+    *out = row_at(row, token);
     return true;
 }
 
@@ -68,18 +76,19 @@ static uint32_t elements(const struct row *row, const char *name, struct row *ou
     const struct mp_token *token = field(row, name);
     if (token == NULL || token->type != MP_ARRAY)
         return 0;
-    *out = (struct row){row->answer, (size_t)(token - row->answer->tokens) + 1};
+    *out = row_at(row, token + 1);
     return token->count;
 }
 
 static void step(struct row *row)
 {
-    row->at = cli_token_next(row->answer, row->at);
+    const size_t len = mp_value_len(row->tokens, row->count);
+    *row = (struct row){row->tokens + len, row->count - len};
 }
 
 static bool is_map(const struct row *row)
 {
-    return row->at < row->answer->count && row->answer->tokens[row->at].type == MP_MAP;
+    return row->count > 0 && row->tokens[0].type == MP_MAP;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -124,10 +133,10 @@ static void read_troubles(const struct row *row, struct screen_node *out)
 {
     struct row code;
     const uint32_t count = elements(row, "health", &code);
-    for (uint32_t i = 0; i < count && code.at < row->answer->count; i++, step(&code)) {
+    for (uint32_t i = 0; i < count && code.count > 0; i++, step(&code)) {
         char word[32];
         const size_t len = strlen(out->troubles);
-        cli_token_text(&row->answer->tokens[code.at], word, sizeof word);
+        mp_text_of(code.tokens, word, sizeof word);
         (void)snprintf(out->troubles + len, sizeof out->troubles - len, "%s%s", len > 0 ? "," : "",
                        word);
     }
@@ -158,19 +167,19 @@ static void read_node(const struct row *row, struct screen_node *out)
         read_figures(&figures, out);
 }
 
-static int read_nodes(const struct row *all, struct screen *screen)
+static void read_nodes(const struct row *all, size_t nodes_max, struct screen *screen)
 {
     struct row row;
     const uint32_t count = elements(all, "nodes", &row);
-    if (count == 0)
-        return 0;
-    screen->nodes = alloc_array(alloc_heap(), count, sizeof *screen->nodes);
-    if (screen->nodes == NULL)
-        return TG_ENOMEM;
-    screen->node_count = count;
-    for (uint32_t i = 0; i < count && is_map(&row); i++, step(&row))
-        read_node(&row, &screen->nodes[i]);
-    return 0;
+    for (uint32_t i = 0; i < count && is_map(&row); i++, step(&row)) {
+        if (screen->node_count == nodes_max) {
+            screen->nodes_more++;
+            continue;
+        }
+        struct screen_node *node = &screen->nodes[screen->node_count++];
+        memset(node, 0, sizeof *node);
+        read_node(&row, node);
+    }
 }
 
 static void read_lists(const struct row *all, struct screen *screen)
@@ -201,9 +210,10 @@ static void read_lists(const struct row *all, struct screen *screen)
         text(&row, "note", change->note, sizeof change->note);
     }
     count = elements(all, "warnings", &row);
-    for (; screen->warning_count < count && screen->warning_count < SCREEN_CHANGES_MAX; step(&row))
-        cli_token_text(&all->answer->tokens[row.at], screen->warnings[screen->warning_count++],
-                       SCREEN_TEXT_LEN);
+    for (; screen->warning_count < count && screen->warning_count < SCREEN_CHANGES_MAX &&
+           row.count > 0;
+         step(&row))
+        mp_text_of(row.tokens, screen->warnings[screen->warning_count++], SCREEN_TEXT_LEN);
 }
 
 /* An older release says why in `reasons` alone. */
@@ -211,22 +221,29 @@ static void read_reasons(const struct row *all, struct screen *screen)
 {
     struct row row;
     const uint32_t count = elements(all, "reasons", &row);
-    for (uint32_t i = 0; screen->condition_count < count && i < SCREEN_CONDITIONS_MAX &&
-                         row.at < all->answer->count;
+    for (uint32_t i = 0;
+         screen->condition_count < count && i < SCREEN_CONDITIONS_MAX && row.count > 0;
          i++, step(&row)) {
         struct screen_condition *condition = &screen->conditions[screen->condition_count++];
         condition->grave = true;
-        cli_token_text(&all->answer->tokens[row.at], condition->says, sizeof condition->says);
+        mp_text_of(row.tokens, condition->says, sizeof condition->says);
     }
 }
 
-int screen_read(const struct cli_answer *answer, struct screen *screen)
+size_t screen_nodes_in(const struct mp_token *tokens, size_t count)
 {
-    const struct row all = {answer, 0};
+    const struct row all = {tokens, count};
+    struct row row;
+    return elements(&all, "nodes", &row);
+}
+
+void screen_read(const struct mp_token *tokens, size_t count, struct screen_node *nodes,
+                 size_t nodes_max, struct screen *screen)
+{
+    const struct row all = {tokens, count};
     struct row row;
     memset(screen, 0, sizeof *screen);
-    if (answer->count == 0 || answer->tokens[0].type != MP_MAP)
-        return 0;
+    screen->nodes = nodes;
     screen->healthy = truth(&all, "healthy");
     screen->conditions_more = (uint32_t)number(&all, "conditions_more");
     screen->stable = truth(&all, "stable");
@@ -254,15 +271,12 @@ int screen_read(const struct cli_answer *answer, struct screen *screen)
     read_lists(&all, screen);
     if (screen->condition_count == 0)
         read_reasons(&all, screen);
-    return read_nodes(&all, screen);
+    read_nodes(&all, nodes_max, screen);
 }
 
-void screen_fini(struct screen *screen)
+bool screen_is_ill(const struct screen_node *node)
 {
-    if (screen->nodes != NULL)
-        alloc_put(alloc_heap(), screen->nodes, screen->node_count * sizeof *screen->nodes);
-    screen->nodes = NULL;
-    screen->node_count = 0;
+    return strcmp(node->state, "alive") != 0 || node->troubles[0] != '\0' || node->lost[0] != '\0';
 }
 
 /* ---- the invariants -------------------------------------------------------------------------- */
@@ -272,37 +286,37 @@ void screen_fini(struct screen *screen)
 
 static void check_node(const struct screen_node *node)
 {
-    INVARIANT("SCREEN-5", ENDS(node->name) && ENDS(node->region) && ENDS(node->zone));
-    INVARIANT("SCREEN-5", ENDS(node->id) && ENDS(node->state) && ENDS(node->ring));
-    INVARIANT("SCREEN-5", ENDS(node->client) && ENDS(node->version));
-    INVARIANT("SCREEN-5", ENDS(node->lost) && ENDS(node->troubles));
+    INVARIANT("SCREEN-1", ENDS(node->name) && ENDS(node->region) && ENDS(node->zone));
+    INVARIANT("SCREEN-1", ENDS(node->id) && ENDS(node->state) && ENDS(node->ring));
+    INVARIANT("SCREEN-1", ENDS(node->client) && ENDS(node->version));
+    INVARIANT("SCREEN-1", ENDS(node->lost) && ENDS(node->troubles));
 }
 
 static void check_condition(const struct screen_condition *condition)
 {
-    INVARIANT("SCREEN-5", ENDS(condition->code) && ENDS(condition->node));
-    INVARIANT("SCREEN-5", ENDS(condition->region) && ENDS(condition->short_form));
-    INVARIANT("SCREEN-5", ENDS(condition->says) && ENDS(condition->means));
-    INVARIANT("SCREEN-5", ENDS(condition->advice));
+    INVARIANT("SCREEN-1", ENDS(condition->code) && ENDS(condition->node));
+    INVARIANT("SCREEN-1", ENDS(condition->region) && ENDS(condition->short_form));
+    INVARIANT("SCREEN-1", ENDS(condition->says) && ENDS(condition->means));
+    INVARIANT("SCREEN-1", ENDS(condition->advice));
 }
 
 void screen_check_invariants(const struct screen *screen)
 {
-    INVARIANT("SCREEN-5", ENDS(screen->node) && ENDS(screen->cluster) && ENDS(screen->version));
-    INVARIANT("SCREEN-5", screen->condition_count <= SCREEN_CONDITIONS_MAX);
-    INVARIANT("SCREEN-5", screen->busiest_count <= SCREEN_CHANGES_MAX);
-    INVARIANT("SCREEN-5", screen->change_count <= SCREEN_CHANGES_MAX);
-    INVARIANT("SCREEN-5", screen->warning_count <= SCREEN_CHANGES_MAX);
-    INVARIANT("SCREEN-5", screen->nodes != NULL || screen->node_count == 0);
+    INVARIANT("SCREEN-1", ENDS(screen->node) && ENDS(screen->cluster) && ENDS(screen->version));
+    INVARIANT("SCREEN-1", screen->condition_count <= SCREEN_CONDITIONS_MAX);
+    INVARIANT("SCREEN-1", screen->busiest_count <= SCREEN_CHANGES_MAX);
+    INVARIANT("SCREEN-1", screen->change_count <= SCREEN_CHANGES_MAX);
+    INVARIANT("SCREEN-1", screen->warning_count <= SCREEN_CHANGES_MAX);
+    INVARIANT("SCREEN-1", screen->nodes != NULL || screen->node_count == 0);
     for (uint32_t i = 0; i < screen->condition_count; i++)
         check_condition(&screen->conditions[i]);
     for (uint32_t i = 0; i < screen->busiest_count; i++)
-        INVARIANT("SCREEN-5", ENDS(screen->busiest[i].name));
+        INVARIANT("SCREEN-1", ENDS(screen->busiest[i].name));
     for (uint32_t i = 0; i < screen->change_count; i++)
-        INVARIANT("SCREEN-5", ENDS(screen->changes[i].author) && ENDS(screen->changes[i].says) &&
+        INVARIANT("SCREEN-1", ENDS(screen->changes[i].author) && ENDS(screen->changes[i].says) &&
                                   ENDS(screen->changes[i].note));
     for (uint32_t i = 0; i < screen->warning_count; i++)
-        INVARIANT("SCREEN-5", ENDS(screen->warnings[i]));
+        INVARIANT("SCREEN-1", ENDS(screen->warnings[i]));
     for (uint32_t i = 0; i < screen->node_count; i++)
         check_node(&screen->nodes[i]);
 }

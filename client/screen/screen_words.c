@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "client/cli/status/screen.h"
+#include "client/screen/screen.h"
 
 enum { S_MS = 1000, MINUTE_S = 60, HOUR_S = 3600, DAY_S = 86400, MS_US = 1000, TEN = 10 };
 
