@@ -85,7 +85,7 @@ struct screen_rule {
 };
 
 struct screen_change {
-    uint64_t time_ms;
+    char time[24]; /* "2026-11-26T20:05:36Z" */
     char author[SCREEN_NAME_LEN];
     char says[160];
     char note[160];
@@ -132,6 +132,52 @@ void screen_read(const struct mp_token *tokens, size_t count, struct screen_node
 void screen_check_invariants(const struct screen *screen);
 /* Whether a node has troubles of its own, or does not answer. */
 bool screen_is_ill(const struct screen_node *node);
+
+/* ---- screen_lines.c: what is said ---- */
+
+enum screen_line {
+    SCREEN_WELL, /* the verdict, */
+    SCREEN_ILL,  /* or that */
+    SCREEN_LINE  /* all else; the label is "" where it is that of the line before */
+};
+
+struct screen_sink {
+    void (*line)(void *context, enum screen_line kind, const char *label, const char *text);
+    void *context;
+};
+
+/* The verdict, what it means, what to do, and the cluster: what stands before the table of nodes;
+ */
+void screen_say(const struct screen_sink *sink, const struct screen *screen);
+/* what stands behind it: the busiest rules, the last changes; */
+void screen_say_more(const struct screen_sink *sink, const struct screen *screen);
+/* and all that is known of one node. */
+void screen_say_node(const struct screen_sink *sink, const struct screen *screen,
+                     const struct screen_node *node);
+/* The node that is called NAME, or REGION/NAME; NULL: none, or several. */
+const struct screen_node *screen_find(const struct screen *screen, const char *name);
+
+/* ---- screen_cells.c: the table of nodes ---- */
+
+enum screen_column {
+    SCREEN_REGION,
+    SCREEN_NAME,
+    SCREEN_STATE,
+    SCREEN_UP,
+    SCREEN_CHECKS,
+    SCREEN_DENIED,
+    SCREEN_ACK,
+    SCREEN_MEMORY,
+    SCREEN_DISK,
+    SCREEN_CLOCK,
+    SCREEN_NOTE,
+    SCREEN_COLUMNS
+};
+enum { SCREEN_CELL_LEN = 200 };
+
+/* What stands in the column for the node; NULL: its header. */
+void screen_cell(const struct screen *screen, const struct screen_node *node,
+                 enum screen_column column, char out[SCREEN_CELL_LEN]);
 
 /* ---- screen_words.c: numbers for people; each returns `out` ---- */
 

@@ -204,7 +204,7 @@ static void read_lists(const struct row *all, struct screen *screen)
          screen->change_count < count && screen->change_count < SCREEN_CHANGES_MAX && is_map(&row);
          step(&row)) {
         struct screen_change *change = &screen->changes[screen->change_count++];
-        change->time_ms = number(&row, "time_ms");
+        text(&row, "time", change->time, sizeof change->time);
         text(&row, "author", change->author, sizeof change->author);
         text(&row, "says", change->says, sizeof change->says);
         text(&row, "note", change->note, sizeof change->note);

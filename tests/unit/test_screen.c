@@ -119,7 +119,7 @@ static void a_healthy_cluster_is_told_in_few_lines(void **state)
     screen.busiest[1] = (struct screen_rule){"allow-health", 3.25, 0};
     screen.busiest_count = 2;
     screen.changes[screen.change_count++] =
-        (struct screen_change){1764188736000, "root@vm", "blocked user=mallory", "abuse"};
+        (struct screen_change){"2025-11-26T20:25:36Z", "root@vm", "blocked user=mallory", "abuse"};
     assert_true(
         expect(&plain,
                "HEALTHY:  3 nodes, all answer, nothing to do\n"

@@ -7,16 +7,10 @@
 #include "base/utf8.h"
 #include "client/cli/status/screen_text.h"
 
-enum column { REGION, NAME, STATE, UP, CHECKS, DENIED, ACK, MEMORY, DISK, CLOCK, NOTE, COLUMNS };
+enum { GAP = 2, NAME_MIN = 8 };
 
-enum { CELL_LEN = 200, GAP = 2, NAME_MIN = 8, PERCENT = 100 };
-
-static const char *const headers[COLUMNS] = {
-    [REGION] = "REGION",   [NAME] = "NODE",     [STATE] = "STATE", [UP] = "UP",
-    [CHECKS] = "CHECKS/S", [DENIED] = "DENIED", [ACK] = "ACK P99", [MEMORY] = "MEMORY",
-    [DISK] = "DISK",       [CLOCK] = "CLOCK",   [NOTE] = "NOTE"};
-
-static const bool right[COLUMNS] = {[CHECKS] = true, [DENIED] = true, [ACK] = true};
+static const bool right[SCREEN_COLUMNS] = {
+    [SCREEN_CHECKS] = true, [SCREEN_DENIED] = true, [SCREEN_ACK] = true};
 
 struct table {
     const struct screen *screen;
@@ -25,121 +19,8 @@ struct table {
     bool summed;            /* those that are well stand in one row */
     struct screen_node sum; /* that row */
     uint32_t well;          /* how many stand in it */
-    size_t widths[COLUMNS];
+    size_t widths[SCREEN_COLUMNS];
 };
-
-/* ---- cells ----------------------------------------------------------------------------------- */
-
-static bool has(const struct screen_node *node, const char *code)
-{
-    const size_t len = strlen(code);
-    for (const char *at = strstr(node->troubles, code); at != NULL; at = strstr(at + 1, code))
-        if ((at == node->troubles || at[-1] == ',') && (at[len] == '\0' || at[len] == ','))
-            return true;
-    return false;
-}
-
-static bool is_dead(const struct screen_node *node)
-{
-    return strcmp(node->state, "dead") == 0;
-}
-
-static void disk_cell(const struct screen_node *node, char *out)
-{
-    char word[SCREEN_WORD_LEN];
-    if (has(node, "disk_full"))
-        (void)snprintf(out, CELL_LEN, "FULL");
-    else if (has(node, "disk_failing"))
-        (void)snprintf(out, CELL_LEN, "FAILING");
-    else if (has(node, "disk_95") || has(node, "disk_80"))
-        (void)snprintf(out, CELL_LEN, "%s used", has(node, "disk_95") ? "95%" : "80%");
-    else if (node->told && node->ephemeral)
-        (void)snprintf(out, CELL_LEN, "none");
-    else if (node->told && node->flush_lag_ms > 0)
-        (void)snprintf(out, CELL_LEN, "%s behind", screen_span(node->flush_lag_ms, word));
-    else
-        (void)snprintf(out, CELL_LEN, "%s", node->told ? "written" : "-");
-}
-
-static void memory_cell(const struct screen_node *node, char *out)
-{
-    char word[SCREEN_WORD_LEN];
-    if (!node->told || node->slots_max == 0)
-        (void)snprintf(out, CELL_LEN, "-");
-    else
-        (void)snprintf(out, CELL_LEN, "%.0f%%/%s",
-                       (double)node->slots * PERCENT / (double)node->slots_max,
-                       screen_bytes(node->memory_max, word));
-}
-
-/* What the other columns do not say. */
-static void note_cell(const struct table *table, const struct screen_node *node, char *out)
-{
-    const struct screen *screen = table->screen;
-    char word[SCREEN_WORD_LEN];
-    size_t len = 0;
-    out[0] = '\0';
-    if (is_dead(node))
-        (void)snprintf(out, CELL_LEN, "no answer for %s", screen_span(node->state_for_ms, word));
-    else if (node->lost[0] != '\0')
-        (void)snprintf(out, CELL_LEN, "out of reach");
-    else if (strcmp(node->ring, "draining") == 0 || strcmp(node->ring, "drained") == 0)
-        (void)snprintf(out, CELL_LEN, "%s", node->ring);
-    else if (strcmp(node->ring, "outside") == 0)
-        (void)snprintf(out, CELL_LEN, "not in the ring");
-    for (uint32_t i = 0; i < screen->condition_count && !is_dead(node); i++) {
-        const struct screen_condition *condition = &screen->conditions[i];
-        if (strcmp(condition->node, node->name) != 0 || condition->short_form[0] == '\0' ||
-            strncmp(condition->code, "disk_", strlen("disk_")) == 0 ||
-            strcmp(condition->region, node->region) != 0)
-            continue;
-        len = strlen(out);
-        (void)snprintf(out + len, CELL_LEN - len, "%s%s", len > 0 ? ", " : "",
-                       condition->short_form);
-    }
-    len = strlen(out);
-    if (strcmp(node->version, screen->version) != 0 && node->version[0] != '\0')
-        (void)snprintf(out + len, CELL_LEN - len, "%srelease %s", len > 0 ? ", " : "",
-                       node->version);
-}
-
-static void state_cell(const struct screen_node *node, char *out)
-{
-    (void)snprintf(out, CELL_LEN, "%s", is_dead(node) ? "DEAD" : node->state);
-}
-
-/* `node` NULL: the header. */
-static void cell(const struct table *table, const struct screen_node *node, enum column column,
-                 char out[CELL_LEN])
-{
-    char word[SCREEN_WORD_LEN];
-    const bool told = node != NULL && node->told && !is_dead(node);
-    (void)snprintf(out, CELL_LEN, "%s", node == NULL ? headers[column] : "-");
-    if (node == NULL)
-        return;
-    if (column == REGION)
-        (void)snprintf(out, CELL_LEN, "%s", node->region);
-    else if (column == NAME)
-        (void)snprintf(out, CELL_LEN, "%s", node->name);
-    else if (column == STATE)
-        state_cell(node, out);
-    else if (column == UP && told)
-        (void)snprintf(out, CELL_LEN, "%s", screen_span(node->uptime_ms, word));
-    else if (column == CHECKS && told)
-        (void)snprintf(out, CELL_LEN, "%s", screen_rate(node->checks_rate, word));
-    else if (column == DENIED && told && node->checks_rate > 0)
-        (void)snprintf(out, CELL_LEN, "%.1f%%", node->denied_rate * PERCENT / node->checks_rate);
-    else if (column == ACK && told && node->ack_p99_us > 0)
-        (void)snprintf(out, CELL_LEN, "%s", screen_us(node->ack_p99_us, word));
-    else if (column == MEMORY && !is_dead(node))
-        memory_cell(node, out);
-    else if (column == DISK && !is_dead(node))
-        disk_cell(node, out);
-    else if (column == CLOCK && node->skewed && !is_dead(node))
-        (void)snprintf(out, CELL_LEN, "%s", screen_skew(node->skew_us, word));
-    else if (column == NOTE)
-        note_cell(table, node, out);
-}
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -222,15 +103,15 @@ static void measure(struct table *table)
     uint32_t shown = 0;
     size_t total = 0;
     do {
-        for (int i = 0; i < COLUMNS; i++) {
-            char text[CELL_LEN];
-            cell(table, node, (enum column)i, text);
+        for (int i = 0; i < SCREEN_COLUMNS; i++) {
+            char text[SCREEN_CELL_LEN];
+            screen_cell(table->screen, node, (enum screen_column)i, text);
             const size_t width = shown_width(text);
             if (width > table->widths[i])
                 table->widths[i] = width;
         }
     } while ((node = next_row(table, &at, &shown)) != NULL);
-    for (int i = table->regions ? REGION : NAME; i < NOTE; i++)
+    for (int i = table->regions ? SCREEN_REGION : SCREEN_NAME; i < SCREEN_NOTE; i++)
         total += table->widths[i] + GAP;
     /* Long names give way to what stands behind them. */
     const size_t most = table->options->width > sizeof "NOTE" - 1 + GAP
@@ -238,8 +119,8 @@ static void measure(struct table *table)
                             : table->options->width;
     if (total > most) {
         const size_t over = total - most;
-        const size_t name = table->widths[NAME];
-        table->widths[NAME] = name > over + NAME_MIN ? name - over : (size_t)NAME_MIN;
+        const size_t name = table->widths[SCREEN_NAME];
+        table->widths[SCREEN_NAME] = name > over + NAME_MIN ? name - over : (size_t)NAME_MIN;
     }
 }
 
@@ -270,11 +151,11 @@ static void write_row(struct cli_text *out, const struct table *table,
 {
     struct cli_text line;
     cli_text_init(&line);
-    for (int i = table->regions ? REGION : NAME; i < COLUMNS; i++) {
-        char text[CELL_LEN];
-        cell(table, node, (enum column)i, text);
+    for (int i = table->regions ? SCREEN_REGION : SCREEN_NAME; i < SCREEN_COLUMNS; i++) {
+        char text[SCREEN_CELL_LEN];
+        screen_cell(table->screen, node, (enum screen_column)i, text);
         add_cell(&line, text, table->widths[i], right[i]);
-        cli_text_fill(&line, ' ', i + 1 < COLUMNS ? GAP : 0);
+        cli_text_fill(&line, ' ', i + 1 < SCREEN_COLUMNS ? GAP : 0);
     }
     const bool alarms = node != NULL && table->options->colour && screen_is_ill(node);
     cli_text_str(out, alarms ? "\033[31m" : "");

@@ -33,9 +33,8 @@
 
 enum {
     SCREEN_WIDTH = 100,
-    SCREEN_ROWS = 12,     /* of so many nodes none is summed up */
-    SCREEN_ILL_MAX = 20,  /* rows of nodes that are ill, where others are summed up */
-    SCREEN_LINES_MAX = 10 /* conditions that are said; how many more is told */
+    SCREEN_ROWS = 12,   /* of so many nodes none is summed up */
+    SCREEN_ILL_MAX = 20 /* rows of nodes that are ill, where others are summed up */
 };
 
 struct screen_options {
@@ -50,8 +49,6 @@ void screen_write(struct cli_text *out, const struct screen *screen,
 /* Adds all that is known of one node. Pure. */
 void screen_write_node(struct cli_text *out, const struct screen *screen,
                        const struct screen_node *node, const struct screen_options *options);
-/* The node that is called NAME, or REGION/NAME; NULL: none, or several. */
-const struct screen_node *screen_find(const struct screen *screen, const char *name);
 
 /* ---- screen_table.c ---- */
 
