@@ -7,6 +7,7 @@
 #include "node/gateway/api/operate_api.h"
 #include "node/gateway/api/operate_call.h"
 #include "node/gateway/http/http_probe.h"
+#include "node/gateway/page/page.h"
 
 #define CHECKS(word, says)                                                                         \
     {                                                                                              \
@@ -103,6 +104,12 @@ static const struct http_route routes[] = {
              "Drains the node, and ends its process"),
     OPERATOR(POST, "/v1/remove", "remove", HTTP_BODY_JSON, OPERATE_REMOVE,
              "Removes a dead member, or a region; ask again until done"),
+    {.method = HTTP1_GET,
+     .path = "/",
+     .name = "page",
+     .summary = "Shows the cluster at a glance, as a page",
+     .flags = HTTP_ROUTE_PAGE,
+     .handle = page_show},
     {.method = HTTP1_GET,
      .path = "/v1/openapi.json",
      .name = "openapi",

@@ -174,9 +174,11 @@ static void put_method(struct http_reply *reply, const struct http_route *route)
     }
 }
 
-/* Whether an earlier row of the table has the path. */
+/* Whether the row is of a page, or an earlier one has its path. */
 static bool is_told(const struct http_route *routes, size_t at)
 {
+    if ((routes[at].flags & HTTP_ROUTE_PAGE) != 0)
+        return true;
     for (size_t i = 0; i < at; i++)
         if (strcmp(routes[i].path, routes[at].path) == 0)
             return true;

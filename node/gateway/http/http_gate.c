@@ -156,7 +156,11 @@ static void answer_refusal(struct http_gate *gate, struct http_exchange *exchang
     gate->http_stats.methods += status == 405;
     http_reply_begin(reply, status);
     if (status == 401)
-        http_reply_header(reply, "WWW-Authenticate", "Bearer realm=\"tidegate\"");
+        http_reply_header(reply, "WWW-Authenticate",
+                          (match->route->flags & HTTP_ROUTE_PAGE) != 0
+                              ? "Basic realm=\"tidegate: the token of admin.cred as password\", "
+                                "charset=\"UTF-8\""
+                              : "Bearer realm=\"tidegate\"");
     if (match->allow[0] != '\0' && (status == 204 || status == 405))
         http_reply_header(reply, "Allow", match->allow);
     if (status == 204) {

@@ -6,12 +6,13 @@
  */
 #include "node/gateway/http/http_guard.h"
 
+#include <sodium.h>
 #include <string.h>
 
 #include "base/digest.h"
 #include "node/gateway/networks.h"
 
-enum { IPV4_PARTS = 4 };
+enum { IPV4_PARTS = 4, PLAIN_MAX = 1024 };
 
 #define LITERAL(literal)                                                                           \
     {                                                                                              \
@@ -121,18 +122,48 @@ static bool is_taken(const struct http1_request *request, const struct http_rout
     return (route->flags & HTTP_ROUTE_OPERATOR) != 0 && request->body.len == 0;
 }
 
-/* Whether the request has the operators' token, as `Authorization: Bearer TOKEN`. */
-static bool is_operators(const struct http1_request *request, const struct http_facts *facts)
+/* What stands behind the scheme in Authorization; false: it is another one. */
+static bool take_scheme(const struct http1_request *request, const char *scheme,
+                        struct wire_text *rest)
 {
-    static const char bearer[] = "Bearer ";
-    const size_t len = sizeof bearer - 1;
     const struct wire_text *value = http1_header(request, "Authorization");
-    struct digest digest;
-    if (value == NULL || value->len <= len ||
-        !IS_WORD(((struct wire_text){value->data, len}), "Bearer "))
+    const size_t len = strlen(scheme);
+    if (value == NULL || value->len <= len + 1 || value->data[len] != ' ' ||
+        !http1_same((struct wire_text){value->data, len}, wire_text_of(scheme)))
         return false;
-    digest_make(value->data + len, value->len - len, &digest);
+    *rest = (struct wire_text){value->data + len + 1, value->len - len - 1};
+    return true;
+}
+
+static bool is_token(const struct http_facts *facts, const char *data, size_t len)
+{
+    struct digest digest;
+    digest_make(data, len, &digest);
     return digest_equal(&digest, facts->operators);
+}
+
+/* Whether the password of `Authorization: Basic ...` is the token, whatever the user is called. */
+static bool is_password(const struct http_facts *facts, struct wire_text text)
+{
+    char plain[PLAIN_MAX];
+    size_t len = 0;
+    if (sodium_base642bin((unsigned char *)plain, sizeof plain, text.data, text.len, NULL, &len,
+                          NULL, sodium_base64_VARIANT_ORIGINAL) != 0)
+        return false;
+    const char *colon = memchr(plain, ':', len);
+    return colon != NULL && is_token(facts, colon + 1, len - (size_t)(colon + 1 - plain));
+}
+
+/* Whether the request has the operators' token, as `Authorization: Bearer TOKEN`. Only of the page
+ * it may be the password that a browser sends by itself: such it sends for other pages, too. */
+static bool is_operators(const struct http1_request *request, const struct http_route *route,
+                         const struct http_facts *facts)
+{
+    struct wire_text text;
+    if (take_scheme(request, "Bearer", &text))
+        return is_token(facts, text.data, text.len);
+    return (route->flags & HTTP_ROUTE_PAGE) != 0 && take_scheme(request, "Basic", &text) &&
+           is_password(facts, text);
 }
 
 static bool is_probe(const struct http1_request *request, const struct http_route *route)
@@ -150,14 +181,15 @@ static bool is_proxys(const struct http_route *route, const struct http_facts *f
            networks_trust(facts->trusted, peer->address, &ip);
 }
 
-static void guard_operators(const struct http1_request *request, const struct http_facts *facts,
-                            struct http_stats *stats, struct http_guarded *out)
+static void guard_operators(const struct http1_request *request, const struct http_route *route,
+                            const struct http_facts *facts, struct http_stats *stats,
+                            struct http_guarded *out)
 {
     if (facts->operators == NULL)
         *out = (struct http_guarded){
             403, "operators' calls are off: this node has no admin.cred (--admin-cred)",
             &stats->unauthorized};
-    else if (!is_operators(request, facts))
+    else if (!is_operators(request, route, facts))
         *out = (struct http_guarded){
             401, "expected Authorization: Bearer and the token in the node's DATA/admin.cred",
             &stats->unauthorized};
@@ -177,8 +209,8 @@ void http_guard(const struct http1_request *request, const struct http_route *ro
         *out = (struct http_guarded){
             403, "the request is of a page of another origin (Origin, Sec-Fetch-Site)",
             &stats->origins};
-    else if (route != NULL && (route->flags & HTTP_ROUTE_OPERATOR) != 0)
-        guard_operators(request, facts, stats, out);
+    else if (route != NULL && (route->flags & (HTTP_ROUTE_OPERATOR | HTTP_ROUTE_PAGE)) != 0)
+        guard_operators(request, route, facts, stats, out);
     if (out->status == 0 && route != NULL && !is_taken(request, route))
         *out = (struct http_guarded){
             415, "expected Content-Type: application/json, without Content-Encoding",

@@ -23,11 +23,12 @@ enum http_body {
 };
 
 enum {
-    HTTP_ROUTE_PROBE = 1,    /* GET and HEAD tell whoever asks, by any name, from any page */
-    HTTP_ROUTE_CHECKS = 2,   /* it asks the shard: it may join the batch of requests before it */
-    HTTP_ROUTE_ANY = 4,      /* it takes every method, whatever `method` says */
-    HTTP_ROUTE_PROXY = 8,    /* a trusted proxy asks, by the name and from the page of its caller */
-    HTTP_ROUTE_OPERATOR = 16 /* the operators' token is needed, wherever the request comes from */
+    HTTP_ROUTE_PROBE = 1,  /* GET and HEAD tell whoever asks, by any name, from any page */
+    HTTP_ROUTE_CHECKS = 2, /* it asks the shard: it may join the batch of requests before it */
+    HTTP_ROUTE_ANY = 4,    /* it takes every method, whatever `method` says */
+    HTTP_ROUTE_PROXY = 8,  /* a trusted proxy asks, by the name and from the page of its caller */
+    HTTP_ROUTE_OPERATOR = 16, /* the operators' token is needed, wherever the request comes from */
+    HTTP_ROUTE_PAGE = 32      /* likewise; a browser may send it as the password of Basic */
 };
 
 struct http_route {
