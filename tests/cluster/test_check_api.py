@@ -3,6 +3,7 @@
 import random
 import re
 import threading
+import time
 
 import pytest
 
@@ -108,6 +109,26 @@ def test_headers_tell_what_is_left_and_when_to_come_again(ruled):
         assert http.post("/v1/lease", flights).headers["RateLimit-Policy"] == '"key";q=2;qu="concurrent-requests"'
         assert http.post("/v1/check", {"attributes": {"api": "/none"}}).headers["RateLimit"] is None
         assert http.post("/v1/check", {"checks": [own]}).headers["RateLimit"] is None
+
+
+def test_header_fields_are_those_of_the_option(tmp_path):
+    """The older fields, whose reset is a time, for those who read these; or none. Each endpoint of
+    proxies has the node's, unless it chooses."""
+    options = ["--http-headers", "legacy", "--auth", "{nginx: {headers: off}, envoy: {headers: ietf}}"]
+    (tmp_path / "rules.yaml").write_text("rules:\n  - {name: all, key: [api], limits: [{rate: 1/h}]}\n")
+    with Cluster(tmp_path, 1, "--rules", str(tmp_path / "rules.yaml"), *options) as cluster, \
+            Http(cluster.start()[0]) as http:
+        for question in (lambda: http.post("/v1/check", {"attributes": {"api": "/a"}}), lambda: http.ask("GET", "/v1/auth")):
+            first, then = question(), question()
+            assert first.status in (200, 204) and then.status == 429
+            assert first.headers["RateLimit"] is None and first.headers["RateLimit-Policy"] is None
+            assert first.headers["X-RateLimit-Limit"] == "1" and first.headers["X-RateLimit-Remaining"] == "0"
+            wait_s = int(then.headers["Retry-After"])
+            assert abs(int(then.headers["X-RateLimit-Reset"]) - time.time() - wait_s) < 10 and wait_s > 3000
+        denied = http.ask("GET", "/v1/auth/nginx")
+        assert denied.status == 403 and denied.headers["Retry-After"] is not None
+        assert denied.headers["X-RateLimit-Limit"] is None and denied.headers["RateLimit"] is None
+        assert http.ask("GET", "/v1/auth/envoy/").headers["RateLimit"] is not None
 
 
 def test_a_list_is_answered_in_its_order(ruled):

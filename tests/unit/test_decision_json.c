@@ -10,6 +10,8 @@
 
 #include "node/gateway/api/decision_json.h"
 
+#define NOW_NS (INT64_C(1795788000) * 1000000000 + 300000000)
+
 enum { OUT_LEN = 8192 };
 
 static char out_bytes[OUT_LEN + 1];
@@ -46,7 +48,7 @@ static void begin(void)
 static const char *headers_of(const struct wire_decision *decision, enum decision_headers kind)
 {
     begin();
-    decision_put_headers(&reply, decision, kind);
+    decision_put_headers(&reply, decision, kind, NOW_NS);
     http_reply_end(&reply);
     assert_false(reply.failed);
     out_bytes[out.len] = '\0';
@@ -144,11 +146,30 @@ static void header_fields_round_up_to_whole_seconds(void **state)
     expect_header(headers, "\r\nRetry-After: 2\r\n");
     headers = headers_of(&decision, DECISION_LEGACY);
     expect_header(headers, "\r\nX-RateLimit-Limit: 5\r\n");
-    expect_header(headers, "\r\nX-RateLimit-Reset: 2\r\n");
+    expect_header(headers, "\r\nX-RateLimit-Remaining: 0\r\n");
+    expect_header(headers, "\r\nX-RateLimit-Reset: 1795788002\r\n"); /* 1.201 s after .3 */
+    expect_header(headers, "\r\nRetry-After: 2\r\n");
     assert_null(strstr(headers, "\r\nRateLimit"));
     headers = headers_of(&decision, DECISION_NO_HEADERS);
     assert_null(strstr(headers, "RateLimit"));
     expect_header(headers, "\r\nRetry-After: 2\r\n");
+}
+
+/* Where there is no such time, none is told. */
+static void a_reset_of_old_is_a_time_of_unix(void **state)
+{
+    (void)state;
+    struct wire_decision decision = decided(OUTCOME_ALLOW);
+    expect_header(headers_of(&decision, DECISION_LEGACY), "\r\nX-RateLimit-Reset: 1795788013\r\n");
+    decision.reset_after_ms = 0;
+    expect_header(headers_of(&decision, DECISION_LEGACY), "\r\nX-RateLimit-Reset: 1795788001\r\n");
+    decision = decided(OUTCOME_DENY);
+    decision.retry_after_ms = WIRE_NEVER_MS;
+    const char *headers = headers_of(&decision, DECISION_LEGACY);
+    expect_header(headers, "\r\nX-RateLimit-Remaining: 0\r\n");
+    assert_null(strstr(headers, "X-RateLimit-Reset"));
+    decision.retry_after_ms = INT64_MAX;
+    assert_null(strstr(headers_of(&decision, DECISION_LEGACY), "X-RateLimit-Reset"));
 }
 
 static void a_name_is_a_string_of_structured_fields(void **state)
@@ -195,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_decision_is_json_whatever_its_texts),
         cmocka_unit_test(a_denial_always_has_a_message),
         cmocka_unit_test(header_fields_round_up_to_whole_seconds),
+        cmocka_unit_test(a_reset_of_old_is_a_time_of_unix),
         cmocka_unit_test(a_name_is_a_string_of_structured_fields),
         cmocka_unit_test(places_in_flight_have_no_window),
         cmocka_unit_test(who_is_never_let_in_is_told_no_time),

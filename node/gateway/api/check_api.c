@@ -53,7 +53,8 @@ static void write_single(struct http_completion *completion, bool always_ok, boo
     struct http_reply *reply = &completion->reply;
     http_decision(completion, 0, &decision);
     http_reply_begin(reply, always_ok ? STATUS_OK : decision_status(&decision));
-    decision_put_headers(reply, &decision, brief ? DECISION_NO_HEADERS : DECISION_IETF);
+    decision_put_headers(reply, &decision, brief ? DECISION_NO_HEADERS : completion->facts->headers,
+                         completion->now_ns);
     http_reply_body(reply, "application/json");
     decision_put(reply, &decision, brief);
     http_put_text(reply, "\n");

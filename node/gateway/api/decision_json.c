@@ -8,7 +8,8 @@
 #include "base/quantity.h"
 #include "base/vocabulary.h"
 
-#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_S  UINT64_C(1000000000)
+#define NS_PER_MS INT64_C(1000000)
 
 /* The parameters' letters, by the draft. */
 #define POLICY_QUOTA   "q"
@@ -188,24 +189,30 @@ static void put_ietf(struct http_reply *reply, const struct wire_decision *decis
     http_reply_header(reply, "RateLimit", field);
 }
 
-static void put_legacy(struct http_reply *reply, const struct wire_decision *decision)
+const char *const decision_headers_words[] = {
+    [DECISION_IETF] = "ietf", [DECISION_LEGACY] = "legacy", [DECISION_NO_HEADERS] = "off", NULL};
+
+/* The reset is a time, not a wait: when all is there again, or, denied, when to ask again. */
+static void put_legacy(struct http_reply *reply, const struct wire_decision *decision,
+                       int64_t now_ns)
 {
+    const int64_t wait_ms = decision->allowed ? decision->reset_after_ms : decision->retry_after_ms;
+    const int64_t now_ms = now_ns / NS_PER_MS;
     http_reply_header_integer(reply, "X-RateLimit-Limit", decision->limit);
     http_reply_header_integer(reply, "X-RateLimit-Remaining", decision->remaining);
-    http_reply_header_integer(
-        reply, "X-RateLimit-Reset",
-        seconds_of(decision->allowed ? decision->reset_after_ms : decision->retry_after_ms));
+    if (wait_ms >= 0 && wait_ms <= INT64_MAX - now_ms)
+        http_reply_header_integer(reply, "X-RateLimit-Reset", seconds_of(now_ms + wait_ms));
 }
 
 void decision_put_headers(struct http_reply *reply, const struct wire_decision *decision,
-                          enum decision_headers kind)
+                          enum decision_headers kind, int64_t now_ns)
 {
     const struct wire_source source = source_of(decision);
     const uint64_t retry_s = seconds_of(decision->retry_after_ms);
     if (decision->limit > 0 && kind == DECISION_IETF)
         put_ietf(reply, decision, &source);
     else if (decision->limit > 0 && kind == DECISION_LEGACY)
-        put_legacy(reply, decision);
+        put_legacy(reply, decision, now_ns);
     if (decision_status(decision) == STATUS_UNAVAILABLE || (!decision->allowed && retry_s > 0))
         http_reply_header_integer(reply, "Retry-After", retry_s > 0 ? retry_s : 1);
 }

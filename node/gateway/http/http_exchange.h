@@ -60,6 +60,7 @@ struct http_facts {
     size_t route_count;
     const struct networks *trusted;    /* proxies whose word is taken (networks.h); NULL: none */
     const struct auth_endpoints *auth; /* of /v1/auth (auth_request.h); NULL: the defaults */
+    uint8_t headers; /* enum decision_headers (decision_json.h): which ones tell of limits */
     uint32_t name_count;
     const char *names[HTTP_NAMES_MAX]; /* hosts beside loopback that requests may name; "*": any */
 };

@@ -215,6 +215,7 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
     facts.routes = api_routes(&facts.route_count);
     facts.trusted = &config->between.trusted_proxies;
     facts.auth = &config->between.auth;
+    facts.headers = (uint8_t)config->http.headers;
     for (uint32_t i = 0; i < config->http.names.count; i++)
         facts.names[facts.name_count++] = config->http.names.at[i];
     if (!config->http.first.off && !config_host_is_wildcard(config->http.first.host))
