@@ -1,5 +1,6 @@
 """Checks by JSON over HTTP: what is decided, what is charged, and what a mistake is told."""
 
+import json
 import random
 import re
 import threading
@@ -8,12 +9,19 @@ import time
 import pytest
 
 from harness import Cluster, Command, Http, Limit, wait_for
+from harness.http1 import Http as Pipeline
+from harness.http1 import check
 
 RULES = """\
+pools:
+  vector: {rate: 150/s}
 rules:
   - {name: per-user, match: {api: /x}, key: [user], limits: [{rate: 5/h}]}
   - {name: paid, match: {api: /paid}, key: [user], limits: [{rate: 1/h}], response: {status: 402, message: "Please \\"pay\\""}}
   - {name: two, match: {api: /two}, key: [user], limits: [{rate: 3/s}, {rate: 100/h}]}
+  - {name: met, match: {api: /met}, key: [user], limits: [{rate: 2/h}, {rate: 100/24h}]}
+  - {name: whole, match: {api: /met}, key: [api], limits: [{rate: 1000000/h}]}
+  - {name: pooled, match: {api: /pooled}, key: [user], limits: [{rate: 5/s}], mode: {elastic: {pool: vector}}}
 """
 NAMES = ["allowed", "outcome", "rule", "window", "limit", "used", "remaining", "granted", "reset_after_ms",
          "retry_after_ms", "delay_ms", "status", "message", "degraded", "node"]
@@ -60,6 +68,42 @@ def test_rules_decide_and_say_status_and_message(ruled):
         assert http.post("/v1/check", {"attributes": {"api": "/none"}}).said["outcome"] == "no_rule"
 
 
+def test_a_check_tells_all_limits_that_it_has_met(ruled):
+    """As the command line's --explain does, field by field, through every node, and it changes no count."""
+    user = {"api": "/met", "user": fresh()}
+    with Http(ruled[0]) as http, Http(ruled[1]) as other:
+        asked = {"attributes": user, "explain": True}
+        assert http.post("/v1/check", {"attributes": user, "explain": False}).said.get("explain") is None
+        said = other.post("/v1/check", asked).said
+        assert [(row["rule"], row["window"], row["used"], row["allowed"]) for row in said["explain"]][:2] == \
+            [("met", "2/h", 2, True), ("met", "100/d", 2, True)]
+        denied = http.post("/v1/check", asked)
+        assert denied.status == 429 and [row["allowed"] for row in denied.said["explain"]] == [False, True, True]
+        assert denied.headers["RateLimit"] is not None
+        words = [f"{name}={value}" for name, value in user.items()]
+        command = Command("check", *words, "--explain", "-o", "json", endpoints=[ruled[2].endpoint])
+        alike = ["rule", "window", "limit", "allowed"]
+        for mine, theirs in zip(denied.said["explain"], command.rows[0]["explain"], strict=True):
+            assert list(mine) == list(theirs) and [mine[name] for name in alike] == [theirs[name] for name in alike]
+        assert http.post("/v1/peek", asked).said["explain"][0]["used"] == 2
+        own = http.post("/v1/check", {"key": fresh(), "rate": "5/h", "explain": True}).said
+        assert len(own["explain"]) == 1 and own["explain"][0]["rule"] == "" and own["explain"][0]["used"] == 1
+        pooled = http.post("/v1/check", {"attributes": {"api": "/pooled", "user": fresh()}, "explain": True}).said
+        assert pooled["explain"][0]["pool"] == "vector" and pooled["explain"][0]["level"] >= 0
+        assert http.post("/v1/check", {"attributes": {"api": "/none"}, "explain": True}).said["explain"] == []
+
+
+def test_a_check_that_is_explained_keeps_its_place_among_others(ruled):
+    """It has a message of its own to the decider, and others before and behind it on its connection."""
+    keys = [fresh() for _ in range(3)]
+    with Pipeline(ruled[0].http) as http:
+        answers = http.pipeline([check(keys[i % 3], "100/h", explain=i % 4 == 1) for i in range(30)])
+    said = [json.loads(answer.body) for answer in answers]
+    assert [one["used"] for one in said] == [1 + i // 3 for i in range(30)]
+    assert ["explain" in one for one in said] == [i % 4 == 1 for i in range(30)]
+    assert all(one["explain"][0]["used"] == one["used"] for one in said if "explain" in one)
+
+
 def test_blocks_are_403(ruled):
     with Http(ruled[1]) as http:
         name = fresh()
@@ -69,6 +113,8 @@ def test_blocks_are_403(ruled):
             return http.post("/v1/check", {"attributes": {"api": "/x", "user": name}})
         wait_for(lambda: asked().status == 403, 10, "the block is known everywhere")
         assert asked().said["outcome"] == "blocked"
+        explained = http.post("/v1/check", {"attributes": {"api": "/x", "user": name}, "explain": True})
+        assert explained.status == 403 and explained.said["explain"] == []
 
 
 def test_each_operation_does_what_it_says(ruled):
@@ -172,6 +218,9 @@ MISTAKES = [
     ({"key": "a", "rate": "1/s", "algorithm": "x"}, 'algorithm: found "x", expected token_bucket, leaky_bucket, '),
     ({"key": "a", "rate": "1/s", "peek": True}, "peek: no field of check; expected attributes, key, rate, burst, "
                                                 "algorithm, cost, at_most"),
+    ({"key": "a", "rate": "1/s", "explain": 1}, "explain: found a number, expected true or false"),
+    ({"checks": [{"key": "a", "rate": "1/s", "explain": True}]},
+     "checks[0]: found explain, expected it of a check that is no list's"),
     (b'{"key":"a","key":"b","rate":"1/s"}', "key: found this field twice, expected it once"),
     ({"key": "a", "rate": "1/s", "attributes": {"a": "b"}}, "found attributes beside an own limit, expected one of both"),
     ({"attributes": {}}, "found no attribute, expected at least one"),

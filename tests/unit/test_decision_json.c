@@ -120,6 +120,50 @@ static void a_decision_is_json_whatever_its_texts(void **state)
     json_decref(value);
 }
 
+static void limits_that_were_met_are_told_one_by_one(void **state)
+{
+    (void)state;
+    const struct wire_decision decision = decided(OUTCOME_DENY);
+    const struct wire_explain_row rows[] = {
+        {.rule = wire_text_of("lo\"gin"),
+         .window = wire_text_of("5/min"),
+         .limit = 5,
+         .used = 5,
+         .reset_after_ms = 12000,
+         .retry_after_ms = WIRE_NEVER_MS},
+        {.allowed = true,
+         .pool = wire_text_of("shared"),
+         .level = 20050,
+         .guaranteed = 1000,
+         .borrowed = 7,
+         .pool_global = true,
+         .pool_home = wire_text_of("eu")},
+    };
+    json_error_t error;
+    begin();
+    http_reply_body(&reply, "application/json");
+    decision_put_explained(&reply, &decision, rows, 2);
+    http_reply_end(&reply);
+    out_bytes[out.len] = '\0';
+    json_t *value = json_loads(strstr(out_bytes, "\r\n\r\n") + 4, JSON_REJECT_DUPLICATES, &error);
+    assert_non_null(value);
+    assert_string_equal(json_string_value(json_object_get(value, "rule")), "login");
+    const json_t *first = json_array_get(json_object_get(value, "explain"), 0);
+    const json_t *second = json_array_get(json_object_get(value, "explain"), 1);
+    assert_int_equal(json_array_size(json_object_get(value, "explain")), 2);
+    assert_string_equal(json_string_value(json_object_get(first, "rule")), "lo\"gin");
+    assert_int_equal(json_integer_value(json_object_get(first, "retry_after_ms")), -1);
+    assert_true(json_is_false(json_object_get(first, "allowed")));
+    assert_int_equal(json_object_size(first), 8);
+    assert_int_equal(json_object_size(second), 14);
+    assert_true(json_number_value(json_object_get(second, "level")) == 20.05);
+    assert_true(json_number_value(json_object_get(second, "guaranteed")) == 1);
+    assert_true(json_number_value(json_object_get(second, "borrowed")) == 0.007);
+    assert_string_equal(json_string_value(json_object_get(second, "pool_scope")), "global");
+    assert_string_equal(json_string_value(json_object_get(second, "pool_home")), "eu");
+    json_decref(value);
+}
+
 /* What was denied without a sentence of its rule says what it is. */
 static void a_denial_always_has_a_message(void **state)
 {
@@ -214,6 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statuses_are_the_rules_unless_nothing_was_decided),
         cmocka_unit_test(a_decision_is_json_whatever_its_texts),
+        cmocka_unit_test(limits_that_were_met_are_told_one_by_one),
         cmocka_unit_test(a_denial_always_has_a_message),
         cmocka_unit_test(header_fields_round_up_to_whole_seconds),
         cmocka_unit_test(a_reset_of_old_is_a_time_of_unix),

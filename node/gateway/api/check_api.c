@@ -18,6 +18,7 @@
 enum {
     SINGLE_ROOM = 2560, /* of a response: all texts at their longest, each letter escaped */
     LIST_ROOM = HTTP_ROOM,
+    ROW_ROOM = 2560, /* of a limit that is explained, likewise */
     EACH_ROOM = 720, /* of a decision in a list: as long as can be without the texts of people */
     STATUS_OK = 200,
     STATUS_BAD = 400,
@@ -28,6 +29,7 @@ enum {
 struct asked {
     bool list;
     bool always_ok; /* ?status=200 */
+    bool explain;
 };
 
 static_assert(sizeof(struct asked) <= HTTP_CONTEXT_LEN, "a handler keeps it");
@@ -47,16 +49,20 @@ static enum http_verdict refuse(struct http_exchange *exchange, const char *deta
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void write_single(struct http_completion *completion, bool always_ok, bool brief)
+static void write_single(struct http_completion *completion, const struct asked *asked, bool brief)
 {
+    const struct wire_explain *explain = completion->decisions->explain;
     struct wire_decision decision;
     struct http_reply *reply = &completion->reply;
     http_decision(completion, 0, &decision);
-    http_reply_begin(reply, always_ok ? STATUS_OK : decision_status(&decision));
+    http_reply_begin(reply, asked->always_ok ? STATUS_OK : decision_status(&decision));
     decision_put_headers(reply, &decision, brief ? DECISION_NO_HEADERS : completion->facts->headers,
                          completion->now_ns);
     http_reply_body(reply, "application/json");
-    decision_put(reply, &decision, brief);
+    if (asked->explain && explain != NULL && !brief) /* a message of its own has it: its first */
+        decision_put_explained(reply, &decision, explain->rows, explain->end[0]);
+    else
+        decision_put(reply, &decision, brief);
     http_put_text(reply, "\n");
     http_reply_end(reply);
 }
@@ -86,7 +92,7 @@ static void answer(struct http_completion *completion)
         if (asked->list)
             write_list(completion, brief != 0);
         else
-            write_single(completion, asked->always_ok, brief != 0);
+            write_single(completion, asked, brief != 0);
         if (!completion->reply.failed)
             return;
         if (brief == 0)
@@ -158,6 +164,10 @@ static int read_list(struct body *body, enum operation operation, struct http_ex
         }
         if (!check_item_read(&body->item, &body->reader, operation))
             return TG_EINVALID;
+        if (body->item.explain) {
+            json_refuse(&body->reader, "found explain, expected it of a check that is no list's");
+            return TG_EINVALID;
+        }
         const int number = exchange != NULL ? check_item_append(&body->item, exchange->builder) : 0;
         if (number < 0)
             return number;
@@ -221,7 +231,10 @@ static enum http_verdict ask(struct http_exchange *exchange, enum operation oper
     json_reader_begin(&body.reader, text.data, text.len, body.room, sizeof body.room);
     if (!read_body(&body, operation, &asked, &ask.count))
         return refuse(exchange, body.reader.error);
-    ask.room = asked.list ? LIST_ROOM + (size_t)ask.count * EACH_ROOM : SINGLE_ROOM;
+    asked.explain = ask.explain = !asked.list && body.item.explain;
+    ask.room = ask.explain  ? SINGLE_ROOM + (size_t)WIRE_EXPLAIN_ROWS_MAX * ROW_ROOM
+               : asked.list ? LIST_ROOM + (size_t)ask.count * EACH_ROOM
+                            : SINGLE_ROOM;
     const enum http_verdict verdict = http_ask_begin(exchange, &ask, &context);
     if (verdict != HTTP_ASKED)
         return verdict;

@@ -92,7 +92,39 @@ static void put_lease(struct http_reply *reply, const struct wire_decision *deci
         put_count(reply, ",\"lease_ms\":", decision->lease_ms);
 }
 
-void decision_put(struct http_reply *reply, const struct wire_decision *decision, bool brief)
+/* A rate in thousandths, as a number of tokens a second. */
+static void put_rate(struct http_reply *reply, const char *name, uint64_t rate)
+{
+    const unsigned digits = (unsigned)(rate % 1000);
+    const char decimals[] = {'.', (char)('0' + digits / 100), (char)('0' + digits / 10 % 10),
+                             (char)('0' + digits % 10)};
+    put_count(reply, name, rate / 1000);
+    if (digits != 0)
+        http_put(reply, decimals, sizeof decimals);
+}
+
+static void put_row(struct http_reply *reply, const struct wire_explain_row *row)
+{
+    put_text(reply, "{\"rule\":", row->rule);
+    put_text(reply, ",\"window\":", row->window);
+    put_count(reply, ",\"limit\":", row->limit);
+    put_count(reply, ",\"used\":", row->used);
+    put_count(reply, ",\"remaining\":", row->remaining);
+    http_put_text(reply, row->allowed ? ",\"allowed\":true" : ",\"allowed\":false");
+    put_time(reply, ",\"reset_after_ms\":", row->reset_after_ms);
+    put_time(reply, ",\"retry_after_ms\":", row->retry_after_ms);
+    if (row->pool.len > 0) {
+        put_text(reply, ",\"pool\":", row->pool);
+        put_rate(reply, ",\"level\":", row->level);
+        put_rate(reply, ",\"guaranteed\":", row->guaranteed);
+        put_rate(reply, ",\"borrowed\":", row->borrowed);
+    }
+    if (row->pool.len > 0 && row->pool_global)
+        put_text(reply, ",\"pool_scope\":\"global\",\"pool_home\":", row->pool_home);
+    http_put_text(reply, "}");
+}
+
+static void put_fields(struct http_reply *reply, const struct wire_decision *decision, bool brief)
 {
     const struct wire_source source = source_of(decision);
     http_put_text(reply, decision->allowed ? "{\"allowed\":true" : "{\"allowed\":false");
@@ -113,7 +145,25 @@ void decision_put(struct http_reply *reply, const struct wire_decision *decision
     if (source.shadow_rule.len > 0 && !brief)
         put_text(reply, ",\"shadow_rule\":", source.shadow_rule);
     put_lease(reply, decision);
+}
+
+void decision_put(struct http_reply *reply, const struct wire_decision *decision, bool brief)
+{
+    put_fields(reply, decision, brief);
     http_put_text(reply, "}");
+}
+
+void decision_put_explained(struct http_reply *reply, const struct wire_decision *decision,
+                            const struct wire_explain_row *rows, uint32_t count)
+{
+    put_fields(reply, decision, false);
+    http_put_text(reply, ",\"explain\":[");
+    for (uint32_t i = 0; i < count; i++) {
+        if (i > 0)
+            http_put_text(reply, ",\n");
+        put_row(reply, &rows[i]);
+    }
+    http_put_text(reply, "]}");
 }
 
 /* ---- header fields --------------------------------------------------------------------------- */

@@ -79,9 +79,10 @@ struct call {
 
 /* What a batch carries. */
 enum kind {
-    KIND_SHARED, /* checks of any requests */
-    KIND_RETRY,  /* checks of one request, under a name that its handler chose */
-    KIND_ADMIN   /* an operator's command */
+    KIND_SHARED,  /* checks of any requests */
+    KIND_EXPLAIN, /* checks of one request, all limits of which are told */
+    KIND_RETRY,   /* checks of one request, under a name that its handler chose */
+    KIND_ADMIN    /* an operator's command */
 };
 
 struct batch {
@@ -92,6 +93,7 @@ struct batch {
     uint16_t next_free;
     uint16_t count; /* of calls */
     uint8_t kind;
+    bool explain;
     struct call *calls; /* [HTTP_BATCH_MAX] */
 };
 
@@ -263,6 +265,7 @@ static struct batch *open_batch(struct http_batches *batches)
     batch->session = batches->session;
     batch->count = 0;
     batch->kind = KIND_SHARED;
+    batch->explain = false;
     wire_checks_builder_reset(&batches->builder);
     return batch;
 }
@@ -337,11 +340,14 @@ enum http_verdict http_ask_begin(struct http_exchange *exchange, const struct ht
     struct http_batches *batches = exchange->batches;
     struct call *call;
     ASSERT(ask->count >= 1 && ask->count <= WIRE_CHECKS_MAX && ask->complete != NULL);
-    const enum http_verdict verdict = begin_call(exchange, ask, ask->session != 0, &call);
+    const bool alone = ask->session != 0 || ask->explain;
+    ASSERT(!ask->explain || ask->count <= WIRE_EXPLAIN_ITEMS_MAX);
+    const enum http_verdict verdict = begin_call(exchange, ask, alone, &call);
     if (verdict != HTTP_ASKED)
         return verdict;
     struct batch *batch = &batches->batches[batches->open];
-    batch->kind = ask->session != 0 ? KIND_RETRY : KIND_SHARED;
+    batch->kind = ask->session != 0 ? KIND_RETRY : ask->explain ? KIND_EXPLAIN : KIND_SHARED;
+    batch->explain = ask->explain;
     batch->session = ask->session != 0 ? ask->session : batches->session;
     batch->name = ask->session != 0 ? ask->seq : batch->seq;
     exchange->builder = &batches->builder;
@@ -422,7 +428,9 @@ size_t http_batches_submit(struct http_batches *batches, const uint8_t **frame)
     *frame = batches->frame;
     if (batch->kind == KIND_ADMIN)
         return batches->admin.len;
-    const uint32_t flags = batch->kind == KIND_RETRY ? WIRE_FLAG_RETRY | WIRE_FLAG_PARTLY : FLAGS;
+    const uint32_t flags =
+        (batch->kind == KIND_RETRY ? WIRE_FLAG_RETRY | WIRE_FLAG_PARTLY : FLAGS) |
+        (batch->explain ? WIRE_FLAG_EXPLAIN : 0U);
     const int len =
         wire_checks_builder_encode(&batches->builder, batch->session, batch->name, flags,
                                    HTTP_TIMEOUT_MS, batches->frame, sizeof batches->frame);

@@ -105,6 +105,7 @@ struct http_ask {
     uint32_t count; /* of checks that are appended */
     size_t room;    /* bytes of the response, at most; HTTP_ROOM or more */
     http_complete_fn *complete;
+    bool explain; /* a message of its own, of 16 checks at most: tell all limits that they meet */
     /* A message of its own, which is a retry of whatever came under that name before (the client
      * protocol's RETRY). `session` 0: none. */
     uint64_t session;
