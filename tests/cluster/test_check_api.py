@@ -3,12 +3,13 @@
 import json
 import random
 import re
+import signal
 import threading
 import time
 
 import pytest
 
-from harness import Cluster, Command, Http, Limit, wait_for
+from harness import Cluster, Command, Http, Limit, scaled, wait_for
 from harness.http1 import Http as Pipeline
 from harness.http1 import check
 
@@ -272,6 +273,50 @@ def test_a_request_that_is_sent_again_is_charged_once(ruled):
     finally:
         for link in links:
             link.link.close()
+
+
+def test_nobody_waits_for_longer_than_he_says(new_cluster):
+    """The decider hangs: whoever waits for a tenth of a second is told by then, others when a replica decides. What
+    came too late to be asked is not charged."""
+    cluster = new_cluster(3).start()
+    key = fresh()
+    decider = cluster.decider(key)
+    other = next(node for node in cluster.nodes if node is not decider)
+    own = {"key": key, "rate": "100/h"}
+    with Http(other) as http:
+        assert http.post("/v1/check", own, X_Request_Timeout="10").said["used"] == 1
+        decider.signal(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            late = http.post("/v1/check", own, X_Request_Timeout="100ms")
+            took_s = time.monotonic() - began
+            then = http.post("/v1/check", own, X_Request_Timeout="10")
+        finally:
+            decider.signal(signal.SIGCONT)
+        assert late.status == 503 and late.said["outcome"] == "error" and 0.1 <= took_s < scaled(0.5)
+        assert then.status == 200
+
+
+@pytest.mark.parametrize("time", ["", "0", "61", "60001ms", "999us", "1.5", "-1", "1 s", "soon", "9" * 40])
+def test_a_time_that_is_none_is_refused_by_its_name(ruled, time):
+    with Http(ruled[0]) as http:
+        own = {"key": fresh(), "rate": "5/h"}
+        answer = http.post("/v1/check", own, X_Request_Timeout=time)
+        assert answer.status == 400 and answer.said["detail"].startswith(f'X-Request-Timeout: found "{time[:24]}"; ')
+        assert http.post("/v1/check", own, X_Request_Timeout="60").said["used"] == 1
+
+
+@pytest.mark.parametrize("field", ["Idempotency-Key", "X-Request-Timeout"])
+def test_which_of_two_fields_counts_is_not_guessed(ruled, field):
+    own = {"key": fresh(), "rate": "5/h"}
+    body = json.dumps(own).encode()
+    head = f"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
+           f"{field}: 1\r\n{field.lower()}: 1\r\nContent-Length: {len(body)}\r\n\r\n"
+    with Pipeline(ruled[0].http) as http:
+        http.send(head.encode() + body)
+        answer = http.read()
+        assert answer.status == 400 and json.loads(answer.body)["detail"].startswith(f"{field}: ")
+        assert json.loads(http.ask("POST", "/v1/peek", own).body)["used"] == 0
 
 
 def test_all_nodes_together_admit_exactly_the_limit(ruled):

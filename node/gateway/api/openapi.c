@@ -87,7 +87,11 @@ static const char checks_request[] =
     ",\"parameters\":[{\"name\":\"status\",\"in\":\"query\",\"schema\":{\"enum\":[\"200\"]},"
     "\"description\":\"status 200, whatever was decided\"},"
     "{\"name\":\"Idempotency-Key\",\"in\":\"header\",\"schema\":{\"type\":\"string\","
-    "\"pattern\":\"^[!-~]{1,256}$\"},\"description\":\"charged once within two seconds\"}],"
+    "\"pattern\":\"^[!-~]{1,256}$\"},\"description\":\"charged once within two seconds\"},"
+    "{\"name\":\"X-Request-Timeout\",\"in\":\"header\",\"schema\":{\"type\":\"string\","
+    "\"pattern\":\"^([1-9]|[1-5][0-9]|60|[1-9][0-9]{0,3}ms)$\"},\"description\":\"seconds, or a "
+    "time "
+    "with its unit, in which it is to be decided\"}],"
     "\"requestBody\":{\"required\":true,\"content\":{\"application/json\":{\"schema\":{\"anyOf\":["
     "{\"$ref\":\"#/components/schemas/Check\"},{\"$ref\":\"#/components/schemas/Checks\"}]}}}}";
 

@@ -94,7 +94,8 @@ struct batch {
     uint16_t count; /* of calls */
     uint8_t kind;
     bool explain;
-    struct call *calls; /* [HTTP_BATCH_MAX] */
+    uint32_t timeout_ms; /* in which the shard is to decide */
+    struct call *calls;  /* [HTTP_BATCH_MAX] */
 };
 
 /* How far the builder was before the request at hand. */
@@ -317,9 +318,12 @@ static enum http_verdict begin_call(struct http_exchange *exchange, const struct
     struct batch *batch = open_batch(batches);
     if (batch == NULL)
         return busy(exchange);
-    if (batch->count > 0 && (alone || http_batches_full(batches) ||
-                             batches->builder.count + ask->count > HTTP_BATCH_MAX))
+    const uint32_t timeout_ms = ask->timeout_ms > 0 ? ask->timeout_ms : HTTP_TIMEOUT_MS;
+    if (batch->count > 0 &&
+        (alone || http_batches_full(batches) || batch->timeout_ms != timeout_ms ||
+         batches->builder.count + ask->count > HTTP_BATCH_MAX))
         return again(exchange, GATEWAY_NEED_SUBMIT);
+    batch->timeout_ms = timeout_ms;
     struct call *call = &batch->calls[batch->count];
     *call = (struct call){.token = exchange->token,
                           .complete = ask->complete,
@@ -433,7 +437,7 @@ size_t http_batches_submit(struct http_batches *batches, const uint8_t **frame)
         (batch->explain ? WIRE_FLAG_EXPLAIN : 0U);
     const int len =
         wire_checks_builder_encode(&batches->builder, batch->session, batch->name, flags,
-                                   HTTP_TIMEOUT_MS, batches->frame, sizeof batches->frame);
+                                   batch->timeout_ms, batches->frame, sizeof batches->frame);
     ASSERT(len > 0); /* HTTPBATCH-4 */
     return (size_t)len;
 }
@@ -638,7 +642,7 @@ void http_batches_expire(struct http_batches *batches, const struct gateway_find
         if (batch->seq == 0 || i == batches->open)
             continue;
         const int64_t most_ms =
-            batch->kind == KIND_ADMIN ? HTTP_ADMIN_TIMEOUT_MS : 2 * HTTP_TIMEOUT_MS;
+            batch->kind == KIND_ADMIN ? HTTP_ADMIN_TIMEOUT_MS : batch->timeout_ms + HTTP_TIMEOUT_MS;
         if (batches->now_ns - batch->submitted_ns < most_ms * NS_PER_MS)
             continue;
         batches->stats->late++;

@@ -88,6 +88,7 @@ struct http_exchange {
     struct wire_text rest;                            /* what its "*" stands for, as it was sent */
     const struct http_facts *facts;
     int64_t now_ns;
+    int64_t asked_ns;        /* when the gate first came to it: it may have had to wait */
     struct http_reply reply; /* for an answer at once; HTTP_ROOM bytes, or what http_room gave */
     struct wire_checks_builder *builder; /* between http_ask_begin and the return */
     struct http_batches *batches;
@@ -105,6 +106,8 @@ struct http_ask {
     uint32_t count; /* of checks that are appended */
     size_t room;    /* bytes of the response, at most; HTTP_ROOM or more */
     http_complete_fn *complete;
+    /* In which it is to be decided; 0: HTTP_TIMEOUT_MS. Requests of one message have one. */
+    uint32_t timeout_ms;
     bool explain; /* a message of its own, of 16 checks at most: tell all limits that they meet */
     /* A message of its own, which is a retry of whatever came under that name before (the client
      * protocol's RETRY). `session` 0: none. */
