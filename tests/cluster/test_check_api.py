@@ -22,6 +22,7 @@ rules:
   - {name: two, match: {api: /two}, key: [user], limits: [{rate: 3/s}, {rate: 100/h}]}
   - {name: met, match: {api: /met}, key: [user], limits: [{rate: 2/h}, {rate: 100/24h}]}
   - {name: whole, match: {api: /met}, key: [api], limits: [{rate: 1000000/h}]}
+  - {name: places, match: {api: /places}, key: [user], limits: [{algorithm: concurrency, count: 1, timeout: 60s}]}
   - {name: pooled, match: {api: /pooled}, key: [user], limits: [{rate: 5/s}], mode: {elastic: {pool: vector}}}
 """
 NAMES = ["allowed", "outcome", "rule", "window", "limit", "used", "remaining", "granted", "reset_after_ms",
@@ -153,7 +154,14 @@ def test_headers_tell_what_is_left_and_when_to_come_again(ruled):
         never = http.post("/v1/check", {**own, "cost": 2})
         assert never.status == 429 and never.headers["Retry-After"] is None
         flights = {"key": fresh(), "rate": "2/h", "algorithm": "concurrency"}
-        assert http.post("/v1/lease", flights).headers["RateLimit-Policy"] == '"key";q=2;qu="concurrent-requests"'
+        for status in (200, 200, 429):
+            answer = http.post("/v1/lease", flights)
+            assert answer.status == status
+            assert answer.headers["RateLimit-Policy"] == '"key";q=2;qu="concurrent-requests"'
+            assert "t=" not in answer.headers["RateLimit"]
+        places = {"attributes": {"api": "/places", "user": fresh()}}
+        assert http.post("/v1/check", places).headers["RateLimit"] == '"places";r=0'
+        assert http.post("/v1/check", places).headers["RateLimit-Policy"] == '"places";q=1;qu="concurrent-requests"'
         assert http.post("/v1/check", {"attributes": {"api": "/none"}}).headers["RateLimit"] is None
         assert http.post("/v1/check", {"checks": [own]}).headers["RateLimit"] is None
 

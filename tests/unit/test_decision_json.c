@@ -232,7 +232,7 @@ static void places_in_flight_have_no_window(void **state)
 {
     (void)state;
     struct wire_decision decision = decided(OUTCOME_ALLOW);
-    decision.lease = 1;
+    decision.in_flight = true;
     const char *headers = headers_of(&decision, DECISION_IETF);
     expect_header(headers, "\r\nRateLimit-Policy: \"login\";q=5;qu=\"concurrent-requests\"\r\n");
     expect_header(headers, "\r\nRateLimit: \"login\";r=0\r\n");

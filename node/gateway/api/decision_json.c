@@ -217,8 +217,7 @@ static void put_ietf(struct http_reply *reply, const struct wire_decision *decis
 {
     char name[NAME_LEN];
     char field[FIELD_LEN];
-    const bool in_flight = decision->lease != 0 && decision->lease_ms == 0;
-    const uint64_t window_s = in_flight ? 0 : window_of(source);
+    const uint64_t window_s = decision->in_flight ? 0 : window_of(source);
     const uint64_t wait_s =
         seconds_of(decision->allowed ? decision->reset_after_ms : decision->retry_after_ms);
     name_of(source, name);
@@ -227,13 +226,13 @@ static void put_ietf(struct http_reply *reply, const struct wire_decision *decis
     if (window_s > 0)
         (void)snprintf(field + len, sizeof field - (size_t)len, ";" POLICY_WINDOW "=%" PRIu64,
                        window_s);
-    else if (in_flight)
+    else if (decision->in_flight)
         (void)snprintf(field + len, sizeof field - (size_t)len,
                        ";" POLICY_UNIT "=\"" UNIT_IN_FLIGHT "\"");
     http_reply_header(reply, "RateLimit-Policy", field);
     len = snprintf(field, sizeof field, "%s;" LIMIT_LEFT "=%" PRIu64, name,
                    bounded(decision->remaining));
-    if (wait_s > 0 && !in_flight)
+    if (wait_s > 0 && !decision->in_flight)
         (void)snprintf(field + len, sizeof field - (size_t)len, ";" LIMIT_RESET "=%" PRIu64,
                        wait_s);
     http_reply_header(reply, "RateLimit", field);
