@@ -11,6 +11,9 @@
 #define NS_PER_S  UINT64_C(1000000000)
 #define NS_PER_MS INT64_C(1000000)
 
+/* Names are constants: their lengths are then known where they are put. */
+#define INLINE inline __attribute__((always_inline))
+
 /* The parameters' letters, by the draft. */
 #define POLICY_QUOTA   "q"
 #define POLICY_WINDOW  "w"
@@ -25,8 +28,7 @@ enum {
     STATUS_DENIED = 429,
     STATUS_UNAVAILABLE = 503,
     LEASE_LEN = 17,
-    NAME_LEN = 2 * WIRE_RULE_MAX + 3, /* quoted, each letter escaped */
-    FIELD_LEN = NAME_LEN + 80
+    NAME_LEN = 2 * WIRE_RULE_MAX + 2 /* quoted, each letter escaped */
 };
 
 /* An integer of a structured field has 15 digits at most (RFC 9651). */
@@ -55,19 +57,19 @@ unsigned decision_status(const struct wire_decision *decision)
 
 /* ---- the body -------------------------------------------------------------------------------- */
 
-static void put_text(struct http_reply *reply, const char *name, struct wire_text value)
+static INLINE void put_text(struct http_reply *reply, const char *name, struct wire_text value)
 {
     http_put_text(reply, name);
     http_put_string(reply, value);
 }
 
-static void put_count(struct http_reply *reply, const char *name, uint64_t value)
+static INLINE void put_count(struct http_reply *reply, const char *name, uint64_t value)
 {
     http_put_text(reply, name);
     http_put_unsigned(reply, value);
 }
 
-static void put_time(struct http_reply *reply, const char *name, int64_t ms)
+static INLINE void put_time(struct http_reply *reply, const char *name, int64_t ms)
 {
     http_put_text(reply, name);
     http_put_integer(reply, ms);
@@ -180,9 +182,9 @@ static uint64_t bounded(uint64_t value)
     return value < FIELD_INTEGER_MAX ? value : FIELD_INTEGER_MAX;
 }
 
-/* The rule's name as a String of RFC 9651: what is no letter of it becomes '?'. An own limit has
- * none. */
-static void name_of(const struct wire_source *source, char out[NAME_LEN])
+/* The rule's name as a String of RFC 9651, and its length: what is no letter of it becomes '?'. An
+ * own limit has none. */
+static size_t name_of(const struct wire_source *source, char out[NAME_LEN])
 {
     const struct wire_text name = source->rule.len > 0 ? source->rule : wire_text_of("key");
     size_t len = 0;
@@ -194,7 +196,7 @@ static void name_of(const struct wire_source *source, char out[NAME_LEN])
         out[len++] = (unsigned char)c >= ' ' && (unsigned char)c < 0x7f ? c : '?';
     }
     out[len++] = '"';
-    out[len] = '\0';
+    return len;
 }
 
 /* The seconds of the limit's window; 0: it is not whole seconds, or has none. */
@@ -216,26 +218,24 @@ static void put_ietf(struct http_reply *reply, const struct wire_decision *decis
                      const struct wire_source *source)
 {
     char name[NAME_LEN];
-    char field[FIELD_LEN];
     const uint64_t window_s = decision->in_flight ? 0 : window_of(source);
     const uint64_t wait_s =
         seconds_of(decision->allowed ? decision->reset_after_ms : decision->retry_after_ms);
-    name_of(source, name);
-    int len = snprintf(field, sizeof field, "%s;" POLICY_QUOTA "=%" PRIu64, name,
-                       bounded(decision->limit));
+    const size_t len = name_of(source, name);
+    http_reply_header_open(reply, "RateLimit-Policy");
+    http_put(reply, name, len);
+    put_count(reply, ";" POLICY_QUOTA "=", bounded(decision->limit));
     if (window_s > 0)
-        (void)snprintf(field + len, sizeof field - (size_t)len, ";" POLICY_WINDOW "=%" PRIu64,
-                       window_s);
+        put_count(reply, ";" POLICY_WINDOW "=", window_s);
     else if (decision->in_flight)
-        (void)snprintf(field + len, sizeof field - (size_t)len,
-                       ";" POLICY_UNIT "=\"" UNIT_IN_FLIGHT "\"");
-    http_reply_header(reply, "RateLimit-Policy", field);
-    len = snprintf(field, sizeof field, "%s;" LIMIT_LEFT "=%" PRIu64, name,
-                   bounded(decision->remaining));
+        http_put_text(reply, ";" POLICY_UNIT "=\"" UNIT_IN_FLIGHT "\"");
+    http_reply_header_close(reply);
+    http_reply_header_open(reply, "RateLimit");
+    http_put(reply, name, len);
+    put_count(reply, ";" LIMIT_LEFT "=", bounded(decision->remaining));
     if (wait_s > 0 && !decision->in_flight)
-        (void)snprintf(field + len, sizeof field - (size_t)len, ";" LIMIT_RESET "=%" PRIu64,
-                       wait_s);
-    http_reply_header(reply, "RateLimit", field);
+        put_count(reply, ";" LIMIT_RESET "=", wait_s);
+    http_reply_header_close(reply);
 }
 
 const char *const decision_headers_words[] = {
