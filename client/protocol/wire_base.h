@@ -81,8 +81,9 @@ enum wire_operation_bits {
 enum wire_decision_flags {
     WIRE_ALLOWED = 1,
     WIRE_DEGRADED = 2,
-    WIRE_STEADY = 4, /* a denial that stays one until its retry_after, unless it is refunded */
-    WIRE_PENDING = 8 /* not decided yet: another answer to this message follows */
+    WIRE_STEADY = 4,    /* a denial that stays one until its retry_after, unless it is refunded */
+    WIRE_PENDING = 8,   /* not decided yet: another answer to this message follows */
+    WIRE_IN_FLIGHT = 16 /* the limit that decided counts what is in flight */
 };
 
 static_assert(WIRE_VALUE_MAX <= UINT16_MAX, "value lengths travel as u16");

@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "base/quantity.h"
 #include "client/protocol/wire_envelope.h"
 #include "client/protocol/wire_field.h"
@@ -67,6 +68,18 @@ static bool template_equal(const struct wire_checks_builder *builder, uint32_t i
            memcmp(builder->templates + at, encoded, len) == 0;
 }
 
+static uint32_t hash_of(const uint8_t *encoded, size_t len)
+{
+    uint64_t hash = len;
+    for (size_t at = 0; at < len; at += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        const size_t left = len - at;
+        memcpy(&word, encoded + at, left < sizeof word ? left : sizeof word);
+        hash = hash_mix64(hash ^ word);
+    }
+    return (uint32_t)hash;
+}
+
 /* The index of the template with these encoded bytes, adding it if it is new. */
 static int template_index(struct wire_checks_builder *builder, const uint8_t *encoded, size_t len,
                           uint32_t value_count)
@@ -75,8 +88,9 @@ static int template_index(struct wire_checks_builder *builder, const uint8_t *en
 
     if (count != 0 && template_equal(builder, builder->template_last, encoded, len))
         return (int)builder->template_last;
+    const uint32_t hash = hash_of(encoded, len);
     for (uint32_t i = 0; i < count; i++) {
-        if (template_equal(builder, i, encoded, len)) {
+        if (builder->template_hash[i] == hash && template_equal(builder, i, encoded, len)) {
             builder->template_last = i;
             return (int)i;
         }
@@ -89,6 +103,7 @@ static int template_index(struct wire_checks_builder *builder, const uint8_t *en
     builder->templates_len += len;
     builder->template_offset[count + 1] = (uint32_t)builder->templates_len;
     builder->template_values[count] = value_count;
+    builder->template_hash[count] = hash;
     builder->template_count = count + 1;
     builder->template_last = count;
     return (int)count;

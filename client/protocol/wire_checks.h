@@ -105,6 +105,7 @@ struct wire_checks_builder { /* ~ 150 KiB + the values */
     uint8_t *values;
     uint32_t template_offset[WIRE_TEMPLATES_MAX + 1]; /* into templates */
     uint32_t template_values[WIRE_TEMPLATES_MAX];     /* values per item */
+    uint32_t template_hash[WIRE_TEMPLATES_MAX];       /* of the encoded bytes, to look them up */
     uint8_t operations[WIRE_CHECKS_MAX];
     uint8_t template_index[WIRE_CHECKS_MAX * 2];
     uint8_t costs[WIRE_CHECKS_MAX * 8];

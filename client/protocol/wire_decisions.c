@@ -443,6 +443,7 @@ void wire_decision_at(const struct wire_decisions *decisions, uint32_t i, struct
     out->degraded = (decisions->flags[i] & WIRE_DEGRADED) != 0;
     out->pending = (decisions->flags[i] & WIRE_PENDING) != 0;
     out->steady = (decisions->flags[i] & WIRE_STEADY) != 0;
+    out->in_flight = (decisions->flags[i] & WIRE_IN_FLIGHT) != 0;
     if (outcome < OUTCOME_COUNT)
         out->outcome = (enum outcome)outcome;
     else

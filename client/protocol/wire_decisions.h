@@ -136,6 +136,7 @@ struct wire_decision {
     bool degraded;
     bool pending; /* not decided yet; nothing else of this means anything */
     bool steady;
+    bool in_flight; /* limit, used and remaining are places of a limit of concurrency */
     uint64_t limit;
     uint64_t used;
     uint64_t remaining;

@@ -44,7 +44,7 @@ int networks_add(struct networks *networks, const char *text, char expected[NETW
 {
     char written[POLICY_IP_TEXT_LEN];
     struct policy_block block;
-    if (strcmp(text, "unix") == 0) {
+    if (strcmp(text, NETWORKS_UNIX) == 0) {
         networks->local = true;
         return 0;
     }
@@ -90,5 +90,7 @@ bool networks_trust(const struct networks *networks, const char *address, struct
     const bool has_address = policy_ip_parse(address, strlen(address), ip);
     if (networks == NULL)
         return false;
-    return has_address ? networks_hold(networks, ip) : networks->local;
+    if (has_address)
+        return networks_hold(networks, ip);
+    return networks->local && strcmp(address, NETWORKS_UNIX) == 0;
 }

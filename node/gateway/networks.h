@@ -21,6 +21,11 @@
 
 #define NETWORKS_TEXT "a network such as 10.0.0.0/8 or 2001:db8::/32, an address, or unix"
 
+/* GATEWAY_ADDRESS of who has come by a socket of the file system here, and of whom a proxy says so
+ * of a socket there: nobody knows who may connect to that. */
+#define NETWORKS_UNIX      "unix"
+#define NETWORKS_UNIX_TOLD "unix-there"
+
 enum { NETWORKS_MAX = 64, NETWORKS_EXPECTED_LEN = 96 };
 
 struct networks {

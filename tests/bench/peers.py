@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -168,6 +169,22 @@ def nginx(folder, block):
         yield port
         process.terminate()
         process.wait()
+
+
+def throttlecrab_program():
+    """throttlecrab-server, where somebody has installed it with cargo; else None."""
+    return shutil.which("throttlecrab-server", path=os.pathsep.join(
+        [os.environ.get("PATH", os.defpath), os.path.expanduser("~/.cargo/bin")]))
+
+
+@contextlib.contextmanager
+def throttlecrab(block):
+    """throttlecrab-server as it is by default, for HTTP alone; its port."""
+    port = block.first
+    command = [throttlecrab_program(), "--http", "--http-host", "127.0.0.1", "--http-port", str(port), "--log-level", "warn"]
+    with running(command) as process:
+        wait_for(lambda: process.poll() is None and listens(port), 10, "throttlecrab-server listens")
+        yield port
 
 
 def listens(port):

@@ -1,18 +1,29 @@
 """Checks by JSON over HTTP: what is decided, what is charged, and what a mistake is told."""
 
+import json
 import random
 import re
+import signal
 import threading
+import time
 
 import pytest
 
-from harness import Cluster, Command, Http, Limit, wait_for
+from harness import Cluster, Command, Http, Limit, scaled, wait_for
+from harness.http1 import Http as Pipeline
+from harness.http1 import check
 
 RULES = """\
+pools:
+  vector: {rate: 150/s}
 rules:
   - {name: per-user, match: {api: /x}, key: [user], limits: [{rate: 5/h}]}
   - {name: paid, match: {api: /paid}, key: [user], limits: [{rate: 1/h}], response: {status: 402, message: "Please \\"pay\\""}}
   - {name: two, match: {api: /two}, key: [user], limits: [{rate: 3/s}, {rate: 100/h}]}
+  - {name: met, match: {api: /met}, key: [user], limits: [{rate: 2/h}, {rate: 100/24h}]}
+  - {name: whole, match: {api: /met}, key: [api], limits: [{rate: 1000000/h}]}
+  - {name: places, match: {api: /places}, key: [user], limits: [{algorithm: concurrency, count: 1, timeout: 60s}]}
+  - {name: pooled, match: {api: /pooled}, key: [user], limits: [{rate: 5/s}], mode: {elastic: {pool: vector}}}
 """
 NAMES = ["allowed", "outcome", "rule", "window", "limit", "used", "remaining", "granted", "reset_after_ms",
          "retry_after_ms", "delay_ms", "status", "message", "degraded", "node"]
@@ -59,6 +70,42 @@ def test_rules_decide_and_say_status_and_message(ruled):
         assert http.post("/v1/check", {"attributes": {"api": "/none"}}).said["outcome"] == "no_rule"
 
 
+def test_a_check_tells_all_limits_that_it_has_met(ruled):
+    """As the command line's --explain does, field by field, through every node, and it changes no count."""
+    user = {"api": "/met", "user": fresh()}
+    with Http(ruled[0]) as http, Http(ruled[1]) as other:
+        asked = {"attributes": user, "explain": True}
+        assert http.post("/v1/check", {"attributes": user, "explain": False}).said.get("explain") is None
+        said = other.post("/v1/check", asked).said
+        assert [(row["rule"], row["window"], row["used"], row["allowed"]) for row in said["explain"]][:2] == \
+            [("met", "2/h", 2, True), ("met", "100/d", 2, True)]
+        denied = http.post("/v1/check", asked)
+        assert denied.status == 429 and [row["allowed"] for row in denied.said["explain"]] == [False, True, True]
+        assert denied.headers["RateLimit"] is not None
+        words = [f"{name}={value}" for name, value in user.items()]
+        command = Command("check", *words, "--explain", "-o", "json", endpoints=[ruled[2].endpoint])
+        alike = ["rule", "window", "limit", "allowed"]
+        for mine, theirs in zip(denied.said["explain"], command.rows[0]["explain"], strict=True):
+            assert list(mine) == list(theirs) and [mine[name] for name in alike] == [theirs[name] for name in alike]
+        assert http.post("/v1/peek", asked).said["explain"][0]["used"] == 2
+        own = http.post("/v1/check", {"key": fresh(), "rate": "5/h", "explain": True}).said
+        assert len(own["explain"]) == 1 and own["explain"][0]["rule"] == "" and own["explain"][0]["used"] == 1
+        pooled = http.post("/v1/check", {"attributes": {"api": "/pooled", "user": fresh()}, "explain": True}).said
+        assert pooled["explain"][0]["pool"] == "vector" and pooled["explain"][0]["level"] >= 0
+        assert http.post("/v1/check", {"attributes": {"api": "/none"}, "explain": True}).said["explain"] == []
+
+
+def test_a_check_that_is_explained_keeps_its_place_among_others(ruled):
+    """It has a message of its own to the decider, and others before and behind it on its connection."""
+    keys = [fresh() for _ in range(3)]
+    with Pipeline(ruled[0].http) as http:
+        answers = http.pipeline([check(keys[i % 3], "100/h", explain=i % 4 == 1) for i in range(30)])
+    said = [json.loads(answer.body) for answer in answers]
+    assert [one["used"] for one in said] == [1 + i // 3 for i in range(30)]
+    assert ["explain" in one for one in said] == [i % 4 == 1 for i in range(30)]
+    assert all(one["explain"][0]["used"] == one["used"] for one in said if "explain" in one)
+
+
 def test_blocks_are_403(ruled):
     with Http(ruled[1]) as http:
         name = fresh()
@@ -68,6 +115,8 @@ def test_blocks_are_403(ruled):
             return http.post("/v1/check", {"attributes": {"api": "/x", "user": name}})
         wait_for(lambda: asked().status == 403, 10, "the block is known everywhere")
         assert asked().said["outcome"] == "blocked"
+        explained = http.post("/v1/check", {"attributes": {"api": "/x", "user": name}, "explain": True})
+        assert explained.status == 403 and explained.said["explain"] == []
 
 
 def test_each_operation_does_what_it_says(ruled):
@@ -105,9 +154,36 @@ def test_headers_tell_what_is_left_and_when_to_come_again(ruled):
         never = http.post("/v1/check", {**own, "cost": 2})
         assert never.status == 429 and never.headers["Retry-After"] is None
         flights = {"key": fresh(), "rate": "2/h", "algorithm": "concurrency"}
-        assert http.post("/v1/lease", flights).headers["RateLimit-Policy"] == '"key";q=2;qu="concurrent-requests"'
+        for status in (200, 200, 429):
+            answer = http.post("/v1/lease", flights)
+            assert answer.status == status
+            assert answer.headers["RateLimit-Policy"] == '"key";q=2;qu="concurrent-requests"'
+            assert "t=" not in answer.headers["RateLimit"]
+        places = {"attributes": {"api": "/places", "user": fresh()}}
+        assert http.post("/v1/check", places).headers["RateLimit"] == '"places";r=0'
+        assert http.post("/v1/check", places).headers["RateLimit-Policy"] == '"places";q=1;qu="concurrent-requests"'
         assert http.post("/v1/check", {"attributes": {"api": "/none"}}).headers["RateLimit"] is None
         assert http.post("/v1/check", {"checks": [own]}).headers["RateLimit"] is None
+
+
+def test_header_fields_are_those_of_the_option(tmp_path):
+    """The older fields, whose reset is a time, for those who read these; or none. Each endpoint of
+    proxies has the node's, unless it chooses."""
+    options = ["--http-headers", "legacy", "--auth", "{nginx: {headers: off}, envoy: {headers: ietf}}"]
+    (tmp_path / "rules.yaml").write_text("rules:\n  - {name: all, key: [api], limits: [{rate: 1/h}]}\n")
+    with Cluster(tmp_path, 1, "--rules", str(tmp_path / "rules.yaml"), *options) as cluster, \
+            Http(cluster.start()[0]) as http:
+        for question in (lambda: http.post("/v1/check", {"attributes": {"api": "/a"}}), lambda: http.ask("GET", "/v1/auth")):
+            first, then = question(), question()
+            assert first.status in (200, 204) and then.status == 429
+            assert first.headers["RateLimit"] is None and first.headers["RateLimit-Policy"] is None
+            assert first.headers["X-RateLimit-Limit"] == "1" and first.headers["X-RateLimit-Remaining"] == "0"
+            wait_s = int(then.headers["Retry-After"])
+            assert abs(int(then.headers["X-RateLimit-Reset"]) - time.time() - wait_s) < 10 and wait_s > 3000
+        denied = http.ask("GET", "/v1/auth/nginx")
+        assert denied.status == 403 and denied.headers["Retry-After"] is not None
+        assert denied.headers["X-RateLimit-Limit"] is None and denied.headers["RateLimit"] is None
+        assert http.ask("GET", "/v1/auth/envoy/").headers["RateLimit"] is not None
 
 
 def test_a_list_is_answered_in_its_order(ruled):
@@ -151,6 +227,9 @@ MISTAKES = [
     ({"key": "a", "rate": "1/s", "algorithm": "x"}, 'algorithm: found "x", expected token_bucket, leaky_bucket, '),
     ({"key": "a", "rate": "1/s", "peek": True}, "peek: no field of check; expected attributes, key, rate, burst, "
                                                 "algorithm, cost, at_most"),
+    ({"key": "a", "rate": "1/s", "explain": 1}, "explain: found a number, expected true or false"),
+    ({"checks": [{"key": "a", "rate": "1/s", "explain": True}]},
+     "checks[0]: found explain, expected it of a check that is no list's"),
     (b'{"key":"a","key":"b","rate":"1/s"}', "key: found this field twice, expected it once"),
     ({"key": "a", "rate": "1/s", "attributes": {"a": "b"}}, "found attributes beside an own limit, expected one of both"),
     ({"attributes": {}}, "found no attribute, expected at least one"),
@@ -202,6 +281,50 @@ def test_a_request_that_is_sent_again_is_charged_once(ruled):
     finally:
         for link in links:
             link.link.close()
+
+
+def test_nobody_waits_for_longer_than_he_says(new_cluster):
+    """The decider hangs: whoever waits for a tenth of a second is told by then, others when a replica decides. What
+    came too late to be asked is not charged."""
+    cluster = new_cluster(3).start()
+    key = fresh()
+    decider = cluster.decider(key)
+    other = next(node for node in cluster.nodes if node is not decider)
+    own = {"key": key, "rate": "100/h"}
+    with Http(other) as http:
+        assert http.post("/v1/check", own, X_Request_Timeout="10").said["used"] == 1
+        decider.signal(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            late = http.post("/v1/check", own, X_Request_Timeout="100ms")
+            took_s = time.monotonic() - began
+            then = http.post("/v1/check", own, X_Request_Timeout="10")
+        finally:
+            decider.signal(signal.SIGCONT)
+        assert late.status == 503 and late.said["outcome"] == "error" and 0.1 <= took_s < scaled(0.5)
+        assert then.status == 200
+
+
+@pytest.mark.parametrize("time", ["", "0", "61", "60001ms", "999us", "1.5", "-1", "1 s", "soon", "9" * 40])
+def test_a_time_that_is_none_is_refused_by_its_name(ruled, time):
+    with Http(ruled[0]) as http:
+        own = {"key": fresh(), "rate": "5/h"}
+        answer = http.post("/v1/check", own, X_Request_Timeout=time)
+        assert answer.status == 400 and answer.said["detail"].startswith(f'X-Request-Timeout: found "{time[:24]}"; ')
+        assert http.post("/v1/check", own, X_Request_Timeout="60").said["used"] == 1
+
+
+@pytest.mark.parametrize("field", ["Idempotency-Key", "X-Request-Timeout"])
+def test_which_of_two_fields_counts_is_not_guessed(ruled, field):
+    own = {"key": fresh(), "rate": "5/h"}
+    body = json.dumps(own).encode()
+    head = f"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
+           f"{field}: 1\r\n{field.lower()}: 1\r\nContent-Length: {len(body)}\r\n\r\n"
+    with Pipeline(ruled[0].http) as http:
+        http.send(head.encode() + body)
+        answer = http.read()
+        assert answer.status == 400 and json.loads(answer.body)["detail"].startswith(f"{field}: ")
+        assert json.loads(http.ask("POST", "/v1/peek", own).body)["used"] == 0
 
 
 def test_all_nodes_together_admit_exactly_the_limit(ruled):

@@ -14,7 +14,7 @@ import time
 import pytest
 import zmq
 
-from harness import Limit, wait_for
+from harness import Http, Limit, wait_for
 from harness.resp import Resp
 from harness.waiting import scaled
 
@@ -98,6 +98,20 @@ def many_files():
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
     yield before[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.fixture
+def plenty_of_files():
+    """More files than most machines give, where this process may have them: a node gives half of its own to clients."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (65536, before[1]):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(wanted, before[1])))
+            break
+        except (ValueError, OSError):
+            continue
+    yield resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
@@ -196,6 +210,84 @@ def test_two_thousand_that_dawdle_keep_nobody_out(attacked, many_files, measured
         serves_beside(attacked, crowd, count, attacked.port + 3, b"*2\r\n$4\r\nECHO\r\n$60000\r\nx")
         serves_beside(attacked, crowd, count, attacked.port, GREETING[:20])
         attacked.unharmed(f"{3 * count} that dawdle")
+
+
+HEAD = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"y" * 200
+BYTE_S = 0.045  # a head is not complete when its time is over
+HEAD_S = 10  # from its first byte, however many follow it
+
+
+class Dripping:
+    """A connection that sends a head byte by byte."""
+
+    def __init__(self, link):
+        self.link = link
+        self.began = time.monotonic()
+        self.sent = 1
+        self.heard = b""
+        self.ended = None
+        link.sendall(HEAD[:1])
+        link.setblocking(False)
+
+    def go_on(self):
+        """Takes what the node says; else, when it is time for that, says one byte more."""
+        now = time.monotonic()
+        try:
+            self.heard += self.link.recv(4096)
+            self.ended = now
+        except BlockingIOError:
+            if now - self.began > self.sent * BYTE_S:
+                self.sent += self.link.send(HEAD[self.sent:self.sent + 1])
+
+
+# Each byte says that it is alive: the time for a head is not one between two bytes.
+@pytest.mark.slow
+def test_heads_that_come_byte_by_byte_keep_nobody_out_and_are_cut_off(attacked, many_files, measured):
+    count = min(1000, many_files - 500)
+    own = {"key": "honest", "rate": "1000000/s"}
+    took = []
+    with Crowd() as crowd, Http(attacked) as honest:
+        crowd_of = [Dripping(crowd.dial(attacked.port + 4)) for _ in range(count)]
+        until = time.monotonic() + scaled(2 * HEAD_S)
+        while (alive := [each for each in crowd_of if each.ended is None]) and time.monotonic() < until:
+            for number, each in enumerate(alive):
+                each.go_on()
+                if number % 100 == 0:
+                    began = time.monotonic()
+                    assert honest.post("/v1/check", own).status == 200
+                    took.append(time.monotonic() - began)
+        assert not alive, f"{len(alive)} of {count} are still there"
+        assert all(each.heard.startswith(b"HTTP/1.1 408 ") and each.sent > 100 for each in crowd_of)
+        lasted = sorted(each.ended - each.began for each in crowd_of)
+        assert HEAD_S <= lasted[0] and lasted[-1] < scaled(HEAD_S + 4)
+        p99 = sorted(took)[len(took) * 99 // 100]
+        measured("p99 of checks beside heads byte by byte", f"{p99 * 1000:.2f} ms of {len(took)}")
+        assert p99 < scaled(0.05)
+        figures = attacked.fresh_status()["http"]
+        assert figures["expired"] == count and figures["unfinished"] == count
+        attacked.unharmed(f"{count} heads byte by byte")
+
+
+# As many as this machine lets a node have files for, 20,000 at most: each goes on where it was.
+def test_connections_are_kept_alive_by_the_ten_thousand(new_cluster, plenty_of_files, measured):
+    count = min(20000, plenty_of_files // 2 - 500)
+    node = new_cluster(1).start()[0]
+    before = node.anonymous_memory()
+    asked = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with Crowd() as crowd:
+        for turn in range(2):
+            for number in range(count):
+                if turn == 0:
+                    crowd.dial(node.port + 4, asked)
+                else:
+                    crowd.sockets[number].sendall(asked)
+            for each in crowd.sockets:
+                assert each.recv(4096).startswith(b"HTTP/1.1 200 OK\r\n")
+        figures = node.fresh_status()["http"]
+        grown = node.anonymous_memory() - before
+        measured(f"memory of {count} connections that are kept alive", f"{grown >> 20} MiB")
+        assert figures["connections"] == figures["accepted"] == count
+        assert figures["idle"] == figures["refused"] == 0 and grown < MEMORY_MAX
 
 
 def test_a_beginning_that_does_not_end_is_cut_off(attacked):

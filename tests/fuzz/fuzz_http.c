@@ -197,6 +197,7 @@ static void feed(struct peer *peer)
             submit();
         if (stop == GATEWAY_NEED_ROOM)
             read_all(peer);
+        base->cramped = base->room > OUT; /* no more is to be had */
         if (stop == GATEWAY_NEED_ROOM && base->waiting > 0)
             return;
     } while (stop == GATEWAY_NEED_SUBMIT || stop == GATEWAY_NEED_ROOM);
@@ -271,7 +272,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     submit();
     for (uint32_t i = 0; i < FRAMES; i++)
         answer(i, 0);
-    now_ns += INT64_C(5000000000);
+    now_ns += INT64_C(65000000000); /* longer than anybody may wait */
     http_gate_now(gate, now_ns);
     http_gate_expire(gate, &finder);
     for (uint32_t i = 0; i < PEERS; i++) {

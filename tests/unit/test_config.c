@@ -307,6 +307,13 @@ static void http_clients_have_one_port_and_names_for_it(void **state)
     assert_string_equal(config.http.names.at[1], "::2");
     assert_refused(parse("--http-name", "a.example:80"), "--http-name: found \"a.example:80\"");
     assert_refused(parse("--http-name", ""), "--http-name: ");
+    assert_int_equal(config.http.headers, DECISION_IETF);
+    assert_int_equal(read_text("http_headers: off\n"), 0);
+    assert_int_equal(config.http.headers, DECISION_NO_HEADERS);
+    assert_int_equal(parse("--http-headers", "legacy"), 0);
+    assert_int_equal(config.http.headers, DECISION_LEGACY);
+    assert_refused(parse("--http-headers", "on"),
+                   "--http-headers: found \"on\"; expected ietf, legacy or off");
 }
 
 /* Proxies that are believed are networks, one after the other; flags replace what a file says. */

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "node/gateway/api/decision_json.h"
 #include "node/runtime/config/config_auth.h"
 
 static struct auth_endpoints endpoints;
@@ -63,6 +64,16 @@ static void a_further_endpoint_has_lists_of_its_own(void **state)
     assert_int_equal(find("default")->header_count, 0);
 }
 
+static void an_endpoint_may_have_header_fields_of_its_own(void **state)
+{
+    (void)state;
+    assert_int_equal(read_text("nginx: {headers: legacy}\nshop: {headers: off}\n"), 0);
+    assert_true(find("nginx")->own_header_kind && find("shop")->own_header_kind);
+    assert_int_equal(find("nginx")->header_kind, DECISION_LEGACY);
+    assert_int_equal(find("shop")->header_kind, DECISION_NO_HEADERS);
+    assert_false(find("envoy")->own_header_kind);
+}
+
 static void a_mistake_is_told_with_its_line(void **state)
 {
     static const struct {
@@ -74,6 +85,7 @@ static void a_mistake_is_told_with_its_line(void **state)
         {"nginx:\n  status: {deny: 200}", 2, "deny"},
         {"nginx:\n  status: {allow: 302}", 2, "allow"},
         {"nginx:\n  original_request: path", 2, "forwarded"},
+        {"nginx:\n  headers: all", 2, "headers"},
         {"nginx:\n  attributes_from_headers: {ip: X-Real-IP}", 2,
          "attributes_from_headers: found ip, expected another name"},
         {"nginx:\n  attributes_from_headers: {query.x: X-Y}", 2, "does not begin with query."},
@@ -96,6 +108,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_endpoint_keeps_what_the_file_does_not_change),
         cmocka_unit_test(a_further_endpoint_has_lists_of_its_own),
+        cmocka_unit_test(an_endpoint_may_have_header_fields_of_its_own),
         cmocka_unit_test(a_mistake_is_told_with_its_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,6 +30,7 @@ enum { CLIENTS_MAX = 40, ADDRESS_MAX = 30, WAIT_MS = 20000, PROXY = 2, STRANGER 
 #define LINE     "PROXY TCP4 192.0.2.1 198.51.100.2 56324 6379\r\n"
 #define BINARY                                                                                     \
     "\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x01\xc6\x33\x64\x02\xdc\x04\x18\xeb"
+#define UNIX  "\r\n\r\n\0\r\nQUIT\n\x21\x31\x00\xd8" /* and 216 bytes of paths */
 #define LOCAL "\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00"
 
 static struct bench {
@@ -518,6 +519,24 @@ static void the_word_of_a_proxy_s_client_is_not_taken_for_the_proxy_s(void **sta
     (void)close(stranger);
 }
 
+/* Though sockets of the file system are trusted: that one is not of this machine. */
+static void a_socket_that_a_proxy_tells_of_is_not_trusted(void **state)
+{
+    static const char paths[216] = "/run/client.sock";
+    struct policy_ip ip;
+    (void)state;
+    bench.trusted.local = true;
+    const int fd = dial(PROXY);
+    send_all(fd, UNIX, sizeof UNIX - 1);
+    send_all(fd, paths, sizeof paths);
+    expect_address(fd, "unix-there");
+    assert_int_equal(bench.stats.proxied, 1);
+    assert_false(peer_of(0)->trusted);
+    assert_false(networks_trust(&bench.trusted, peer_of(0)->address, &ip));
+    assert_true(networks_trust(&bench.trusted, "unix", &ip));
+    (void)close(fd);
+}
+
 static void an_address_of_ipv6_is_counted_by_its_network(void **state)
 {
     const struct sockaddr_in6 address = {.sin6_family = AF_INET6,
@@ -583,6 +602,7 @@ int main(void)
         WITH(setup, a_proxy_is_not_bounded),
         WITH(setup_native, a_native_client_behind_a_proxy_is_greeted_and_named),
         WITH(setup, the_word_of_a_proxy_s_client_is_not_taken_for_the_proxy_s),
+        WITH(setup, a_socket_that_a_proxy_tells_of_is_not_trusted),
         WITH(setup_ipv6, an_address_of_ipv6_is_counted_by_its_network),
         cmocka_unit_test(a_socket_of_the_file_system_is_trusted_by_name),
     };

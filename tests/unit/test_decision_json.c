@@ -10,6 +10,8 @@
 
 #include "node/gateway/api/decision_json.h"
 
+#define NOW_NS (INT64_C(1795788000) * 1000000000 + 300000000)
+
 enum { OUT_LEN = 8192 };
 
 static char out_bytes[OUT_LEN + 1];
@@ -46,7 +48,7 @@ static void begin(void)
 static const char *headers_of(const struct wire_decision *decision, enum decision_headers kind)
 {
     begin();
-    decision_put_headers(&reply, decision, kind);
+    decision_put_headers(&reply, decision, kind, NOW_NS);
     http_reply_end(&reply);
     assert_false(reply.failed);
     out_bytes[out.len] = '\0';
@@ -118,6 +120,50 @@ static void a_decision_is_json_whatever_its_texts(void **state)
     json_decref(value);
 }
 
+static void limits_that_were_met_are_told_one_by_one(void **state)
+{
+    (void)state;
+    const struct wire_decision decision = decided(OUTCOME_DENY);
+    const struct wire_explain_row rows[] = {
+        {.rule = wire_text_of("lo\"gin"),
+         .window = wire_text_of("5/min"),
+         .limit = 5,
+         .used = 5,
+         .reset_after_ms = 12000,
+         .retry_after_ms = WIRE_NEVER_MS},
+        {.allowed = true,
+         .pool = wire_text_of("shared"),
+         .level = 20050,
+         .guaranteed = 1000,
+         .borrowed = 7,
+         .pool_global = true,
+         .pool_home = wire_text_of("eu")},
+    };
+    json_error_t error;
+    begin();
+    http_reply_body(&reply, "application/json");
+    decision_put_explained(&reply, &decision, rows, 2);
+    http_reply_end(&reply);
+    out_bytes[out.len] = '\0';
+    json_t *value = json_loads(strstr(out_bytes, "\r\n\r\n") + 4, JSON_REJECT_DUPLICATES, &error);
+    assert_non_null(value);
+    assert_string_equal(json_string_value(json_object_get(value, "rule")), "login");
+    const json_t *first = json_array_get(json_object_get(value, "explain"), 0);
+    const json_t *second = json_array_get(json_object_get(value, "explain"), 1);
+    assert_int_equal(json_array_size(json_object_get(value, "explain")), 2);
+    assert_string_equal(json_string_value(json_object_get(first, "rule")), "lo\"gin");
+    assert_int_equal(json_integer_value(json_object_get(first, "retry_after_ms")), -1);
+    assert_true(json_is_false(json_object_get(first, "allowed")));
+    assert_int_equal(json_object_size(first), 8);
+    assert_int_equal(json_object_size(second), 14);
+    assert_true(json_number_value(json_object_get(second, "level")) == 20.05);
+    assert_true(json_number_value(json_object_get(second, "guaranteed")) == 1);
+    assert_true(json_number_value(json_object_get(second, "borrowed")) == 0.007);
+    assert_string_equal(json_string_value(json_object_get(second, "pool_scope")), "global");
+    assert_string_equal(json_string_value(json_object_get(second, "pool_home")), "eu");
+    json_decref(value);
+}
+
 /* What was denied without a sentence of its rule says what it is. */
 static void a_denial_always_has_a_message(void **state)
 {
@@ -144,11 +190,30 @@ static void header_fields_round_up_to_whole_seconds(void **state)
     expect_header(headers, "\r\nRetry-After: 2\r\n");
     headers = headers_of(&decision, DECISION_LEGACY);
     expect_header(headers, "\r\nX-RateLimit-Limit: 5\r\n");
-    expect_header(headers, "\r\nX-RateLimit-Reset: 2\r\n");
+    expect_header(headers, "\r\nX-RateLimit-Remaining: 0\r\n");
+    expect_header(headers, "\r\nX-RateLimit-Reset: 1795788002\r\n"); /* 1.201 s after .3 */
+    expect_header(headers, "\r\nRetry-After: 2\r\n");
     assert_null(strstr(headers, "\r\nRateLimit"));
     headers = headers_of(&decision, DECISION_NO_HEADERS);
     assert_null(strstr(headers, "RateLimit"));
     expect_header(headers, "\r\nRetry-After: 2\r\n");
+}
+
+/* Where there is no such time, none is told. */
+static void a_reset_of_old_is_a_time_of_unix(void **state)
+{
+    (void)state;
+    struct wire_decision decision = decided(OUTCOME_ALLOW);
+    expect_header(headers_of(&decision, DECISION_LEGACY), "\r\nX-RateLimit-Reset: 1795788013\r\n");
+    decision.reset_after_ms = 0;
+    expect_header(headers_of(&decision, DECISION_LEGACY), "\r\nX-RateLimit-Reset: 1795788001\r\n");
+    decision = decided(OUTCOME_DENY);
+    decision.retry_after_ms = WIRE_NEVER_MS;
+    const char *headers = headers_of(&decision, DECISION_LEGACY);
+    expect_header(headers, "\r\nX-RateLimit-Remaining: 0\r\n");
+    assert_null(strstr(headers, "X-RateLimit-Reset"));
+    decision.retry_after_ms = INT64_MAX;
+    assert_null(strstr(headers_of(&decision, DECISION_LEGACY), "X-RateLimit-Reset"));
 }
 
 static void a_name_is_a_string_of_structured_fields(void **state)
@@ -167,7 +232,7 @@ static void places_in_flight_have_no_window(void **state)
 {
     (void)state;
     struct wire_decision decision = decided(OUTCOME_ALLOW);
-    decision.lease = 1;
+    decision.in_flight = true;
     const char *headers = headers_of(&decision, DECISION_IETF);
     expect_header(headers, "\r\nRateLimit-Policy: \"login\";q=5;qu=\"concurrent-requests\"\r\n");
     expect_header(headers, "\r\nRateLimit: \"login\";r=0\r\n");
@@ -193,8 +258,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statuses_are_the_rules_unless_nothing_was_decided),
         cmocka_unit_test(a_decision_is_json_whatever_its_texts),
+        cmocka_unit_test(limits_that_were_met_are_told_one_by_one),
         cmocka_unit_test(a_denial_always_has_a_message),
         cmocka_unit_test(header_fields_round_up_to_whole_seconds),
+        cmocka_unit_test(a_reset_of_old_is_a_time_of_unix),
         cmocka_unit_test(a_name_is_a_string_of_structured_fields),
         cmocka_unit_test(places_in_flight_have_no_window),
         cmocka_unit_test(who_is_never_let_in_is_told_no_time),

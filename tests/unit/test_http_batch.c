@@ -375,6 +375,43 @@ static void a_retry_is_a_message_of_its_own_name(void **state)
     assert_int_equal(ask(1, 1, 1, 9), HTTP_ASKED);
 }
 
+/* Its flag is one of the whole message. */
+static void what_is_explained_is_a_message_of_its_own(void **state)
+{
+    static struct wire_checks_space space;
+    char error[WIRE_ERROR_LEN];
+    struct wire_checks checks;
+    struct http_ask asked = {.count = 1, .room = ROOM, .explain = true};
+    (void)state;
+    assert_int_equal(ask(0, 1, 1, 1), HTTP_ASKED);
+    struct http_exchange exchange = exchange_of(1);
+    assert_int_equal(handle(&exchange, &asked, 1, 2), HTTP_AGAIN);
+    assert_int_equal(exchange.stop, GATEWAY_NEED_SUBMIT);
+    submit();
+    assert_int_equal(wire_decode_checks(bench.frame, bench.frame_len, &space, &checks, error), 0);
+    assert_int_equal(checks.flags & WIRE_FLAG_EXPLAIN, 0);
+    answer(0);
+    exchange = exchange_of(1);
+    assert_int_equal(handle(&exchange, &asked, 1, 2), HTTP_ASKED);
+    assert_true(http_batches_full(bench.batches)); /* others are kept out */
+    submit();
+    assert_int_equal(wire_decode_checks(bench.frame, bench.frame_len, &space, &checks, error), 0);
+    assert_int_equal(checks.flags & WIRE_FLAG_EXPLAIN, WIRE_FLAG_EXPLAIN);
+    answer(0);
+    asked.session = asked.seq = 6; /* a retry may be explained, too */
+    exchange = exchange_of(2);
+    assert_int_equal(handle(&exchange, &asked, 1, 3), HTTP_ASKED);
+    submit();
+    assert_int_equal(wire_decode_checks(bench.frame, bench.frame_len, &space, &checks, error), 0);
+    assert_int_equal(checks.flags & (WIRE_FLAG_EXPLAIN | WIRE_FLAG_RETRY),
+                     WIRE_FLAG_EXPLAIN | WIRE_FLAG_RETRY);
+    answer(0);
+    assert_int_equal(ask(2, 1, 1, 9), HTTP_ASKED); /* shared again */
+    submit();
+    assert_int_equal(wire_decode_checks(bench.frame, bench.frame_len, &space, &checks, error), 0);
+    assert_int_equal(checks.flags & WIRE_FLAG_EXPLAIN, 0);
+}
+
 /* Two clients may have chosen the same number: their sessions differ. */
 static void retries_are_told_apart_by_both_their_names(void **state)
 {
@@ -452,6 +489,7 @@ int main(void)
         TEST(a_client_is_in_one_batch_at_a_time),
         TEST(a_response_has_its_room_beforehand),
         TEST(a_response_that_does_not_fit_is_a_500),
+        TEST(what_is_explained_is_a_message_of_its_own),
         TEST(a_retry_is_a_message_of_its_own_name),
         TEST(retries_are_told_apart_by_both_their_names),
         TEST(a_command_is_a_message_of_its_own),

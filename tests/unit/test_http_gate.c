@@ -325,7 +325,7 @@ static void methods_and_paths_that_are_not_there_are_told_apart(void **state)
         {"GET /livez/", "HTTP/1.1 404 Not Found\r\n", NULL},
         {"GET /LIVEZ", "HTTP/1.1 404 Not Found\r\n", NULL},
         {"GET /%6Civez", "HTTP/1.1 404 Not Found\r\n", NULL},
-        {"GET /", "HTTP/1.1 404 Not Found\r\n", NULL},
+        {"GET /v1/", "HTTP/1.1 404 Not Found\r\n", NULL},
         {"GET //livez", "HTTP/1.1 400 Bad Request\r\n", NULL},
         {"GET /v1/../livez", "HTTP/1.1 400 Bad Request\r\n", NULL},
         {"GET /v1/%2e%2E/livez", "HTTP/1.1 400 Bad Request\r\n", NULL},
@@ -555,6 +555,68 @@ static void what_is_not_answered_is_given_up(void **state)
     assert_int_equal(bench.stats.late, 1);
 }
 
+static uint32_t timeout_of(uint32_t at)
+{
+    static struct wire_checks_space space;
+    char error[WIRE_ERROR_LEN];
+    struct wire_checks checks;
+    assert_true(at < bench.frame_count);
+    assert_int_equal(
+        wire_decode_checks(bench.frames[at].bytes, bench.frames[at].len, &space, &checks, error),
+        0);
+    return checks.timeout_ms;
+}
+
+#define ONE "{\"key\":\"k1\",\"rate\":\"2/s\"}"
+
+/* Who waits for as long is in one message. */
+static void the_shard_is_told_how_long_a_client_waits(void **state)
+{
+    (void)state;
+    ask(0, "X-Request-Timeout: 250ms\r\n", ONE);
+    ask(1, "x-request-timeout: 250ms\r\n", ONE);
+    ask(2, "X-Request-Timeout: 3\r\n", ONE);
+    submit();
+    check(3, 1);
+    submit();
+    assert_int_equal(bench.frame_count, 3);
+    assert_int_equal(timeout_of(0), 250);
+    assert_int_equal(timeout_of(1), 3000);
+    assert_int_equal(timeout_of(2), HTTP_TIMEOUT_MS);
+    http_gate_now(bench.gate, bench.now_ns + 1249 * MS); /* the shard has a second for its answer */
+    http_gate_expire(bench.gate, &finder);
+    assert_int_equal(bench.peers[0].base.out.len, 0);
+    http_gate_now(bench.gate, bench.now_ns + 1250 * MS);
+    http_gate_expire(bench.gate, &finder);
+    expect_status(0, "HTTP/1.1 504 Gateway Timeout\r\n");
+    expect_status(1, "HTTP/1.1 504 Gateway Timeout\r\n");
+    assert_int_equal(bench.peers[2].base.out.len + bench.peers[3].base.out.len, 0);
+}
+
+static void what_ran_out_before_it_was_asked_charges_nothing(void **state)
+{
+    (void)state;
+    check(0, 1);
+    submit();
+    ask(0, "X-Request-Timeout: 40ms\r\n", ONE); /* it waits for the answer before it */
+    ask(0, "X-Request-Timeout: 90ms\r\n", ONE);
+    ask(0, "X-Request-Timeout: 40ms\r\n", ONE);
+    http_gate_now(bench.gate, bench.now_ns + 40 * MS);
+    answer_all();
+    feed(0);
+    const char *text = heard(0);
+    assert_non_null(strstr(text, "ran out before anything was charged"));
+    assert_true(strstr(text, "504 Gateway") > strstr(text, "\"remaining\":1"));
+    submit();
+    assert_int_equal(bench.frame_count, 2); /* the second is asked: the gate came to it now */
+    assert_int_equal(timeout_of(1), 90);
+    http_gate_now(bench.gate, bench.now_ns + 70 * MS);
+    answer_all();
+    feed(0);
+    submit();
+    assert_int_equal(timeout_of(2), 10); /* of which 30 are gone */
+}
+
 static void refuse_all(int code)
 {
     uint8_t reply[512];
@@ -776,6 +838,8 @@ int main(void)
         TEST(a_check_that_waits_holds_up_its_client_alone),
         TEST(a_client_that_is_gone_is_not_answered),
         TEST(what_is_not_answered_is_given_up),
+        TEST(the_shard_is_told_how_long_a_client_waits),
+        TEST(what_ran_out_before_it_was_asked_charges_nothing),
         TEST(a_shard_that_refuses_is_a_503_with_retry_after),
         TEST(a_full_batch_is_submitted),
         TEST(without_a_batch_there_is_a_503),

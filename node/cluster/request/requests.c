@@ -439,6 +439,8 @@ static void fill_column(struct shard *shard, uint32_t at, struct row *row)
         (uint8_t)((row->allowed ? WIRE_ALLOWED : 0) | (row->degraded ? WIRE_DEGRADED : 0));
     if (is_steady(row, outcome))
         columns->flags[at] |= WIRE_STEADY;
+    if (row->shown && row->limit_shown.algorithm == ALGORITHM_CONCURRENCY)
+        columns->flags[at] |= WIRE_IN_FLIGHT;
     columns->source_index[at] = source_of(shard, row, outcome);
     columns->vnode[at] =
         row->vnode == WIRE_VNODE_NONE ? WIRE_VNODE_NONE : vnodes_ring(shard, row->vnode);

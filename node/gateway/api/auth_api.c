@@ -26,6 +26,7 @@ enum {
 struct asked {
     uint16_t allow;
     uint16_t deny;
+    uint8_t headers; /* enum decision_headers */
 };
 
 static_assert(sizeof(struct asked) <= HTTP_CONTEXT_LEN, "a handler keeps it");
@@ -64,11 +65,12 @@ static unsigned denied_status(const struct asked *asked, const struct wire_decis
 static void write_denial(struct http_completion *completion, const struct wire_decision *decision,
                          bool brief)
 {
+    const struct asked *asked = completion->context;
     struct http_reply *reply = &completion->reply;
     const struct wire_text sentence =
         brief ? wire_text_of(outcome_sentence(decision->outcome)) : sentence_of(decision);
-    http_reply_begin(reply, denied_status(completion->context, decision));
-    decision_put_headers(reply, decision, DECISION_IETF);
+    http_reply_begin(reply, denied_status(asked, decision));
+    decision_put_headers(reply, decision, asked->headers, completion->now_ns);
     http_problem_body(reply, problem_of(decision), sentence);
     if (problem_of(decision) != NULL && decision->source != NULL &&
         decision->source->rule.len > 0 && !brief) {
@@ -88,7 +90,7 @@ static void answer(struct http_completion *completion)
     http_decision(completion, 0, &decision);
     if (decision.allowed) {
         http_reply_begin(reply, asked->allow);
-        decision_put_headers(reply, &decision, DECISION_IETF);
+        decision_put_headers(reply, &decision, asked->headers, completion->now_ns);
         http_reply_end(reply);
         return;
     }
@@ -103,7 +105,11 @@ static enum http_verdict ask(struct http_exchange *exchange, const struct auth_r
                              const struct auth_endpoint *endpoint)
 {
     const struct http_ask asks = {.count = 1, .room = ROOM, .complete = answer};
-    const struct asked asked = {.allow = endpoint->allow, .deny = endpoint->deny};
+    const struct asked asked = {
+        .allow = endpoint->allow,
+        .deny = endpoint->deny,
+        .headers = endpoint->own_header_kind ? endpoint->header_kind : exchange->facts->headers,
+    };
     void *context;
     const enum http_verdict verdict = http_ask_begin(exchange, &asks, &context);
     if (verdict != HTTP_ASKED)

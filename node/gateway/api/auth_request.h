@@ -56,9 +56,11 @@ struct auth_header {
 
 struct auth_endpoint {
     char name[AUTH_NAME_LEN];
-    uint16_t allow;   /* the status that lets a request pass */
-    uint16_t deny;    /* and that of a denial; 0: the rule's */
-    uint8_t original; /* enum auth_original */
+    uint16_t allow;       /* the status that lets a request pass */
+    uint16_t deny;        /* and that of a denial; 0: the rule's */
+    uint8_t original;     /* enum auth_original */
+    uint8_t header_kind;  /* enum decision_headers, */
+    bool own_header_kind; /* or else those that the node has */
     uint32_t header_count;
     uint32_t query_count;
     struct auth_header headers[AUTH_NAMES_MAX];

@@ -8,19 +8,30 @@
 #include "node/gateway/api/check_api.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/digest.h"
+#include "base/quantity.h"
 #include "node/gateway/api/check_item.h"
 #include "node/gateway/api/decision_json.h"
+
+#define NS_PER_MS      UINT64_C(1000000)
+#define TIMEOUT_MIN_NS NS_PER_MS
+#define TIMEOUT_MAX_NS (60000 * NS_PER_MS)
+#define LATE_DETAIL    "the time of X-Request-Timeout ran out before anything was charged"
 
 enum {
     SINGLE_ROOM = 2560, /* of a response: all texts at their longest, each letter escaped */
     LIST_ROOM = HTTP_ROOM,
+    ROW_ROOM = 2560, /* of a limit that is explained, likewise */
     EACH_ROOM = 720, /* of a decision in a list: as long as can be without the texts of people */
     STATUS_OK = 200,
     STATUS_BAD = 400,
+    STATUS_LATE = 504,
+    TIMEOUT_LEN = 24,
+    ERROR_LEN = 160,
     RETRY_KEY_MAX = 256
 };
 
@@ -28,6 +39,7 @@ enum {
 struct asked {
     bool list;
     bool always_ok; /* ?status=200 */
+    bool explain;
 };
 
 static_assert(sizeof(struct asked) <= HTTP_CONTEXT_LEN, "a handler keeps it");
@@ -47,15 +59,20 @@ static enum http_verdict refuse(struct http_exchange *exchange, const char *deta
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void write_single(struct http_completion *completion, bool always_ok, bool brief)
+static void write_single(struct http_completion *completion, const struct asked *asked, bool brief)
 {
+    const struct wire_explain *explain = completion->decisions->explain;
     struct wire_decision decision;
     struct http_reply *reply = &completion->reply;
     http_decision(completion, 0, &decision);
-    http_reply_begin(reply, always_ok ? STATUS_OK : decision_status(&decision));
-    decision_put_headers(reply, &decision, brief ? DECISION_NO_HEADERS : DECISION_IETF);
+    http_reply_begin(reply, asked->always_ok ? STATUS_OK : decision_status(&decision));
+    decision_put_headers(reply, &decision, brief ? DECISION_NO_HEADERS : completion->facts->headers,
+                         completion->now_ns);
     http_reply_body(reply, "application/json");
-    decision_put(reply, &decision, brief);
+    if (asked->explain && explain != NULL && !brief) /* a message of its own has it: its first */
+        decision_put_explained(reply, &decision, explain->rows, explain->end[0]);
+    else
+        decision_put(reply, &decision, brief);
     http_put_text(reply, "\n");
     http_reply_end(reply);
 }
@@ -85,7 +102,7 @@ static void answer(struct http_completion *completion)
         if (asked->list)
             write_list(completion, brief != 0);
         else
-            write_single(completion, asked->always_ok, brief != 0);
+            write_single(completion, asked, brief != 0);
         if (!completion->reply.failed)
             return;
         if (brief == 0)
@@ -141,6 +158,46 @@ static bool read_retry_key(const struct http_exchange *exchange, enum operation 
     return true;
 }
 
+/* Reads in how long the request is to be decided: seconds, or a time with its unit. `error`, if it
+ * is none. */
+static bool read_timeout(const struct http_exchange *exchange, struct http_ask *ask,
+                         char error[ERROR_LEN])
+{
+    static const char field[] = "X-Request-Timeout";
+    const struct wire_text *value = http1_header(exchange->request, field);
+    char text[TIMEOUT_LEN + 2] = "";
+    char why[QUANTITY_ERROR_LEN];
+    uint64_t ns = 0;
+    if (value == NULL)
+        return true;
+    const size_t len = value->len < TIMEOUT_LEN ? value->len : TIMEOUT_LEN;
+    memcpy(text, value->data, len);
+    if (strspn(text, "0123456789") == len)
+        text[len] = 's';
+    if (value->len > TIMEOUT_LEN || quantity_parse_duration(text, &ns, why) != 0 ||
+        ns < TIMEOUT_MIN_NS || ns > TIMEOUT_MAX_NS || is_repeated(exchange->request, field)) {
+        (void)snprintf(error, ERROR_LEN,
+                       "%s: found \"%.*s\"; expected one, of seconds or with a unit such as 250ms, "
+                       "from 1ms to 60s",
+                       field, (int)len, value->data);
+        return false;
+    }
+    ask->timeout_ms = (uint32_t)(ns / NS_PER_MS);
+    return true;
+}
+
+/* Takes from the time to decide what the request has waited for. False: nothing is left. */
+static bool take_waited(const struct http_exchange *exchange, struct http_ask *ask)
+{
+    const int64_t waited_ms = (exchange->now_ns - exchange->asked_ns) / (int64_t)NS_PER_MS;
+    if (ask->timeout_ms == 0 || waited_ms <= 0) /* or the clock was set back */
+        return true;
+    if (waited_ms >= ask->timeout_ms)
+        return false;
+    ask->timeout_ms -= (uint32_t)waited_ms;
+    return true;
+}
+
 /* Reads the checks of the list that comes next; with an exchange, appends each. Their number, or
  * less than 0: the reader has failed, or the builder has said so. */
 static int read_list(struct body *body, enum operation operation, struct http_exchange *exchange)
@@ -157,6 +214,10 @@ static int read_list(struct body *body, enum operation operation, struct http_ex
         }
         if (!check_item_read(&body->item, &body->reader, operation))
             return TG_EINVALID;
+        if (body->item.explain) {
+            json_refuse(&body->reader, "found explain, expected it of a check that is no list's");
+            return TG_EINVALID;
+        }
         const int number = exchange != NULL ? check_item_append(&body->item, exchange->builder) : 0;
         if (number < 0)
             return number;
@@ -211,8 +272,11 @@ static enum http_verdict ask(struct http_exchange *exchange, enum operation oper
     struct body body;
     struct asked asked = {0};
     struct http_ask ask = {.complete = answer};
+    char error[ERROR_LEN];
     void *context;
     const struct wire_text text = exchange->request->body;
+    if (!read_timeout(exchange, &ask, error))
+        return refuse(exchange, error);
     if (!read_query(exchange->request->query, &asked.always_ok))
         return refuse(exchange, "the query: expected nothing, or status=200");
     if (!read_retry_key(exchange, operation, &ask))
@@ -220,7 +284,14 @@ static enum http_verdict ask(struct http_exchange *exchange, enum operation oper
     json_reader_begin(&body.reader, text.data, text.len, body.room, sizeof body.room);
     if (!read_body(&body, operation, &asked, &ask.count))
         return refuse(exchange, body.reader.error);
-    ask.room = asked.list ? LIST_ROOM + (size_t)ask.count * EACH_ROOM : SINGLE_ROOM;
+    if (!take_waited(exchange, &ask)) {
+        http_problem(&exchange->reply, STATUS_LATE, LATE_DETAIL);
+        return HTTP_ANSWERED;
+    }
+    asked.explain = ask.explain = !asked.list && body.item.explain;
+    ask.room = ask.explain  ? SINGLE_ROOM + (size_t)WIRE_EXPLAIN_ROWS_MAX * ROW_ROOM
+               : asked.list ? LIST_ROOM + (size_t)ask.count * EACH_ROOM
+                            : SINGLE_ROOM;
     const enum http_verdict verdict = http_ask_begin(exchange, &ask, &context);
     if (verdict != HTTP_ASKED)
         return verdict;

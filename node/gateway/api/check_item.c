@@ -18,7 +18,8 @@ enum field {
     COST = 32,
     AT_MOST = 64,
     LEASE_ID = 128,
-    USED = 256
+    USED = 256,
+    EXPLAIN = 512
 };
 
 #define OF(operation) (1U << OPERATION_##operation)
@@ -45,6 +46,7 @@ static const struct {
     {"at_most", AT_MOST, OF(CHECK) | OF(PEEK) | OF(LEASE)},
     {"lease_id", LEASE_ID, OF(RELEASE) | OF(RENEW)},
     {"used", USED, OF(RELEASE) | OF(RENEW)},
+    {"explain", EXPLAIN, OF(CHECK) | OF(PEEK)},
 };
 
 enum { FIELDS = sizeof fields / sizeof *fields };
@@ -65,6 +67,7 @@ void check_item_begin(struct check_item *item, enum operation operation)
     item->seen = 0;
     item->cost = 1;
     item->used = 0;
+    item->explain = false;
     item->limit = (struct limit){.algorithm = ALGORITHM_TOKEN_BUCKET};
     item->count = 0;
 }
@@ -223,6 +226,8 @@ static bool read_value(struct check_item *item, struct json_reader *reader, enum
         return read_lease(item, reader);
     case USED:
         return json_take_unsigned(reader, WIRE_COST_MAX, &item->used);
+    case EXPLAIN:
+        return json_take_flag(reader, &item->explain);
     }
     return false;
 }

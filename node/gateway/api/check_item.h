@@ -7,6 +7,7 @@
  *   at_most    of check, peek, lease: take what there is, up to the cost
  *   lease_id   of release and renew: which lease
  *   used       of release and renew: how many tokens of the lease were used
+ *   explain    of check and peek, one alone: tell all limits that it meets
  *
  * A field that is null is one that is not there. What is unknown, given twice, or out of place is
  * refused, and named. Pure.
@@ -26,6 +27,7 @@ struct check_item {
     unsigned seen;     /* fields that were given */
     uint64_t cost;     /* of release and renew: the lease */
     uint64_t used;
+    bool explain;       /* tell all limits that it meets */
     struct limit limit; /* of an own limit; then count is 1, the key's */
     uint32_t count;
     struct wire_text names[WIRE_ATTRIBUTES_MAX];

@@ -8,7 +8,11 @@
 #include "base/quantity.h"
 #include "base/vocabulary.h"
 
-#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_S  UINT64_C(1000000000)
+#define NS_PER_MS INT64_C(1000000)
+
+/* Names are constants: their lengths are then known where they are put. */
+#define INLINE inline __attribute__((always_inline))
 
 /* The parameters' letters, by the draft. */
 #define POLICY_QUOTA   "q"
@@ -24,8 +28,7 @@ enum {
     STATUS_DENIED = 429,
     STATUS_UNAVAILABLE = 503,
     LEASE_LEN = 17,
-    NAME_LEN = 2 * WIRE_RULE_MAX + 3, /* quoted, each letter escaped */
-    FIELD_LEN = NAME_LEN + 80
+    NAME_LEN = 2 * WIRE_RULE_MAX + 2 /* quoted, each letter escaped */
 };
 
 /* An integer of a structured field has 15 digits at most (RFC 9651). */
@@ -54,19 +57,19 @@ unsigned decision_status(const struct wire_decision *decision)
 
 /* ---- the body -------------------------------------------------------------------------------- */
 
-static void put_text(struct http_reply *reply, const char *name, struct wire_text value)
+static INLINE void put_text(struct http_reply *reply, const char *name, struct wire_text value)
 {
     http_put_text(reply, name);
     http_put_string(reply, value);
 }
 
-static void put_count(struct http_reply *reply, const char *name, uint64_t value)
+static INLINE void put_count(struct http_reply *reply, const char *name, uint64_t value)
 {
     http_put_text(reply, name);
     http_put_unsigned(reply, value);
 }
 
-static void put_time(struct http_reply *reply, const char *name, int64_t ms)
+static INLINE void put_time(struct http_reply *reply, const char *name, int64_t ms)
 {
     http_put_text(reply, name);
     http_put_integer(reply, ms);
@@ -91,7 +94,39 @@ static void put_lease(struct http_reply *reply, const struct wire_decision *deci
         put_count(reply, ",\"lease_ms\":", decision->lease_ms);
 }
 
-void decision_put(struct http_reply *reply, const struct wire_decision *decision, bool brief)
+/* A rate in thousandths, as a number of tokens a second. */
+static void put_rate(struct http_reply *reply, const char *name, uint64_t rate)
+{
+    const unsigned digits = (unsigned)(rate % 1000);
+    const char decimals[] = {'.', (char)('0' + digits / 100), (char)('0' + digits / 10 % 10),
+                             (char)('0' + digits % 10)};
+    put_count(reply, name, rate / 1000);
+    if (digits != 0)
+        http_put(reply, decimals, sizeof decimals);
+}
+
+static void put_row(struct http_reply *reply, const struct wire_explain_row *row)
+{
+    put_text(reply, "{\"rule\":", row->rule);
+    put_text(reply, ",\"window\":", row->window);
+    put_count(reply, ",\"limit\":", row->limit);
+    put_count(reply, ",\"used\":", row->used);
+    put_count(reply, ",\"remaining\":", row->remaining);
+    http_put_text(reply, row->allowed ? ",\"allowed\":true" : ",\"allowed\":false");
+    put_time(reply, ",\"reset_after_ms\":", row->reset_after_ms);
+    put_time(reply, ",\"retry_after_ms\":", row->retry_after_ms);
+    if (row->pool.len > 0) {
+        put_text(reply, ",\"pool\":", row->pool);
+        put_rate(reply, ",\"level\":", row->level);
+        put_rate(reply, ",\"guaranteed\":", row->guaranteed);
+        put_rate(reply, ",\"borrowed\":", row->borrowed);
+    }
+    if (row->pool.len > 0 && row->pool_global)
+        put_text(reply, ",\"pool_scope\":\"global\",\"pool_home\":", row->pool_home);
+    http_put_text(reply, "}");
+}
+
+static void put_fields(struct http_reply *reply, const struct wire_decision *decision, bool brief)
 {
     const struct wire_source source = source_of(decision);
     http_put_text(reply, decision->allowed ? "{\"allowed\":true" : "{\"allowed\":false");
@@ -112,7 +147,25 @@ void decision_put(struct http_reply *reply, const struct wire_decision *decision
     if (source.shadow_rule.len > 0 && !brief)
         put_text(reply, ",\"shadow_rule\":", source.shadow_rule);
     put_lease(reply, decision);
+}
+
+void decision_put(struct http_reply *reply, const struct wire_decision *decision, bool brief)
+{
+    put_fields(reply, decision, brief);
     http_put_text(reply, "}");
+}
+
+void decision_put_explained(struct http_reply *reply, const struct wire_decision *decision,
+                            const struct wire_explain_row *rows, uint32_t count)
+{
+    put_fields(reply, decision, false);
+    http_put_text(reply, ",\"explain\":[");
+    for (uint32_t i = 0; i < count; i++) {
+        if (i > 0)
+            http_put_text(reply, ",\n");
+        put_row(reply, &rows[i]);
+    }
+    http_put_text(reply, "]}");
 }
 
 /* ---- header fields --------------------------------------------------------------------------- */
@@ -129,9 +182,9 @@ static uint64_t bounded(uint64_t value)
     return value < FIELD_INTEGER_MAX ? value : FIELD_INTEGER_MAX;
 }
 
-/* The rule's name as a String of RFC 9651: what is no letter of it becomes '?'. An own limit has
- * none. */
-static void name_of(const struct wire_source *source, char out[NAME_LEN])
+/* The rule's name as a String of RFC 9651, and its length: what is no letter of it becomes '?'. An
+ * own limit has none. */
+static size_t name_of(const struct wire_source *source, char out[NAME_LEN])
 {
     const struct wire_text name = source->rule.len > 0 ? source->rule : wire_text_of("key");
     size_t len = 0;
@@ -143,7 +196,7 @@ static void name_of(const struct wire_source *source, char out[NAME_LEN])
         out[len++] = (unsigned char)c >= ' ' && (unsigned char)c < 0x7f ? c : '?';
     }
     out[len++] = '"';
-    out[len] = '\0';
+    return len;
 }
 
 /* The seconds of the limit's window; 0: it is not whole seconds, or has none. */
@@ -165,47 +218,50 @@ static void put_ietf(struct http_reply *reply, const struct wire_decision *decis
                      const struct wire_source *source)
 {
     char name[NAME_LEN];
-    char field[FIELD_LEN];
-    const bool in_flight = decision->lease != 0 && decision->lease_ms == 0;
-    const uint64_t window_s = in_flight ? 0 : window_of(source);
+    const uint64_t window_s = decision->in_flight ? 0 : window_of(source);
     const uint64_t wait_s =
         seconds_of(decision->allowed ? decision->reset_after_ms : decision->retry_after_ms);
-    name_of(source, name);
-    int len = snprintf(field, sizeof field, "%s;" POLICY_QUOTA "=%" PRIu64, name,
-                       bounded(decision->limit));
+    const size_t len = name_of(source, name);
+    http_reply_header_open(reply, "RateLimit-Policy");
+    http_put(reply, name, len);
+    put_count(reply, ";" POLICY_QUOTA "=", bounded(decision->limit));
     if (window_s > 0)
-        (void)snprintf(field + len, sizeof field - (size_t)len, ";" POLICY_WINDOW "=%" PRIu64,
-                       window_s);
-    else if (in_flight)
-        (void)snprintf(field + len, sizeof field - (size_t)len,
-                       ";" POLICY_UNIT "=\"" UNIT_IN_FLIGHT "\"");
-    http_reply_header(reply, "RateLimit-Policy", field);
-    len = snprintf(field, sizeof field, "%s;" LIMIT_LEFT "=%" PRIu64, name,
-                   bounded(decision->remaining));
-    if (wait_s > 0 && !in_flight)
-        (void)snprintf(field + len, sizeof field - (size_t)len, ";" LIMIT_RESET "=%" PRIu64,
-                       wait_s);
-    http_reply_header(reply, "RateLimit", field);
+        put_count(reply, ";" POLICY_WINDOW "=", window_s);
+    else if (decision->in_flight)
+        http_put_text(reply, ";" POLICY_UNIT "=\"" UNIT_IN_FLIGHT "\"");
+    http_reply_header_close(reply);
+    http_reply_header_open(reply, "RateLimit");
+    http_put(reply, name, len);
+    put_count(reply, ";" LIMIT_LEFT "=", bounded(decision->remaining));
+    if (wait_s > 0 && !decision->in_flight)
+        put_count(reply, ";" LIMIT_RESET "=", wait_s);
+    http_reply_header_close(reply);
 }
 
-static void put_legacy(struct http_reply *reply, const struct wire_decision *decision)
+const char *const decision_headers_words[] = {
+    [DECISION_IETF] = "ietf", [DECISION_LEGACY] = "legacy", [DECISION_NO_HEADERS] = "off", NULL};
+
+/* The reset is a time, not a wait: when all is there again, or, denied, when to ask again. */
+static void put_legacy(struct http_reply *reply, const struct wire_decision *decision,
+                       int64_t now_ns)
 {
+    const int64_t wait_ms = decision->allowed ? decision->reset_after_ms : decision->retry_after_ms;
+    const int64_t now_ms = now_ns / NS_PER_MS;
     http_reply_header_integer(reply, "X-RateLimit-Limit", decision->limit);
     http_reply_header_integer(reply, "X-RateLimit-Remaining", decision->remaining);
-    http_reply_header_integer(
-        reply, "X-RateLimit-Reset",
-        seconds_of(decision->allowed ? decision->reset_after_ms : decision->retry_after_ms));
+    if (wait_ms >= 0 && wait_ms <= INT64_MAX - now_ms)
+        http_reply_header_integer(reply, "X-RateLimit-Reset", seconds_of(now_ms + wait_ms));
 }
 
 void decision_put_headers(struct http_reply *reply, const struct wire_decision *decision,
-                          enum decision_headers kind)
+                          enum decision_headers kind, int64_t now_ns)
 {
     const struct wire_source source = source_of(decision);
     const uint64_t retry_s = seconds_of(decision->retry_after_ms);
     if (decision->limit > 0 && kind == DECISION_IETF)
         put_ietf(reply, decision, &source);
     else if (decision->limit > 0 && kind == DECISION_LEGACY)
-        put_legacy(reply, decision);
+        put_legacy(reply, decision, now_ns);
     if (decision_status(decision) == STATUS_UNAVAILABLE || (!decision->allowed && retry_s > 0))
         http_reply_header_integer(reply, "Retry-After", retry_s > 0 ? retry_s : 1);
 }

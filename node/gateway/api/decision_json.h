@@ -8,7 +8,12 @@
  *   RateLimit: "login";r=0;t=2
  *   Retry-After: 2
  *
- * and where there is something to tell "shadow_rule", "lease_id" and "lease_ms". The fields are
+ *   X-RateLimit-Limit: 5            legacy, instead of the first two: the reset is in Unix seconds,
+ *   X-RateLimit-Remaining: 0        as most clients of these fields read it
+ *   X-RateLimit-Reset: 1795788002
+ *
+ * and where there is something to tell "shadow_rule", "lease_id", "lease_ms"; "explain" where that
+ * was asked for. The fields are
  * those of draft-ietf-httpapi-ratelimit-headers-10, whose letters are in one table: they may change
  * still. Pure.
  */
@@ -18,14 +23,20 @@
 #include "client/protocol/wire.h"
 #include "node/gateway/http/http_reply.h"
 
+/* Which header fields tell of the limit. */
 enum decision_headers { DECISION_IETF, DECISION_LEGACY, DECISION_NO_HEADERS };
+/* What a configuration calls these: ietf, legacy, off; and NULL. */
+extern const char *const decision_headers_words[];
 
 /* The status of HTTP: 200, that of the rule, 403 of a block, 503 of what could not be decided. */
 unsigned decision_status(const struct wire_decision *decision);
 /* Puts the decision into the body; `brief`: without the texts of people, where there is no room. */
 void decision_put(struct http_reply *reply, const struct wire_decision *decision, bool brief);
-/* The header fields of a response that tells one decision. */
+/* The same, with all limits that it has met, `rows`, as "explain". */
+void decision_put_explained(struct http_reply *reply, const struct wire_decision *decision,
+                            const struct wire_explain_row *rows, uint32_t count);
+/* The header fields of a response that tells one decision; `now_ns` is Unix time. */
 void decision_put_headers(struct http_reply *reply, const struct wire_decision *decision,
-                          enum decision_headers kind);
+                          enum decision_headers kind, int64_t now_ns);
 
 #endif

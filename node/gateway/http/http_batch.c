@@ -81,9 +81,10 @@ struct call {
 
 /* What a batch carries. */
 enum kind {
-    KIND_SHARED, /* checks of any requests */
-    KIND_RETRY,  /* checks of one request, under a name that its handler chose */
-    KIND_ADMIN   /* an operator's command */
+    KIND_SHARED,  /* checks of any requests */
+    KIND_EXPLAIN, /* checks of one request, all limits of which are told */
+    KIND_RETRY,   /* checks of one request, under a name that its handler chose */
+    KIND_ADMIN    /* an operator's command */
 };
 
 struct batch {
@@ -94,7 +95,9 @@ struct batch {
     uint16_t next_free;
     uint16_t count; /* of calls */
     uint8_t kind;
-    struct call *calls; /* [HTTP_BATCH_MAX] */
+    bool explain;
+    uint32_t timeout_ms; /* in which the shard is to decide */
+    struct call *calls;  /* [HTTP_BATCH_MAX] */
 };
 
 /* How far the builder was before the request at hand. */
@@ -265,6 +268,7 @@ static struct batch *open_batch(struct http_batches *batches)
     batch->session = batches->session;
     batch->count = 0;
     batch->kind = KIND_SHARED;
+    batch->explain = false;
     wire_checks_builder_reset(&batches->builder);
     return batch;
 }
@@ -316,9 +320,12 @@ static enum http_verdict begin_call(struct http_exchange *exchange, const struct
     struct batch *batch = open_batch(batches);
     if (batch == NULL)
         return busy(exchange);
-    if (batch->count > 0 && (alone || http_batches_full(batches) ||
-                             batches->builder.count + ask->count > HTTP_BATCH_MAX))
+    const uint32_t timeout_ms = ask->timeout_ms > 0 ? ask->timeout_ms : HTTP_TIMEOUT_MS;
+    if (batch->count > 0 &&
+        (alone || http_batches_full(batches) || batch->timeout_ms != timeout_ms ||
+         batches->builder.count + ask->count > HTTP_BATCH_MAX))
         return again(exchange, GATEWAY_NEED_SUBMIT);
+    batch->timeout_ms = timeout_ms;
     struct call *call = &batch->calls[batch->count];
     *call = (struct call){.token = exchange->token,
                           .complete = ask->complete,
@@ -339,11 +346,14 @@ enum http_verdict http_ask_begin(struct http_exchange *exchange, const struct ht
     struct http_batches *batches = exchange->batches;
     struct call *call;
     ASSERT(ask->count >= 1 && ask->count <= WIRE_CHECKS_MAX && ask->complete != NULL);
-    const enum http_verdict verdict = begin_call(exchange, ask, ask->session != 0, &call);
+    const bool alone = ask->session != 0 || ask->explain;
+    ASSERT(!ask->explain || ask->count <= WIRE_EXPLAIN_ITEMS_MAX);
+    const enum http_verdict verdict = begin_call(exchange, ask, alone, &call);
     if (verdict != HTTP_ASKED)
         return verdict;
     struct batch *batch = &batches->batches[batches->open];
-    batch->kind = ask->session != 0 ? KIND_RETRY : KIND_SHARED;
+    batch->kind = ask->session != 0 ? KIND_RETRY : ask->explain ? KIND_EXPLAIN : KIND_SHARED;
+    batch->explain = ask->explain;
     batch->session = ask->session != 0 ? ask->session : batches->session;
     batch->name = ask->session != 0 ? ask->seq : batch->seq;
     exchange->builder = &batches->builder;
@@ -440,10 +450,12 @@ size_t http_batches_submit(struct http_batches *batches, const uint8_t **frame)
     *frame = batches->frame;
     if (batch->kind == KIND_ADMIN)
         return batches->admin.len;
-    const uint32_t flags = batch->kind == KIND_RETRY ? WIRE_FLAG_RETRY | WIRE_FLAG_PARTLY : FLAGS;
+    const uint32_t flags =
+        (batch->kind == KIND_RETRY ? WIRE_FLAG_RETRY | WIRE_FLAG_PARTLY : FLAGS) |
+        (batch->explain ? WIRE_FLAG_EXPLAIN : 0U);
     const int len =
         wire_checks_builder_encode(&batches->builder, batch->session, batch->name, flags,
-                                   HTTP_TIMEOUT_MS, batches->frame, sizeof batches->frame);
+                                   batch->timeout_ms, batches->frame, sizeof batches->frame);
     ASSERT(len > 0); /* HTTPBATCH-4 */
     return (size_t)len;
 }
@@ -653,7 +665,7 @@ void http_batches_expire(struct http_batches *batches, const struct gateway_find
         if (batch->seq == 0 || i == batches->open)
             continue;
         const int64_t most_ms =
-            batch->kind == KIND_ADMIN ? HTTP_ADMIN_TIMEOUT_MS : 2 * HTTP_TIMEOUT_MS;
+            batch->kind == KIND_ADMIN ? HTTP_ADMIN_TIMEOUT_MS : batch->timeout_ms + HTTP_TIMEOUT_MS;
         if (batches->now_ns - batch->submitted_ns < most_ms * NS_PER_MS)
             continue;
         batches->stats->late++;

@@ -19,15 +19,16 @@ enum {
     HTTP_BATCH_MAX = 64,
     /* Batches without an answer. Each that waits takes a place at the shard as well. */
     HTTP_BATCHES_MAX = 1 << 11,
-    HTTP_TIMEOUT_MS = 1000,       /* in which a batch is to be decided, */
+    HTTP_TIMEOUT_MS = 1000,       /* in which a batch is to be decided that asks for no other, */
     HTTP_ADMIN_TIMEOUT_MS = 30000 /* and an operator's command to be answered */
 };
 
 /* A connection. */
 struct http_peer {
     struct gateway_peer base;
-    uint64_t batch; /* the batch that its requests are in, while it waits */
-    uint64_t held;  /* the answer that left one of them pending: those behind it wait */
+    uint64_t batch;   /* the batch that its requests are in, while it waits */
+    uint64_t held;    /* the answer that left one of them pending: those behind it wait */
+    int64_t asked_ns; /* when the gate came to the request that it has not taken yet; 0: to none */
     struct http1_progress progress;
 };
 

@@ -65,6 +65,7 @@ struct http_facts {
     const struct digest *operators; /* of the token that operators' calls need; NULL: there is none,
                                        and none of these calls */
     uint8_t secret[32];             /* random; of what is made here, such as API keys */
+    uint8_t headers; /* enum decision_headers (decision_json.h): which ones tell of limits */
     uint32_t name_count;
     const char *names[HTTP_NAMES_MAX]; /* hosts beside loopback that requests may name; "*": any */
 };
@@ -94,6 +95,7 @@ struct http_exchange {
     struct wire_text rest;                            /* what its "*" stands for, as it was sent */
     const struct http_facts *facts;
     int64_t now_ns;
+    int64_t asked_ns;        /* when the gate first came to it: it may have had to wait */
     struct http_reply reply; /* for an answer at once; HTTP_ROOM bytes, or what http_room gave */
     struct wire_checks_builder *builder; /* between http_ask_begin and the return, */
     char *room; /* or http_ask_admin and the return: HTTP_ADMIN_ROOM bytes */
@@ -112,6 +114,9 @@ struct http_ask {
     uint32_t count; /* of checks that are appended */
     size_t room;    /* bytes of the response, at most; HTTP_ROOM or more */
     http_complete_fn *complete;
+    /* In which it is to be decided; 0: HTTP_TIMEOUT_MS. Requests of one message have one. */
+    uint32_t timeout_ms;
+    bool explain; /* a message of its own, of 16 checks at most: tell all limits that they meet */
     /* A message of its own, which is a retry of whatever came under that name before (the client
      * protocol's RETRY). `session` 0: none. */
     uint64_t session;

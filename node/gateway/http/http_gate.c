@@ -183,6 +183,7 @@ static struct http_exchange exchange_of(struct http_gate *gate, struct http_peer
         .request = request,
         .facts = &gate->facts,
         .now_ns = now_ns,
+        .asked_ns = peer->asked_ns,
         .batches = gate->batches,
         .peer = peer,
         .token = token,
@@ -219,8 +220,9 @@ static enum http_verdict handle(struct http_gate *gate, struct http_exchange *ex
 static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_t token,
                          enum gateway_stop *stop)
 {
-    struct http_exchange exchange =
-        exchange_of(gate, peer, token, http_batches_time(gate->batches));
+    const int64_t now_ns = http_batches_time(gate->batches);
+    peer->asked_ns = peer->asked_ns != 0 ? peer->asked_ns : now_ns;
+    struct http_exchange exchange = exchange_of(gate, peer, token, now_ns);
     struct http_match match;
     struct http_guarded guarded;
     enum http_verdict verdict = HTTP_ANSWERED;
@@ -245,6 +247,7 @@ static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_
         http_batches_close(gate->batches, &exchange.reply);
     }
     peer->base.closing = exchange.form.closes; /* HTTPGATE-3 */
+    peer->asked_ns = 0;
     return true;
 }
 

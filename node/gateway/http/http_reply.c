@@ -82,20 +82,6 @@ static char *reserve(struct http_reply *reply, size_t need)
     return out->data + out->len;
 }
 
-void http_put(struct http_reply *reply, const void *data, size_t len)
-{
-    char *to = reserve(reply, len);
-    if (to == NULL || len == 0)
-        return;
-    memcpy(to, data, len);
-    reply->out->len += len;
-}
-
-void http_put_text(struct http_reply *reply, const char *text)
-{
-    http_put(reply, text, strlen(text));
-}
-
 #define PUT(reply, literal) http_put((reply), (literal), sizeof(literal) - 1)
 
 void http_put_unsigned(struct http_reply *reply, uint64_t value)
@@ -199,9 +185,7 @@ void http_reply_begin(struct http_reply *reply, unsigned status)
 
 void http_reply_header_text(struct http_reply *reply, const char *name, struct wire_text value)
 {
-    ASSERT(reply->status != 0 && reply->body_at == 0);
-    http_put_text(reply, name);
-    PUT(reply, ": ");
+    http_reply_header_open(reply, name);
     char *to = reserve(reply, value.len + 2);
     if (to == NULL)
         return;
@@ -218,13 +202,23 @@ void http_reply_header(struct http_reply *reply, const char *name, const char *v
     http_reply_header_text(reply, name, wire_text_of(value));
 }
 
-void http_reply_header_integer(struct http_reply *reply, const char *name, uint64_t value)
+void http_reply_header_open(struct http_reply *reply, const char *name)
 {
     ASSERT(reply->status != 0 && reply->body_at == 0);
     http_put_text(reply, name);
     PUT(reply, ": ");
-    http_put_unsigned(reply, value);
+}
+
+void http_reply_header_close(struct http_reply *reply)
+{
     PUT(reply, "\r\n");
+}
+
+void http_reply_header_integer(struct http_reply *reply, const char *name, uint64_t value)
+{
+    http_reply_header_open(reply, name);
+    http_put_unsigned(reply, value);
+    http_reply_header_close(reply);
 }
 
 void http_reply_body(struct http_reply *reply, const char *type)

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "client/protocol/wire_base.h"
 #include "node/gateway/gateway.h"
@@ -57,14 +58,30 @@ void http_reply_begin(struct http_reply *reply, unsigned status);
 void http_reply_header(struct http_reply *reply, const char *name, const char *value);
 void http_reply_header_text(struct http_reply *reply, const char *name, struct wire_text value);
 void http_reply_header_integer(struct http_reply *reply, const char *name, uint64_t value);
+/* A header whose value is put, as bytes of the body are, until its end. It has no control bytes. */
+void http_reply_header_open(struct http_reply *reply, const char *name);
+void http_reply_header_close(struct http_reply *reply);
 /* Ends the head; the body follows. `type` is that of the content. */
 void http_reply_body(struct http_reply *reply, const char *type);
 /* Ends the response; without http_reply_body before, it has no body. */
 void http_reply_end(struct http_reply *reply);
 
 /* Bytes of the body. */
-void http_put(struct http_reply *reply, const void *data, size_t len);
-void http_put_text(struct http_reply *reply, const char *text);
+static inline void http_put(struct http_reply *reply, const void *data, size_t len)
+{
+    struct gateway_out *out = reply->out;
+    if (reply->failed || reply->limit - out->len < len) { /* HTTPREPLY-1 */
+        reply->failed = true;
+        return;
+    }
+    if (len > 0)
+        memcpy(out->data + out->len, data, len);
+    out->len += len;
+}
+static inline void http_put_text(struct http_reply *reply, const char *text)
+{
+    http_put(reply, text, strlen(text));
+}
 void http_put_integer(struct http_reply *reply, int64_t value);
 void http_put_unsigned(struct http_reply *reply, uint64_t value);
 /* A string of JSON, with its quotes: bytes that are no UTF-8 become U+FFFD. */

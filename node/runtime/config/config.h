@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "node/gateway/api/auth_request.h"
+#include "node/gateway/api/decision_json.h"
 #include "node/gateway/networks.h"
 
 enum {
@@ -68,6 +69,7 @@ struct config_http {
     struct config_endpoint first;
     struct config_listen more;
     struct config_hosts names; /* by which these clients may call the node, beside loopback */
+    enum decision_headers headers;
 };
 
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "node/gateway/api/decision_json.h"
 
 enum { STATUS_MIN = 200, STATUS_MAX = 599, DENY_MIN = 400 };
 
@@ -57,6 +58,19 @@ static int read_original(const struct yaml_reader *reader, uint32_t node,
     if (yaml_reader_word(reader, node, "original_request", words, 3, &original) != 0)
         return TG_EINVALID;
     endpoint->original = (uint8_t)original;
+    return 0;
+}
+
+static int read_kind(const struct yaml_reader *reader, uint32_t node,
+                     struct auth_endpoint *endpoint)
+{
+    static const struct yaml_reader_word words[] = {
+        {"ietf", DECISION_IETF}, {"legacy", DECISION_LEGACY}, {"off", DECISION_NO_HEADERS}};
+    int kind;
+    if (yaml_reader_word(reader, node, "headers", words, 3, &kind) != 0)
+        return TG_EINVALID;
+    endpoint->header_kind = (uint8_t)kind;
+    endpoint->own_header_kind = true;
     return 0;
 }
 
@@ -122,14 +136,15 @@ static int read_queries(const struct yaml_reader *reader, uint32_t node,
 static int read_endpoint(const struct yaml_reader *reader, uint32_t node,
                          struct auth_endpoint *endpoint)
 {
-    enum { STATUS, ORIGINAL, HEADERS, QUERY, FIELDS };
+    enum { STATUS, KIND, ORIGINAL, HEADERS, QUERY, FIELDS };
     struct yaml_reader_field fields[FIELDS] = {{"status", YAML_READER_OPTIONAL, 0},
+                                               {"headers", YAML_READER_OPTIONAL, 0},
                                                {"original_request", YAML_READER_OPTIONAL, 0},
                                                {"attributes_from_headers", YAML_READER_OPTIONAL, 0},
                                                {"attributes_from_query", YAML_READER_OPTIONAL, 0}};
     static int (*const readers[FIELDS])(const struct yaml_reader *, uint32_t,
-                                        struct auth_endpoint *) = {read_status, read_original,
-                                                                   read_headers, read_queries};
+                                        struct auth_endpoint *) = {
+        read_status, read_kind, read_original, read_headers, read_queries};
     if (yaml_reader_fields(reader, node, "auth", fields, FIELDS) != 0)
         return TG_EINVALID;
     for (unsigned i = 0; i < FIELDS; i++)

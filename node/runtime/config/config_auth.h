@@ -5,6 +5,7 @@
  *     shop:                                        a further one
  *       status: {allow: 200, deny: 429}
  *       original_request: itself                   or: forwarded, original
+ *       headers: legacy                            or: ietf, off; without it those of the node
  *       attributes_from_headers: {user: X-User-Id}
  *       attributes_from_query: [q]                 the attribute query.q
  */

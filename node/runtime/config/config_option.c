@@ -36,6 +36,15 @@
 #define LISTEN(f)  LISTEN_MORE(f, f##_more)
 #define GATEWAY(f) .value = "off", .initial = "off", .kind = CONFIG_KIND_GATEWAY, AT(f)
 
+#define WORD(f, names) .kind = CONFIG_KIND_WORD, .words = (names), AT(f)
+
+static const char *const proxy_words[] = {[CONFIG_PROXY_OPTIONAL] = "optional",
+                                          [CONFIG_PROXY_REQUIRED] = "required",
+                                          [CONFIG_PROXY_OFF] = "off",
+                                          NULL};
+static const char *const format_words[] = {
+    [CONFIG_LOG_TEXT] = "text", [CONFIG_LOG_JSON] = "json", NULL};
+
 static const struct config_option options[] = {
     {.name = "config",
      .value = "FILE",
@@ -89,15 +98,20 @@ static const struct config_option options[] = {
      .help =
          "name or address that HTTP clients may call this node by, beside loopback, the address "
          "they reach and those of --http; * for any; repeatable, a list in the file"},
+    {.name = "http-headers",
+     .value = "KIND",
+     .initial = "ietf",
+     WORD(http.headers, decision_headers_words),
+     .help = "header fields that tell what is left of a limit: RateLimit by the IETF's draft, "
+             "X-RateLimit-Limit, -Remaining and -Reset (legacy), or none (off)"},
     {.name = "auth",
      .value = "MAPPING",
      .initial = "{}",
      .kind = CONFIG_KIND_AUTH,
      AT(between.auth),
-     .help =
-         "endpoints of /v1/auth/NAME beside, or other than, default, nginx and envoy: for each "
-         "its status (allow, deny), original_request (forwarded, original, itself), and the lists "
-         "attributes_from_headers and attributes_from_query"},
+     .help = "endpoints of /v1/auth/NAME beside, or other than, default, nginx and envoy: for each "
+             "its status (allow, deny), headers (as http_headers), original_request (forwarded, "
+             "original, itself), and the lists attributes_from_headers and attributes_from_query"},
     {.name = "admin-cred",
      .value = "FILE",
      .derived = "DATA/admin.cred",
@@ -131,8 +145,7 @@ static const struct config_option options[] = {
     {.name = "proxy-protocol",
      .value = "WHEN",
      .initial = "optional",
-     .kind = CONFIG_KIND_PROXY,
-     AT(between.proxy_protocol),
+     WORD(between.proxy_protocol, proxy_words),
      .help = "whether connections of trusted proxies begin with a PROXY header: where they pass on "
              "others' bytes without one, it must not be optional"},
     {.name = "seed",
@@ -264,8 +277,7 @@ static const struct config_option options[] = {
     {.name = "log-format",
      .value = "FORMAT",
      .initial = "text",
-     .kind = CONFIG_KIND_FORMAT,
-     AT(log_format),
+     WORD(log_format, format_words),
      .help = "text or json"},
     {.name = "help", .kind = CONFIG_KIND_HELP, .flag_only = true, .help = "print this and exit"},
     {.name = "version",

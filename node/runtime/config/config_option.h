@@ -29,10 +29,9 @@ enum config_kind {
     CONFIG_KIND_HOSTS,    /* one more of a struct config_hosts */
     CONFIG_KIND_TOLD,     /* struct config_endpoint that others reach, of CONFIG_ADDRESS_LEN */
     CONFIG_KIND_NETWORK,  /* one more of a struct networks */
-    CONFIG_KIND_PROXY,    /* enum config_proxy_protocol */
     CONFIG_KIND_AUTH,     /* struct auth_endpoints; a mapping */
+    CONFIG_KIND_WORD,     /* an enum, by the names of `words` */
     CONFIG_KIND_LEVEL,
-    CONFIG_KIND_FORMAT,
     CONFIG_KIND_UNSUPPORTED, /* known, refused by name */
     CONFIG_KIND_FILE,        /* flags only: --config, read before all others */
     CONFIG_KIND_HELP,        /* flags only, no value */
@@ -47,6 +46,7 @@ struct config_option {
     const char *derived; /* what the help text says of a default that is derived, or NULL */
     const char *help;
     enum config_kind kind;
+    const char *const *words; /* of a WORD: the names, in the order of its enum, and NULL */
     bool flag_only;
     bool may_be_off; /* of an endpoint: the word `off` is taken as well */
     size_t offset;   /* in struct config */

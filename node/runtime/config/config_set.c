@@ -7,6 +7,7 @@
  *
  * Must not: look at two options at once (config_check.c does).
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,6 +60,17 @@ static const char *size_text(uint64_t bytes, char out[QUANTITY_TEXT_LEN])
     return out;
 }
 
+/* "one, two or three" */
+static void list_words(const char *const *words, char out[CONFIG_WHY_LEN])
+{
+    size_t len = 0;
+    for (size_t i = 0; words[i] != NULL && len < CONFIG_WHY_LEN; i++) {
+        const char *between = i == 0 ? "" : words[i + 1] != NULL ? ", " : " or ";
+        const int more = snprintf(out + len, CONFIG_WHY_LEN - len, "%s%s", between, words[i]);
+        len += more > 0 ? (size_t)more : 0;
+    }
+}
+
 const char *config_option_expected(const struct config_option *option, char out[CONFIG_WHY_LEN])
 {
     static const char *const fixed[] = {
@@ -71,10 +83,8 @@ const char *config_option_expected(const struct config_option *option, char out[
         [CONFIG_KIND_HOSTS] = "an IP address or a host's name, without port, or *",
         [CONFIG_KIND_TOLD] = "HOST:PORT that clients reach (an IPv6 address in brackets)",
         [CONFIG_KIND_NETWORK] = NETWORKS_TEXT,
-        [CONFIG_KIND_PROXY] = "optional, required or off",
         [CONFIG_KIND_AUTH] = "a mapping of endpoints, as {nginx: {status: {deny: 403}}}",
         [CONFIG_KIND_LEVEL] = "debug, info, warn or error",
-        [CONFIG_KIND_FORMAT] = "text or json",
         [CONFIG_KIND_VERSION] = NULL,
     };
     char min[QUANTITY_TEXT_LEN];
@@ -105,6 +115,9 @@ const char *config_option_expected(const struct config_option *option, char out[
         (void)snprintf(out, CONFIG_WHY_LEN,
                        "%" PRIu64 " to %" PRIu64 " of the characters a-z A-Z 0-9 . _ -",
                        option->min, option->max);
+        break;
+    case CONFIG_KIND_WORD:
+        list_words(option->words, out);
         break;
     default:
         if (fixed[option->kind] != NULL)
@@ -371,31 +384,21 @@ static int add_network(struct networks *field, const char *text, char why[CONFIG
     return networks_add(field, text, expected) == 0 ? TG_OK : refuse(why, text, "%s", expected);
 }
 
-static int set_proxy(const struct config_option *option, enum config_proxy_protocol *field,
-                     const char *text, char why[CONFIG_WHY_LEN])
+static_assert(sizeof(enum config_proxy_protocol) == sizeof(unsigned) &&
+                  sizeof(enum config_log_format) == sizeof(unsigned) &&
+                  sizeof(enum decision_headers) == sizeof(unsigned),
+              "an enum is set by its number");
+
+static int set_word(const struct config_option *option, void *field, const char *text,
+                    char why[CONFIG_WHY_LEN])
 {
-    static const char *const words[] = {[CONFIG_PROXY_OPTIONAL] = "optional",
-                                        [CONFIG_PROXY_REQUIRED] = "required",
-                                        [CONFIG_PROXY_OFF] = "off"};
-    for (uint32_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *field = (enum config_proxy_protocol)i;
+    for (unsigned i = 0; option->words[i] != NULL; i++) {
+        if (strcmp(text, option->words[i]) == 0) {
+            memcpy(field, &i, sizeof i);
             return TG_OK;
         }
     }
     return refuse_value(option, text, why);
-}
-
-static int set_format(const struct config_option *option, enum config_log_format *field,
-                      const char *text, char why[CONFIG_WHY_LEN])
-{
-    if (strcmp(text, "text") == 0)
-        *field = CONFIG_LOG_TEXT;
-    else if (strcmp(text, "json") == 0)
-        *field = CONFIG_LOG_JSON;
-    else
-        return refuse_value(option, text, why);
-    return TG_OK;
 }
 
 int config_option_set(const struct config_option *option, struct config *config, const char *text,
@@ -434,14 +437,12 @@ int config_option_set(const struct config_option *option, struct config *config,
         return set_told(option, field, text, why);
     case CONFIG_KIND_NETWORK:
         return add_network(field, text, why);
-    case CONFIG_KIND_PROXY:
-        return set_proxy(option, field, text, why);
     case CONFIG_KIND_AUTH:
         return config_auth_set(text, field, why, CONFIG_WHY_LEN);
     case CONFIG_KIND_LEVEL:
         return log_level_parse(text, field) == TG_OK ? TG_OK : refuse_value(option, text, why);
-    case CONFIG_KIND_FORMAT:
-        return set_format(option, field, text, why);
+    case CONFIG_KIND_WORD:
+        return set_word(option, field, text, why);
     case CONFIG_KIND_UNSUPPORTED:
         (void)snprintf(why, CONFIG_WHY_LEN, "is not supported by this version");
         return TG_EINVALID;

@@ -218,6 +218,7 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
     facts.auth = &config->between.auth;
     facts.operators = daemon->cred.given ? &daemon->cred.digest : NULL;
     randombytes_buf(facts.secret, sizeof facts.secret);
+    facts.headers = (uint8_t)config->http.headers;
     for (uint32_t i = 0; i < config->http.names.count; i++)
         facts.names[facts.name_count++] = config->http.names.at[i];
     if (!config->http.first.off && !config_host_is_wildcard(config->http.first.host))

@@ -13,7 +13,7 @@ void connection_end_text(const struct connection_end *end, char out[GATEWAY_ADDR
 {
     char host[INET6_ADDRSTRLEN] = "";
     if (end->local) {
-        (void)snprintf(out, GATEWAY_ADDRESS_LEN, "unix");
+        (void)snprintf(out, GATEWAY_ADDRESS_LEN, NETWORKS_UNIX);
         return;
     }
     if (IN6_IS_ADDR_V4MAPPED(&end->ip)) {

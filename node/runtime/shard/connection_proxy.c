@@ -85,7 +85,7 @@ static bool take_told(struct connections *connections, struct connection *connec
     if (told->kind == PROXY_PROTOCOL_IP)
         return take_client(connections, connection, told);
     peer->trusted = false;
-    (void)snprintf(peer->address, sizeof peer->address, "unix");
+    (void)snprintf(peer->address, sizeof peer->address, NETWORKS_UNIX_TOLD);
     return true;
 }
 

@@ -234,7 +234,7 @@ struct connection_end {
     bool local; /* a socket of the file system: there is no address */
 };
 
-/* "192.0.2.1:5000", "[2001:db8::1]:443", "unix". */
+/* "192.0.2.1:5000", "[2001:db8::1]:443", NETWORKS_UNIX. */
 void connection_end_text(const struct connection_end *end, char out[GATEWAY_ADDRESS_LEN]);
 /* The address by which connections are counted. */
 struct in6_addr connection_end_counted(const struct connection_end *end);
