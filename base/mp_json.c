@@ -34,6 +34,19 @@ __attribute__((format(printf, 2, 3))) static void put_format(const struct mp_sin
     sink->put(sink->context, piece, (size_t)len);
 }
 
+/* A character by its number: as quick as any, for a text may be full of them. */
+static void put_escape(const struct mp_sink *sink, unsigned number)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char text[] = {'\\',
+                         'u',
+                         digits[number >> 12 & 15],
+                         digits[number >> 8 & 15],
+                         digits[number >> 4 & 15],
+                         digits[number & 15]};
+    sink->put(sink->context, text, sizeof text);
+}
+
 /* Bytes at the front that stand for themselves. */
 static size_t plain_len(const char *data, size_t len)
 {
@@ -58,19 +71,21 @@ void mp_json_string(const struct mp_sink *sink, const char *data, size_t len)
         i += step == 0 ? 1 : step;
         if (step == 0)
             put(sink, "\xef\xbf\xbd");
-        else if (*at == '"' || *at == '\\')
-            put_format(sink, "\\%c", *at);
+        else if (*at == '"')
+            put(sink, "\\\"");
+        else if (*at == '\\')
+            put(sink, "\\\\");
         else if (*at == '\n')
             put(sink, "\\n");
         else if (*at == '\t')
             put(sink, "\\t");
         else if (step == 1 && ((uint8_t)*at < 0x20 || *at == 0x7f))
-            put_format(sink, "\\u%04x", (unsigned)*at);
+            put_escape(sink, (uint8_t)*at);
         else if (step == 2 && (uint8_t)at[0] == 0xc2 && (uint8_t)at[1] < 0xa0)
-            put_format(sink, "\\u%04x", (unsigned)(uint8_t)at[1]);
+            put_escape(sink, (uint8_t)at[1]);
         else if (step == 3 && (uint8_t)at[0] == 0xef && (uint8_t)at[1] == 0xbf &&
                  (uint8_t)at[2] >= 0xbe) /* YAML does not have them as they are */
-            put_format(sink, "\\uff%02x", (unsigned)(uint8_t)at[2] + 0x40);
+            put_escape(sink, 0xff00 | ((uint8_t)at[2] + 0x40U));
         else
             sink->put(sink->context, at, step);
     }

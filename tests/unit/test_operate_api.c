@@ -256,6 +256,9 @@ static void each_end_of_an_edit_has_its_status(void **state)
         expect("so it is");
     }
     expect("Location: /v1/edits/000000000000000000000000000000aa\r\n");
+    call("GET /v1/edits/000000000000000000000000000000aa", "", "");
+    answer_edit("unavailable", "so it was"); /* what is shown is not what was asked for */
+    expect("HTTP/1.1 200 OK\r\n");
     call("PUT /v1/rules", JSON, "{\"text\":\"rules: [5]\"}");
     begin(0);
     mp_put_map(&answered, 4);
@@ -284,7 +287,16 @@ static void documents_need_no_json(void **state)
     answer_edit("done", "");
     call("PUT /v1/rules", "Content-Type: text/yaml\r\nContent-Encoding: br\r\n", "x");
     expect("Content-Encoding: found \\\"br\\\", expected gzip, or none");
-    call("GET /v1/rules", "Accept: application/yaml\r\nAccept-Encoding: gzip\r\n", "");
+    call("PUT /v1/rules", "Content-Type: text/yaml\r\nContent-Encoding: gzip\r\n", "rules: []");
+    expect("the body: found no gzip, expected what Content-Encoding says");
+    call("GET /v1/rules", "Accept: application/yaml\r\nAccept-Encoding: br, gzip;q=0\r\n", "");
+    assert_string_equal(bench.asked, "rules.show {}");
+    begin(TG_ETOOBIG);
+    mp_put_str(&answered, "too long");
+    send();
+    expect("HTTP/1.1 406 Not Acceptable\r\n");
+    expect("expected Accept: application/yaml and Accept-Encoding: gzip");
+    call("GET /v1/rules", "Accept: application/yaml\r\nAccept-Encoding: gzip;q=0.5\r\n", "");
     assert_string_equal(bench.asked, "rules.show {\"packed\":true}");
     begin(0);
     mp_put_map(&answered, 1);
@@ -302,7 +314,7 @@ static void documents_need_no_json(void **state)
     mp_put_str(&answered, "rules: []\n");
     send();
     expect("\r\n\r\nrules: []\n");
-    call("GET /v1/rules", "If-None-Match: \"7\"\r\n", "");
+    call("GET /v1/rules", "If-None-Match: W/\"7\"\r\n", "");
     begin(0);
     mp_put_map(&answered, 1);
     mp_put_str(&answered, "base");
@@ -323,6 +335,7 @@ static void an_api_key_is_in_the_answer_alone(void **state)
         answer_edit("done", "");
         expect("HTTP/1.1 201 Created\r\n");
         const char *key = strstr(heard(), "{\"key\":\"" API_KEY_PREFIX);
+        expect(",\"key_id\":\"");
         assert_non_null(key);
         (void)snprintf(keys[i], sizeof keys[i], "%.*s", (int)API_KEY_LEN, key + 8);
         struct digest digest;
@@ -340,6 +353,19 @@ static void an_api_key_is_in_the_answer_alone(void **state)
     answer_edit("unavailable", "no majority");
     expect("HTTP/1.1 503 Service Unavailable\r\n");
     assert_null(strstr(heard(), API_KEY_PREFIX));
+    static const char *const states[] = {"waiting", "doubt"}; /* it may be made yet */
+    for (size_t i = 0; i < 2; i++) {
+        call("POST /v1/apikeys", JSON, "{\"name\":\"web\"}");
+        answer_edit(states[i], "");
+        expect("\"key\":\"" API_KEY_PREFIX);
+        expect(states[i]);
+    }
+    call("POST /v1/apikeys", JSON, "{\"name\":\"web\"}");
+    http_gate_now(bench.gate, INT64_C(31000000000));
+    http_gate_expire(bench.gate, &finder);
+    expect("HTTP/1.1 504 Gateway Timeout\r\n");
+    expect("\"key\":\"" API_KEY_PREFIX);
+    expect("\"id\":\"");
     call("POST /v1/apikeys", JSON "Idempotency-Key: k\r\n", "{\"name\":\"web\"}");
     assert_string_equal(bench.asked, "");
     expect("HTTP/1.1 400 Bad Request\r\n");
@@ -363,6 +389,11 @@ static void mistakes_name_their_place_and_ask_nothing(void **state)
         {"POST /v1/quota", "{\"limits\":[\"5/h 6/d\"]}", "limits[0]: found \\\"5/h 6/d\\\""},
         {"POST /v1/quota", "{\"limits\":[\"\"]}", "limits[0]: found \\\"\\\""},
         {"POST /v1/quota", "{\"clear\":1}", "clear: found a number"},
+        {"POST /v1/quota", "{\"limits\":[]}", "limits: found no rate"},
+        {"POST /v1/quota", "{}", "user: found none, expected whose quota it is"},
+        {"GET /v1/quota", "", "user: found none, expected whose quota it is"},
+        {"POST /v1/rules/rollback", "{}", "version: found none, expected of a document"},
+        {"DELETE /v1/apikeys/web", "{\"force\":true}", "the body: expected none, but a query"},
         {"PUT /v1/pools/p/load", "{\"load\":01}", "load: found a number at byte 9"},
         {"PUT /v1/pools/p/load", "{\"load\":-0.1}", "load: found a number at byte 9"},
         {"PUT /v1/pools/p/load", "{\"load\":1.0000001}", "load: found a number at byte 9"},
@@ -382,7 +413,13 @@ static void mistakes_name_their_place_and_ask_nothing(void **state)
         expect(mistakes[i].detail);
     }
     call("PUT /v1/rules", JSON "If-Match: 7\r\n", "{\"text\":\"\"}");
-    expect("If-Match: expected one ETag of an answer, or *");
+    expect("If-Match: expected one ETag of an answer");
+    call("PUT /v1/rules", JSON "If-Match: *\r\n", "{\"text\":\"\"}");
+    expect("If-Match: expected one ETag of an answer");
+    call("PUT /v1/rules", JSON "If-Match: \"7\"\r\nIf-Match: \"8\"\r\n", "{\"text\":\"\"}");
+    expect("If-Match: found it twice, expected once");
+    call("POST /v1/block", JSON "Idempotency-Key: a\r\nIdempotency-Key: b\r\n", "{\"key\":\"\"}");
+    expect("Idempotency-Key: found it twice, expected once");
     call("PUT /v1/rules", JSON "If-Match: *\r\nIf-None-Match: *\r\n", "{\"text\":\"\"}");
     expect("found If-Match and If-None-Match, expected one of them");
     assert_string_equal(bench.asked, "");
@@ -398,7 +435,9 @@ static void no_call_is_asked_without_the_token(void **state)
                                          "Authorization: Bearer \r\n",
                                          "Authorization: " TOKEN "\r\n",
                                          "Authorization: Basic " TOKEN "\r\n",
-                                         "Authorization: Bearer " TOKEN "x\r\n"};
+                                         "Authorization: Bearer " TOKEN "x\r\n",
+                                         "Authorization: Bearer " TOKEN
+                                         "\r\nAuthorization: Bearer " TOKEN "\r\n"};
     size_t count;
     uint32_t seen = 0;
     const struct http_route *routes = api_routes(&count);

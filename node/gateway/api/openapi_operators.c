@@ -54,7 +54,8 @@ static void put_parameter(struct http_reply *reply, const struct http_route *rou
         return;
     http_put_text(reply, *first ? "{\"in\":" : ",{\"in\":");
     *first = false;
-    http_put_text(reply, path ? "\"path\",\"required\":true" : "\"query\"");
+    http_put_text(reply, path ? "\"path\"" : "\"query\"");
+    http_put_text(reply, path || field->needed ? ",\"required\":true" : "");
     http_put_text(reply, ",\"name\":\"");
     http_put_text(reply, field->name);
     http_put_text(reply, "\",\"description\":");
@@ -114,6 +115,22 @@ static void put_property(struct http_reply *reply, const struct operate_field *f
     http_put_text(reply, "}");
 }
 
+/* The names of the fields that the body must have. */
+static void put_needed(struct http_reply *reply, const struct http_route *route)
+{
+    bool first = true;
+    for (uint32_t i = 0; i < route->call->field_count; i++) {
+        const struct operate_field *field = &route->call->fields[i];
+        if (!field->needed || in_path(route, field))
+            continue;
+        http_put_text(reply, first ? ",\"required\":[\"" : ",\"");
+        http_put_text(reply, field->name);
+        http_put_text(reply, "\"");
+        first = false;
+    }
+    http_put_text(reply, first ? "" : "]");
+}
+
 static void put_body(struct http_reply *reply, const struct http_route *route)
 {
     const struct operate_call *call = route->call;
@@ -130,7 +147,9 @@ static void put_body(struct http_reply *reply, const struct http_route *route)
         put_property(reply, &operate_of_edits[i], first);
         first = false;
     }
-    http_put_text(reply, "}}}");
+    http_put_text(reply, "}");
+    put_needed(reply, route);
+    http_put_text(reply, "}}");
     if (route->body == HTTP_BODY_RULES)
         http_put_text(reply, ",\"application/yaml\":{\"schema\":{}}");
     http_put_text(reply, "}}");

@@ -24,6 +24,7 @@ enum {
     STATUS_ACCEPTED = 202,
     STATUS_UNCHANGED = 304,
     STATUS_BAD = 400,
+    STATUS_UNFIT = 406,
     STATUS_CONFLICT = 409,
     STATUS_FAILED = 412,
     STATUS_BUSY = 503,
@@ -127,8 +128,19 @@ static unsigned status_of(struct wire_text state, const struct operate_asked *as
     return is_word(state, "doubt") ? STATUS_DOUBT : STATUS_ACCEPTED;
 }
 
+/* The key that may yet be made: nothing else ever shows it. */
+static void put_key(struct http_reply *reply, const struct operate_asked *asked)
+{
+    http_put_text(reply, "\"key\":");
+    http_put_string(reply, wire_text_of(asked->key));
+    http_put_text(reply, ",\"key_id\":");
+    http_put_string(reply,
+                    (struct wire_text){asked->key + sizeof API_KEY_PREFIX - 1, API_KEY_ID_LEN});
+}
+
 /* What became of an edit that is not done. */
-static void put_failure(struct http_reply *reply, const struct wire_admin_reply *answer)
+static void put_failure(struct http_reply *reply, const struct operate_asked *asked,
+                        const struct wire_admin_reply *answer)
 {
     static const char *const members[] = {"id", "state", "version"};
     const struct wire_text said = text_of(answer, "message");
@@ -136,6 +148,10 @@ static void put_failure(struct http_reply *reply, const struct wire_admin_reply 
     http_problem_body(reply, NULL, said.len > 0 ? said : wire_text_of(none));
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         put_member(reply, answer, members[i]);
+    if (reply->status == STATUS_DOUBT && asked->key[0] != '\0') {
+        http_put_text(reply, ",");
+        put_key(reply, asked);
+    }
     http_problem_end(reply);
 }
 
@@ -149,7 +165,7 @@ static void put_edit(struct http_reply *reply, const struct operate_asked *asked
     if (status == STATUS_BUSY)
         http_reply_header(reply, "Retry-After", "1");
     if (status >= STATUS_BAD) {
-        put_failure(reply, answer);
+        put_failure(reply, asked, answer);
         return;
     }
     const struct wire_text id = text_of(answer, "id");
@@ -159,12 +175,11 @@ static void put_edit(struct http_reply *reply, const struct operate_asked *asked
     else if (number_of(answer, "base", &base))
         put_tag(reply, base);
     http_reply_body(reply, "application/json");
-    if (status == STATUS_CREATED) {
-        http_put_text(reply, "{\"key\":");
-        http_put_string(reply, wire_text_of(asked->key));
-        http_put_text(reply, ",\"id\":");
-        http_put_string(reply,
-                        (struct wire_text){asked->key + sizeof API_KEY_PREFIX - 1, API_KEY_ID_LEN});
+    if (asked->key[0] != '\0') {
+        http_put_text(reply, "{");
+        put_key(reply, asked);
+        put_member(reply, answer, "id");
+        put_member(reply, answer, "state");
         put_member(reply, answer, "version");
         http_put_text(reply, "}\n");
     } else {
@@ -176,18 +191,36 @@ static void put_edit(struct http_reply *reply, const struct operate_asked *asked
 
 /* ---- all answers ----------------------------------------------------------------------------- */
 
-static void put_refusal(struct http_reply *reply, const struct wire_admin_reply *answer)
+static void put_refusal(struct http_reply *reply, const struct operate_asked *asked,
+                        const struct wire_admin_reply *answer)
 {
+    static const char packed[] = "the document is too long for this; expected Accept: "
+                                 "application/yaml and Accept-Encoding: gzip";
+    static const char plain[] = "the document is too long for this; expected its gzip, with "
+                                "Content-Type: application/yaml and Content-Encoding: gzip";
+    const bool document = (asked->call->flags & OPERATE_DOCUMENT) != 0;
+    const bool shown = (asked->call->flags & OPERATE_TAGGED) != 0;
     struct mp_cursor cursor;
     struct wire_text said = {.data = "", .len = 0};
     mp_cursor_init(&cursor, answer->value.tokens, answer->value.token_count);
     if (mp_peek_type(&cursor) == MP_STR)
         said.data = mp_get_str(&cursor, &said.len);
-    const unsigned status = http_status_of(answer->code);
+    unsigned status = http_status_of(answer->code);
+    if (document && answer->code == TG_ETOOBIG) {
+        said = wire_text_of(shown ? packed : plain);
+        status = shown ? STATUS_UNFIT : status;
+    }
     http_reply_begin(reply, status);
     if (status == STATUS_BUSY)
         http_reply_header(reply, "Retry-After", "1");
     http_problem_body(reply, NULL, said);
+    if (asked->id[0] != '\0' && answer->code == TG_ETIMEOUT) {
+        http_put_text(reply, ",\"id\":");
+        http_put_string(reply, wire_text_of(asked->id));
+        http_put_text(reply, asked->key[0] != '\0' ? "," : "");
+        if (asked->key[0] != '\0')
+            put_key(reply, asked);
+    }
     http_problem_end(reply);
 }
 
@@ -266,12 +299,11 @@ void operate_answer(struct http_completion *completion)
     ASSERT(answer != NULL && asked->call != NULL);
     const struct wire_text state = text_of(answer, "state");
     const bool edits = (asked->call->flags & OPERATE_EDITS) != 0;
-    const bool edit = edits || strcmp(asked->call->command, "edit.state") == 0;
     if (answer->code != 0)
-        put_refusal(reply, answer);
+        put_refusal(reply, asked, answer);
     else if (edits && is_false(answer, "ok"))
         put_mistakes(reply, answer);
-    else if (edit && state.data != NULL)
+    else if (edits && state.data != NULL)
         put_edit(reply, asked, answer, state);
     else
         put_shown(reply, asked, answer);

@@ -12,12 +12,13 @@
 /* What the answer needs to know of the request: in the context of its question. */
 struct operate_asked {
     const struct operate_call *call;
-    bool yaml;        /* the document itself is wanted, */
-    bool gzip;        /* and may be packed */
-    bool based;       /* If-Match or If-None-Match was there, of an edit */
-    bool known;       /* If-None-Match was there, of what is shown: */
-    uint64_t version; /* who asks has that one */
-    char key[API_KEY_LEN + 1];
+    bool yaml;                 /* the document itself is wanted, */
+    bool gzip;                 /* and may be packed */
+    bool based;                /* If-Match or If-None-Match was there, of an edit */
+    bool known;                /* If-None-Match was there, of what is shown: */
+    uint64_t version;          /* who asks has that one */
+    char id[33];               /* of an edit */
+    char key[API_KEY_LEN + 1]; /* that is made, or may be */
 };
 
 void operate_answer(struct http_completion *completion);

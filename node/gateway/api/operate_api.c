@@ -21,8 +21,9 @@
 
 enum {
     STATUS_BAD = 400,
-    SMALL_ROOM = 16 << 10, /* of a response */
-    LARGE_ROOM = 4 << 20,  /* of all that a message has, as JSON */
+    SMALL_ROOM = 16 << 10, /* of a response, */
+    LARGE_ROOM = 1 << 20,  /* of a list, */
+    HUGE_ROOM = 4 << 20,   /* of all that a message has, as JSON */
     ID_DIGITS = 32,        /* of an edit */
     RETRY_KEY_MAX = 256,
     AUTHOR_LEN = 96,
@@ -60,51 +61,64 @@ static bool read_tag(struct wire_text value, uint64_t *out)
     return true;
 }
 
-static bool is_star(struct wire_text value)
+/* If-Match: the version that an edit replaces. If-None-Match: *, there is none yet. */
+static bool read_base(const struct wire_text *match, const struct wire_text *none,
+                      struct question *question)
 {
-    return value.len == 1 && value.data[0] == '*';
+    const char *wrong = NULL;
+    if (match != NULL && none != NULL)
+        wrong = "found If-Match and If-None-Match, expected one of them";
+    else if (match != NULL && !read_tag(*match, &question->base))
+        wrong = "If-Match: expected one ETag of an answer";
+    else if (none != NULL && (none->len != 1 || none->data[0] != '*'))
+        wrong = "If-None-Match: of an edit expected *";
+    question->has_base = question->asked->based = wrong == NULL && (match != NULL || none != NULL);
+    if (wrong != NULL)
+        (void)snprintf(question->error, sizeof question->error, "%s", wrong);
+    return wrong == NULL;
 }
 
-/* If-Match: the version that an edit replaces, * for any. If-None-Match: * of an edit: there is
- * none yet; of what is shown: the version that who asks has. */
+/* Reads If-Match and If-None-Match; of what is only shown the latter says which version who asks
+ * has, and is passed over where it says anything else. */
 static bool read_preconditions(const struct http1_request *request, struct question *question)
 {
-    const bool edits = (question->call->flags & OPERATE_EDITS) != 0;
+    static const char *const names[] = {"If-Match", "If-None-Match", "Idempotency-Key"};
     const struct wire_text *match = http1_header(request, "If-Match");
     const struct wire_text *none = http1_header(request, "If-None-Match");
     struct operate_asked *asked = question->asked;
-    if (edits && match != NULL && none != NULL) {
-        (void)snprintf(question->error, sizeof question->error,
-                       "found If-Match and If-None-Match, expected one of them");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (http1_count(request, names[i]) <= 1)
+            continue;
+        (void)snprintf(question->error, sizeof question->error, "%s: found it twice, expected once",
+                       names[i]);
         return false;
     }
-    if (edits && match != NULL && !is_star(*match)) {
-        question->has_base = read_tag(*match, &question->base);
-        if (!question->has_base)
-            (void)snprintf(question->error, sizeof question->error,
-                           "If-Match: expected one ETag of an answer, or *");
-        asked->based = question->has_base;
-        return question->has_base;
-    }
-    if (edits && none != NULL) {
-        question->has_base = asked->based = is_star(*none);
-        if (!question->has_base)
-            (void)snprintf(question->error, sizeof question->error,
-                           "If-None-Match: of an edit expected *");
-        return question->has_base;
-    }
-    asked->known = !edits && none != NULL && read_tag(*none, &asked->version);
+    if ((question->call->flags & OPERATE_EDITS) != 0)
+        return read_base(match, none, question);
+    if (none == NULL)
+        return true;
+    const bool weak = none->len > 2 && memcmp(none->data, "W/", 2) == 0;
+    const size_t from = weak ? 2 : 0;
+    asked->known =
+        read_tag((struct wire_text){none->data + from, none->len - from}, &asked->version);
     return true;
 }
 
-/* Whether a header's value has the word. */
+/* Whether the list in a header has the word, and not with a weight of nothing. */
 static bool has_word(const struct http1_request *request, const char *header, const char *word)
 {
     const struct wire_text *value = http1_header(request, header);
     const size_t len = strlen(word);
-    for (size_t i = 0; value != NULL && i + len <= value->len; i++)
-        if (http1_same((struct wire_text){value->data + i, len}, wire_text_of(word)))
-            return true;
+    for (size_t i = 0; value != NULL && i + len <= value->len; i++) {
+        if (!http1_same((struct wire_text){value->data + i, len}, wire_text_of(word)))
+            continue;
+        char rest[16];
+        const size_t left = value->len - i - len;
+        (void)snprintf(rest, sizeof rest, "%.*s", left < sizeof rest ? (int)left : 15,
+                       value->data + i + len);
+        const char *weight = strstr(rest, ";q=0");
+        return weight == NULL || weight[4] == '.';
+    }
     return false;
 }
 
@@ -118,6 +132,7 @@ static bool make_id(const struct http_exchange *exchange, struct question *quest
         struct digest target;
         struct digest body;
         uint64_t method;
+        uint64_t base;
     } named;
     struct digest digest;
     const struct http1_request *request = exchange->request;
@@ -140,10 +155,12 @@ static bool make_id(const struct http_exchange *exchange, struct question *quest
         digest_make(request->target.data, request->target.len, &named.target);
         digest_make(request->body.data, request->body.len, &named.body);
         named.method = (uint64_t)request->method;
+        named.base = question->has_base ? question->base : UINT64_MAX;
         digest_make(&named, sizeof named, &digest);
     }
     digest_format(&digest, question->id);
     question->id[ID_DIGITS] = '\0';
+    memcpy(question->asked->id, question->id, ID_DIGITS + 1);
     return true;
 }
 
@@ -285,7 +302,9 @@ enum http_verdict api_operate(struct http_exchange *exchange)
     struct mp_writer *writer;
     void *context;
     ASSERT(call != NULL);
-    const size_t room = (call->flags & OPERATE_LARGE) != 0 ? LARGE_ROOM : SMALL_ROOM;
+    const size_t room = (call->flags & OPERATE_HUGE) != 0    ? HUGE_ROOM
+                        : (call->flags & OPERATE_LARGE) != 0 ? LARGE_ROOM
+                                                             : SMALL_ROOM;
     const enum http_verdict verdict =
         http_ask_admin(exchange, call->command, room, operate_answer, &context, &writer);
     if (verdict != HTTP_ASKED)

@@ -29,13 +29,15 @@ struct operate_field {
     const char *name;
     const char *argument; /* what the command calls it; NULL: the same */
     enum operate_kind kind;
+    bool needed;
     const char *says;
 };
 
 enum operate_flag {
     OPERATE_EDITS = 1,    /* an edit: id, author, note, base and wait are added */
     OPERATE_TAGGED = 2,   /* what is shown has a version: ETag */
-    OPERATE_LARGE = 4,    /* the answer may be as long as a message */
+    OPERATE_LARGE = 4,    /* the answer may be as long as a list, */
+    OPERATE_HUGE = 32,    /* or as a document of rules */
     OPERATE_MAKES = 8,    /* it makes an API key, which the answer alone has */
     OPERATE_DOCUMENT = 16 /* the body, or the answer, may be the rules themselves: YAML */
 };

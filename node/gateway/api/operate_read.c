@@ -201,6 +201,8 @@ static bool read_rates(struct json_reader *reader, struct operate_values *out,
         if (!json_take_text(reader, &rate) || !add_rate(reader, rate, out))
             return false;
     value->text = wire_text_of(out->rates);
+    if (!reader->failed && value->text.len == 0)
+        json_refuse(reader, "found no rate, expected one or more; clear forgets what was set");
     return !reader->failed;
 }
 
@@ -306,6 +308,11 @@ static bool read_document(struct reading *reading, const struct http1_request *r
                        request->encoding.data);
         return false;
     }
+    if (packed && (request->body.len < 2 || memcmp(request->body.data, "\x1f\x8b", 2) != 0)) {
+        (void)snprintf(reading->error, JSON_ERROR_LEN,
+                       "the body: found no gzip, expected what Content-Encoding says");
+        return false;
+    }
     if (packed) {
         reading->out->packed = request->body;
         return true;
@@ -315,6 +322,39 @@ static bool read_document(struct reading *reading, const struct http1_request *r
     text->given = true;
     text->text = request->body;
     return true;
+}
+
+/* Whether all fields are there that the call needs. */
+static bool is_complete(struct reading *reading)
+{
+    for (uint32_t i = 0; i < reading->call->field_count; i++) {
+        const struct operate_field *field = &reading->call->fields[i];
+        if (!field->needed || reading->out->of[i].given)
+            continue;
+        (void)snprintf(reading->error, JSON_ERROR_LEN, "%s: found none, expected %s", field->name,
+                       field->says);
+        return false;
+    }
+    return true;
+}
+
+static bool read_target(struct reading *reading, const struct http1_request *request, char *room,
+                        size_t room_len)
+{
+    if (request->body.len == 0 || (reading->call->flags & OPERATE_DOCUMENT) != 0)
+        return read_query(reading, request->query, room, room_len);
+    (void)snprintf(reading->error, JSON_ERROR_LEN, "the body: expected none, but a query");
+    return false;
+}
+
+static bool read_fields(struct reading *reading, const struct http1_request *request, char *room,
+                        size_t room_len)
+{
+    if (request->query.len > 0) {
+        (void)snprintf(reading->error, JSON_ERROR_LEN, "the query: expected none, but a body");
+        return false;
+    }
+    return request->body.len == 0 || read_body(reading, request->body, room, room_len);
 }
 
 bool operate_read(const struct http_exchange *exchange, const struct operate_call *call, char *room,
@@ -331,11 +371,8 @@ bool operate_read(const struct http_exchange *exchange, const struct operate_cal
         return false;
     if (document && !read_document(&reading, request))
         return false;
-    if (!has_body || document)
-        return read_query(&reading, request->query, room, room_len);
-    if (request->query.len > 0) {
-        (void)snprintf(error, JSON_ERROR_LEN, "the query: expected none, but a body");
+    if (!has_body || document ? !read_target(&reading, request, room, room_len)
+                              : !read_fields(&reading, request, room, room_len))
         return false;
-    }
-    return request->body.len == 0 || read_body(&reading, request->body, room, room_len);
+    return is_complete(&reading);
 }

@@ -121,6 +121,14 @@ bool http1_same(struct wire_text a, struct wire_text b)
     }
 #define IS_WORD(text, literal) http1_same((text), (struct wire_text)LITERAL(literal))
 
+uint32_t http1_count(const struct http1_request *request, const char *name)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < request->header_count; i++)
+        count += http1_same(request->headers[i].name, wire_text_of(name));
+    return count;
+}
+
 const struct wire_text *http1_header(const struct http1_request *request, const char *name)
 {
     const struct wire_text wanted = wire_text_of(name);

@@ -121,6 +121,8 @@ MUST_USE int http1_parse(struct http1_progress *progress, const char *data, size
 
 /* The value of the first header of that name, whatever its case; NULL: there is none. */
 const struct wire_text *http1_header(const struct http1_request *request, const char *name);
+/* How many headers have that name. */
+uint32_t http1_count(const struct http1_request *request, const char *name);
 /* Whether two texts are the same but for the case of their letters. */
 bool http1_same(struct wire_text a, struct wire_text b);
 /* The method's name; of HTTP1_EXTENSION "". */

@@ -507,6 +507,19 @@ struct failure {
     const char *detail;
 };
 
+/* Whoever asked for an operator's command has more to say when that is not answered in time. */
+static void tell_late(struct http_completion *completion, const struct call *call,
+                      const struct failure *failure)
+{
+    const struct mp_token sentence = {.type = MP_STR,
+                                      .count = (uint32_t)strlen(failure->detail),
+                                      .data = (const uint8_t *)failure->detail};
+    const struct wire_admin_reply reply = {.code = TG_ETIMEOUT,
+                                           .value = {.tokens = &sentence, .token_count = 1}};
+    completion->admin = &reply;
+    call->complete(completion);
+}
+
 static void answer_all(struct http_batches *batches, struct batch *batch,
                        const struct gateway_finder *finder, const struct failure *failure)
 {
@@ -519,7 +532,9 @@ static void answer_all(struct http_batches *batches, struct batch *batch,
         if (peer == NULL)
             continue;
         struct http_completion completion = completion_of(batches, peer, call);
-        if (failure->status == 503)
+        if (batch->kind == KIND_ADMIN && failure->status == 504)
+            tell_late(&completion, call, failure);
+        else if (failure->status == 503)
             http_problem_busy(&completion.reply, failure->detail);
         else
             http_problem(&completion.reply, failure->status, failure->detail);

@@ -128,10 +128,14 @@ static bool take_scheme(const struct http1_request *request, const char *scheme,
 {
     const struct wire_text *value = http1_header(request, "Authorization");
     const size_t len = strlen(scheme);
-    if (value == NULL || value->len <= len + 1 || value->data[len] != ' ' ||
+    if (value == NULL || http1_count(request, "Authorization") != 1 || value->len <= len + 1 ||
+        value->data[len] != ' ' ||
         !http1_same((struct wire_text){value->data, len}, wire_text_of(scheme)))
         return false;
-    *rest = (struct wire_text){value->data + len + 1, value->len - len - 1};
+    size_t at = len + 1;
+    while (at < value->len && value->data[at] == ' ')
+        at++;
+    *rest = (struct wire_text){value->data + at, value->len - at};
     return true;
 }
 
@@ -191,7 +195,7 @@ static void guard_operators(const struct http1_request *request, const struct ht
             &stats->unauthorized};
     else if (!is_operators(request, route, facts))
         *out = (struct http_guarded){
-            401, "expected Authorization: Bearer and the token in the node's DATA/admin.cred",
+            401, "expected one Authorization: Bearer and the token in the node's admin.cred",
             &stats->unauthorized};
 }
 

@@ -76,7 +76,7 @@ static ssize_t read_file(const char *path, char out[FILE_LEN], bool *shared)
     *shared =
         fstat(file, &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & MODE_OTHERS) != 0;
     (void)close(file);
-    while (len > 0 && strchr("\r\n\t ", out[len - 1]) != NULL)
+    while (len > 0 && (out[len - 1] == '\n' || out[len - 1] == '\r' || out[len - 1] == ' '))
         len--;
     errno = why;
     return len;
