@@ -38,6 +38,8 @@ struct row {
     bool trial_granted;     /* a rule on trial took something */
     bool leased;            /* admitted, it holds a lease */
     bool held;              /* the lease is one of tokens: delay_ns is how long it lasts */
+    bool reserves;          /* what is held is reserved: nobody may admit with it */
+    bool settles;           /* ends a reservation: it has to be asked again until it is decided */
     bool soft;              /* an enforced limit is exceeded, within what mode soft allows */
     bool borrowed;          /* an enforced limit is exceeded, by what a pool has lent */
     bool counted;           /* it is in its user's totals */
