@@ -36,10 +36,10 @@ enum {
     GLOBAL_ONE_IN = 8,
     STARVE_ONE_IN = 10,
     ECHO_ONE_IN = 8,
-    RESERVE_ONE_IN = 7
+    RESERVE_ONE_IN = 6
 };
 
-#define RESERVE_SALT UINT64_C(0x726573657276)
+#define RESERVE_SALT UINT64_C(0x726573657257)
 
 static const char *const fault_names[] = {
     [FAULT_LOSS] = "loss",

@@ -28,6 +28,7 @@ enum {
 struct asked {
     bool list;
     bool always_ok; /* ?status=200 */
+    bool reserves;
 };
 
 static_assert(sizeof(struct asked) <= HTTP_CONTEXT_LEN, "a handler keeps it");
@@ -47,20 +48,26 @@ static enum http_verdict refuse(struct http_exchange *exchange, const char *deta
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void write_single(struct http_completion *completion, bool always_ok, bool brief)
+static unsigned manner_of(const struct asked *asked, bool brief)
 {
+    return (brief ? DECISION_BRIEF : 0U) | (asked->reserves ? DECISION_RESERVED : 0U);
+}
+
+static void write_single(struct http_completion *completion, const struct asked *asked, bool brief)
+{
+    const bool always_ok = asked->always_ok;
     struct wire_decision decision;
     struct http_reply *reply = &completion->reply;
     http_decision(completion, 0, &decision);
     http_reply_begin(reply, always_ok ? STATUS_OK : decision_status(&decision));
     decision_put_headers(reply, &decision, brief ? DECISION_NO_HEADERS : DECISION_IETF);
     http_reply_body(reply, "application/json");
-    decision_put(reply, &decision, brief);
+    decision_put(reply, &decision, manner_of(asked, brief));
     http_put_text(reply, "\n");
     http_reply_end(reply);
 }
 
-static void write_list(struct http_completion *completion, bool brief)
+static void write_list(struct http_completion *completion, const struct asked *asked, bool brief)
 {
     struct http_reply *reply = &completion->reply;
     http_reply_begin(reply, STATUS_OK);
@@ -71,7 +78,7 @@ static void write_list(struct http_completion *completion, bool brief)
         http_decision(completion, i, &decision);
         if (i > 0)
             http_put_text(reply, ",\n");
-        decision_put(reply, &decision, brief);
+        decision_put(reply, &decision, manner_of(asked, brief));
     }
     http_put_text(reply, "]}\n");
     http_reply_end(reply);
@@ -83,9 +90,9 @@ static void answer(struct http_completion *completion)
     ASSERT(completion->decisions != NULL && completion->count > 0);
     for (unsigned brief = 0; brief < 2; brief++) {
         if (asked->list)
-            write_list(completion, brief != 0);
+            write_list(completion, asked, brief != 0);
         else
-            write_single(completion, asked->always_ok, brief != 0);
+            write_single(completion, asked, brief != 0);
         if (!completion->reply.failed)
             return;
         if (brief == 0)
@@ -209,7 +216,7 @@ static int append(struct body *body, enum operation operation, const struct aske
 static enum http_verdict ask(struct http_exchange *exchange, enum operation operation)
 {
     struct body body;
-    struct asked asked = {0};
+    struct asked asked = {.reserves = operation == OPERATION_RESERVE};
     struct http_ask ask = {.complete = answer};
     void *context;
     const struct wire_text text = exchange->request->body;
@@ -272,4 +279,19 @@ enum http_verdict api_release(struct http_exchange *exchange)
 enum http_verdict api_renew(struct http_exchange *exchange)
 {
     return ask(exchange, OPERATION_RENEW);
+}
+
+enum http_verdict api_reserve(struct http_exchange *exchange)
+{
+    return ask(exchange, OPERATION_RESERVE);
+}
+
+enum http_verdict api_commit(struct http_exchange *exchange)
+{
+    return ask(exchange, OPERATION_COMMIT);
+}
+
+enum http_verdict api_cancel(struct http_exchange *exchange)
+{
+    return ask(exchange, OPERATION_CANCEL);
 }

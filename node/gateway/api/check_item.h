@@ -7,6 +7,9 @@
  *   at_most    of check, peek, lease: take what there is, up to the cost
  *   lease_id   of release and renew: which lease
  *   used       of release and renew: how many tokens of the lease were used
+ *   ttl        of reserve: for how long, "60s" if it is not said
+ *   hold_id    of commit and cancel: which reservation
+ *   actual     of commit: how many tokens were really used
  *
  * A field that is null is one that is not there. What is unknown, given twice, or out of place is
  * refused, and named. Pure.
@@ -24,8 +27,8 @@
 struct check_item {
     uint8_t operation; /* enum operation, with WIRE_AT_MOST */
     unsigned seen;     /* fields that were given */
-    uint64_t cost;     /* of release and renew: the lease */
-    uint64_t used;
+    uint64_t cost;     /* of release and renew: the lease; of commit and cancel: the reservation */
+    uint64_t used;     /* of reserve: for how many ms, 0: the default */
     struct limit limit; /* of an own limit; then count is 1, the key's */
     uint32_t count;
     struct wire_text names[WIRE_ATTRIBUTES_MAX];

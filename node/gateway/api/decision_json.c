@@ -80,19 +80,20 @@ static struct wire_text message_of(const struct wire_decision *decision,
     return wire_text_of(decision->allowed ? "" : outcome_sentence(decision->outcome));
 }
 
-static void put_lease(struct http_reply *reply, const struct wire_decision *decision)
+static void put_lease(struct http_reply *reply, const struct wire_decision *decision, bool reserved)
 {
     char lease[LEASE_LEN];
     if (decision->lease != 0) {
         (void)snprintf(lease, sizeof lease, "%016" PRIx64, decision->lease);
-        put_text(reply, ",\"lease_id\":", wire_text_of(lease));
+        put_text(reply, reserved ? ",\"hold_id\":" : ",\"lease_id\":", wire_text_of(lease));
     }
     if (decision->lease_ms != 0)
-        put_count(reply, ",\"lease_ms\":", decision->lease_ms);
+        put_count(reply, reserved ? ",\"hold_ms\":" : ",\"lease_ms\":", decision->lease_ms);
 }
 
-void decision_put(struct http_reply *reply, const struct wire_decision *decision, bool brief)
+void decision_put(struct http_reply *reply, const struct wire_decision *decision, unsigned manner)
 {
+    const bool brief = (manner & DECISION_BRIEF) != 0;
     const struct wire_source source = source_of(decision);
     http_put_text(reply, decision->allowed ? "{\"allowed\":true" : "{\"allowed\":false");
     put_text(reply, ",\"outcome\":", wire_text_of(outcome_name(decision->outcome)));
@@ -111,7 +112,7 @@ void decision_put(struct http_reply *reply, const struct wire_decision *decision
     put_text(reply, ",\"node\":", source.node);
     if (source.shadow_rule.len > 0 && !brief)
         put_text(reply, ",\"shadow_rule\":", source.shadow_rule);
-    put_lease(reply, decision);
+    put_lease(reply, decision, (manner & DECISION_RESERVED) != 0);
     http_put_text(reply, "}");
 }
 

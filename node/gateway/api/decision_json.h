@@ -8,7 +8,8 @@
  *   RateLimit: "login";r=0;t=2
  *   Retry-After: 2
  *
- * and where there is something to tell "shadow_rule", "lease_id" and "lease_ms". The fields are
+ * and where there is something to tell "shadow_rule", "lease_id" and "lease_ms", of a reservation
+ * "hold_id" and "hold_ms". The fields are
  * those of draft-ietf-httpapi-ratelimit-headers-10, whose letters are in one table: they may change
  * still. Pure.
  */
@@ -22,8 +23,13 @@ enum decision_headers { DECISION_IETF, DECISION_LEGACY, DECISION_NO_HEADERS };
 
 /* The status of HTTP: 200, that of the rule, 403 of a block, 503 of what could not be decided. */
 unsigned decision_status(const struct wire_decision *decision);
-/* Puts the decision into the body; `brief`: without the texts of people, where there is no room. */
-void decision_put(struct http_reply *reply, const struct wire_decision *decision, bool brief);
+/* How a decision is told. */
+enum decision_manner {
+    DECISION_BRIEF = 1,   /* without the texts of people: there is no room */
+    DECISION_RESERVED = 2 /* what it gives is a reservation, not a lease */
+};
+/* Puts the decision into the body; `manner`: a sum of these. */
+void decision_put(struct http_reply *reply, const struct wire_decision *decision, unsigned manner);
 /* The header fields of a response that tells one decision. */
 void decision_put_headers(struct http_reply *reply, const struct wire_decision *decision,
                           enum decision_headers kind);
