@@ -221,9 +221,9 @@ typedef struct tg_request {
     uint64_t cost;         /* 0 .. TG_COST_MAX; 1 if not changed */
     tg_explain_t *explain; /* where every limit that was met is written, or NULL */
     size_t explain_max;    /* entries at `explain` */
-    uint64_t lease_id;     /* with release, renew, commit and cancel: of the decision that gave it */
-    uint64_t used;         /* with release and renew of tokens: how many were used so far; with
-                              commit: how many were used; with reserve: for how many ms, 0: 60 s */
+    uint64_t lease_id; /* with release, renew, commit and cancel: of the decision that gave it */
+    uint64_t used;     /* with release and renew of tokens: how many were used so far; with
+                          commit: how many were used; with reserve: for how many ms, 0: 60 s */
 } tg_request_t;
 
 TG_API tg_request_t tg_request(const tg_attribute_t *attributes, size_t attribute_count);
@@ -314,9 +314,9 @@ TG_API int tg_renew(tg_client_t *client, const tg_request_t *request, tg_decisio
  * out of all limits that the request meets, or out of none, for request.used milliseconds (1 s to
  * 1 h; 0: 60 s). tg_commit, with the same attributes, or key and limit, request.lease_id and in
  * request.used what was really used, charges that and gives the rest back; what is more than was
- * reserved is charged as tg_hit does. tg_cancel gives all of it back. What is not settled in time is
- * given back by itself; a commit that comes later is charged as tg_hit does. Settled is settled: a
- * commit or cancel may be repeated for 30 s and changes nothing then. See PROTOCOL.md. */
+ * reserved is charged as tg_hit does. tg_cancel gives all of it back. What is not settled in time
+ * is given back by itself; a commit that comes later is charged as tg_hit does. Settled is settled:
+ * a commit or cancel may be repeated for 30 s and changes nothing then. See PROTOCOL.md. */
 TG_API int tg_reserve(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_commit(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_cancel(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);

@@ -228,10 +228,10 @@ int client_request_append(const tg_request_t *request, int operation,
         count = 1;
     }
     if (wire_names_lease(number) || number == OPERATION_RESERVE)
-        return wire_checks_builder_append_used(
-            builder, cache->index, number,
-            number == OPERATION_RESERVE ? request->cost : request->lease_id, request->used, values,
-            count);
+        return wire_checks_builder_append_used(builder, cache->index, number,
+                                               number == OPERATION_RESERVE ? request->cost
+                                                                           : request->lease_id,
+                                               request->used, values, count);
     return wire_checks_builder_append(builder, cache->index,
                                       (uint8_t)(number | (at_most ? WIRE_AT_MOST : 0)),
                                       request->cost, values, count);

@@ -71,7 +71,7 @@ static inline bool wire_names_lease(unsigned operation)
 /* Whether a reservation may be asked for so many ms; 0: LIMIT_TTL_DEFAULT_MS. */
 static inline bool wire_ttl_valid(uint64_t ttl_ms)
 {
-    return ttl_ms == 0 || (ttl_ms >= LIMIT_TTL_MIN_MS && ttl_ms <= LIMIT_TTL_MAX_MS);
+    return ttl_ms == 0 || limit_ttl_fits(ttl_ms);
 }
 static inline uint64_t wire_checks_cost(const struct wire_checks *checks, uint32_t i)
 {

@@ -88,10 +88,9 @@ static void reserve(struct table *table, uint8_t key, const struct limit *limit,
                                       .leases = &hold,
                                       .ttls_ms = &ttl_ms};
     struct limit_decision got;
-    struct limit_decisions out = {&got.status,         &got.allowed,        &got.limit,
-                                  &got.used,           &got.remaining,      &got.granted,
-                                  &got.reset_after_ns, &got.retry_after_ns, &got.delay_ns,
-                                  &got.notes};
+    struct limit_decisions out = {
+        &got.status,  &got.allowed,        &got.limit,          &got.used,     &got.remaining,
+        &got.granted, &got.reset_after_ns, &got.retry_after_ns, &got.delay_ns, &got.notes};
     engine_step(table, &batch, now_ns, &out);
     ASSERT(got.status != LIMIT_DECIDED || got.granted <= limit_capacity(limit));
 }
@@ -116,8 +115,8 @@ static void decide(struct table *table, uint8_t key, struct fuzz_input *input)
                            : operation == OPERATION_RELEASE || operation == OPERATION_RENEW
                                ? cost
                                : (uint64_t)chosen / 16;
-    if (operation >= OPERATION_LEASE && in_flight &&
-        operation != OPERATION_RELEASE && operation != OPERATION_RENEW) {
+    if (operation >= OPERATION_LEASE && in_flight && operation != OPERATION_RELEASE &&
+        operation != OPERATION_RENEW) {
         return; /* a shard asks the engine for a check then, or refuses */
     }
     if (operation == OPERATION_RESERVE) {

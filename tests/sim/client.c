@@ -539,8 +539,8 @@ bool client_event(struct sim *sim, const struct event *event)
     if (event->kind == EVENT_TURN)
         return turn(sim, client);
     if (event->kind == EVENT_REPLY && event->node == SIM_CLIENTS_MAX) {
-        if (!lease_reply(sim, event) && !hold_reply(sim, event) &&
-            !reserve_reply(sim, event) && !global_reply(sim, event))
+        if (!lease_reply(sim, event) && !hold_reply(sim, event) && !reserve_reply(sim, event) &&
+            !global_reply(sim, event))
             borrow_reply(sim, event);
         return true;
     }

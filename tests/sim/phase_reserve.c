@@ -1,13 +1,14 @@
 /* phase_reserve.c - tokens that are reserved, and settled by what was used, while deciders change.
  *
  *   reserve   workers reserve tokens, commit what they used, in time or late,   SIMRESERVE-1 and
- *             cancel, commit again, or are never heard of again; answers are    SIMRESERVE-3 always,
- *             lost; a node dies, stops, drains or joins, or a side is cut off,   SIMRESERVE-2 at rest
+ *             cancel, commit again, or are never heard of again; answers are    SIMRESERVE-3
+ * always, lost; a node dies, stops, drains or joins, or a side is cut off,   SIMRESERVE-2 at rest
  *             or nothing happens
  *
  *              granted          used, and sent        answered
  *   IDLE --> RESERVING --> HELD --> COMMITTING --> DONE --> IDLE
- *     ^                     | |                      \-> AGAIN: settled already, says something else
+ *     ^                     | |                      \-> AGAIN: settled already, says something
+ * else
  *     +--- left to its end -+ +--> CANCELLING --> DONE
  *
  * Nothing else is asked of these keys, and their windows are long: so what is charged in the end is
@@ -276,8 +277,8 @@ static void answered(struct sim *sim, struct worker *worker, const struct wire_d
     }
 }
 
-/* The moment at which a commit is told is the worst one for its decider to die: before anything else
- * is sent than the answer, if nobody knows yet what was charged. */
+/* The moment at which a commit is told is the worst one for its decider to die: before anything
+ * else is sent than the answer, if nobody knows yet what was charged. */
 bool reserve_ends(struct sim *sim, struct node *node, const struct effect *effect)
 {
     const struct event event = {.bytes = (uint8_t *)(uintptr_t)effect->bytes,
@@ -409,7 +410,8 @@ static void lose_a_node(struct sim *sim)
         faults_crash(sim, node);
 }
 
-/* A node gives all its vnodes away, reservations and all, or another one joins and is given some. */
+/* A node gives all its vnodes away, reservations and all, or another one joins and is given some.
+ */
 static void move_vnodes(struct sim *sim)
 {
     struct node *node = node_some_up(sim);

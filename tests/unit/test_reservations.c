@@ -247,8 +247,8 @@ static void several_rules_are_reserved_together_or_not_at_all(void **state)
         assert_true(done.allowed && done.granted == 30);
     }
     assert_true(used_of(lab, ann) == 30 && used_of(lab, red) == 30);
-    assert_int_equal(lab_stats(lab, 0).several + lab_stats(lab, 1).several +
-                         lab_stats(lab, 2).several > 0, 1);
+    assert_int_equal(
+        lab_stats(lab, 0).several + lab_stats(lab, 1).several + lab_stats(lab, 2).several > 0, 1);
 }
 
 /* LEASED-9: the answer of a denial is lost, and the question comes again when there would be room:
@@ -343,7 +343,8 @@ static void a_commit_that_is_not_decided_is_an_error_whatever_the_rule_says(void
     assert_int_equal(lab_answer(lab, lab_send(lab, at, 1000), 0).granted, 9);
 }
 
-/* What is about a reservation reads back as it was written; a time beyond its bounds is malformed. */
+/* What is about a reservation reads back as it was written; a time beyond its bounds is malformed.
+ */
 static void a_forward_about_a_reservation_reads_back_as_written(void **state)
 {
     (void)state;

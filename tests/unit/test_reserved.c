@@ -45,10 +45,9 @@ static struct limit_decision hold(struct table *table, const struct limit *limit
                                       .leases = &id,
                                       .ttls_ms = &ttl_ms};
     struct limit_decision got;
-    struct limit_decisions out = {&got.status,         &got.allowed,        &got.limit,
-                                  &got.used,           &got.remaining,      &got.granted,
-                                  &got.reset_after_ns, &got.retry_after_ns, &got.delay_ns,
-                                  &got.notes};
+    struct limit_decisions out = {
+        &got.status,  &got.allowed,        &got.limit,          &got.used,     &got.remaining,
+        &got.granted, &got.reset_after_ns, &got.retry_after_ns, &got.delay_ns, &got.notes};
     engine_step(table, &batch, now_ns, &out);
     return got;
 }
@@ -319,8 +318,8 @@ static const struct limit holdable[] = {
 enum { HOLDABLE = sizeof holdable / sizeof *holdable };
 
 /* Reservations that are committed, early, late, twice, for more or less than was held, cancelled,
- * undone, asked for again or never heard of again, and leaders that change: each decision is that of
- * a plain limit, charged what was settled, beside the sum of what is reserved. */
+ * undone, asked for again or never heard of again, and leaders that change: each decision is that
+ * of a plain limit, charged what was settled, beside the sum of what is reserved. */
 static void each_decision_is_that_of_a_plain_limit_and_a_list(void **state)
 {
     (void)state;
@@ -344,7 +343,8 @@ static void each_decision_is_that_of_a_plain_limit_and_a_list(void **state)
 
 /* ---- one by one ------------------------------------------------------------------------------ */
 
-/* An estimate holds; the commit charges what was used, as of then, and the rest was never charged. */
+/* An estimate holds; the commit charges what was used, as of then, and the rest was never charged.
+ */
 static void a_commit_charges_what_was_used(void **state)
 {
     (void)state;
@@ -497,8 +497,9 @@ static void a_group_is_reserved_as_a_whole(void **state)
 {
     (void)state;
     struct table *table = limit_table();
-    const struct limit day = {
-        .count = 100000, .window_ns = 86400 * (uint64_t)S_NS, .algorithm = ALGORITHM_SLIDING_WINDOW};
+    const struct limit day = {.count = 100000,
+                              .window_ns = 86400 * (uint64_t)S_NS,
+                              .algorithm = ALGORITHM_SLIDING_WINDOW};
     const struct hash128 ids[2] = {limit_key(8), limit_key(KEY)};
     const uint32_t vnodes[2] = {VNODE, VNODE};
     const struct limit *limits[2] = {&bucket_limit, &day};

@@ -89,11 +89,11 @@ static int use_checks(struct spaces *s, const void *frame, size_t len)
         const enum operation operation = wire_checks_operation(&checks, i);
         const bool states = wire_names_lease(operation) || operation == OPERATION_RESERVE;
         const int added =
-            states && used > 0 ? wire_checks_builder_append_used(&s->builder, at, checks.operations[i],
-                                                       wire_checks_cost(&checks, i), used, values,
-                                                       count)
-                     : wire_checks_builder_append(&s->builder, at, checks.operations[i],
-                                                  wire_checks_cost(&checks, i), values, count);
+            states && used > 0
+                ? wire_checks_builder_append_used(&s->builder, at, checks.operations[i],
+                                                  wire_checks_cost(&checks, i), used, values, count)
+                : wire_checks_builder_append(&s->builder, at, checks.operations[i],
+                                             wire_checks_cost(&checks, i), values, count);
         assert_int_equal(added, (int)i);
     }
     return wire_checks_builder_encode(&s->builder, checks.session, checks.seq, checks.flags,

@@ -32,9 +32,9 @@
  * DECIDE-11  The id of a lease is a hash of the request's identity under the cluster's secret. So
  *            every node reckons the same one: a repeated request finds its lease wherever it is
  *            decided, the answer need not carry it, and nobody else can guess it.
- * DECIDE-13  A row about a lease of tokens says which (DECIDE-11), and of a release or renewal how
- *            much of it was used; one about a reservation likewise. Its answer waits until replicas know a lease (LESSOR-1), recalled
- *            or not.
+ * DECIDE-13  A row about a lease of tokens, or a reservation, says which (DECIDE-11), and of what
+ *            ends or renews it how much of it was used. Its answer waits until replicas know a lease
+ *            (LESSOR-1), recalled or not.
  * DECIDE-14  Of a key that other regions want as well, a check or lease takes what its region's
  *            account gives (allocation.c). If that is nothing its rows only peek, it is denied, and
  *            that is not remembered.
@@ -303,8 +303,8 @@ static void prepare_undo(struct shard *shard, struct batch_item *item,
 /* Looks the group up in the retry memory (DECIDE-1). */
 static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
-    item->several = ((forward->flags & FORWARD_SEVERAL) != 0 && !forward_reserves(forward)) ||
-                    undoes(forward);
+    item->several =
+        ((forward->flags & FORWARD_SEVERAL) != 0 && !forward_reserves(forward)) || undoes(forward);
     item->retry = forward->retry;
     item->key = key_of(shard, &forward->retry, forward->vnode, forward->ids[0], item->several);
     item->again = forward->flags & FORWARD_RETRY;

@@ -49,7 +49,8 @@ static inline bool lessor_asks(const struct forward *forward)
 bool lessor_sure(const struct shard *shard, const struct forward *forward);
 /* Whether the peer is of a release that knows what the forward asks for (LESSOR-4, LESSOR-8). */
 bool lessor_reads(const struct peer *peer, const struct forward *forward);
-/* Whether what the forward asks for is not granted of its vnode now (LESSOR-2 to LESSOR-4, LESSOR-8).
+/* Whether what the forward asks for is not granted of its vnode now (LESSOR-2 to LESSOR-4,
+ * LESSOR-8).
  */
 bool lessor_refuses(const struct shard *shard, const struct forward *forward);
 /* A lease was granted, or renewed, to the part, or a check that is to be sure: its answer waits for

@@ -607,8 +607,8 @@ static bool owes_undo(struct shard *shard, const struct row *row, const struct p
         return check->answer.allowed && check->answer.granted > kept(row, check);
     /* In doubt: it may have been charged, though the answer did not come in time, or a fallback
      * leader's came first. */
-    const bool sent =
-        check->sends > 0 || reserves || (!check->at_fallback && vnodes_quorum(shard, check->forward.vnode));
+    const bool sent = check->sends > 0 || reserves ||
+                      (!check->at_fallback && vnodes_quorum(shard, check->forward.vnode));
     if (!sent || row->allowed)
         return false;
     if (shard->pending.used < SHARD_UNDO_PENDING_MAX)

@@ -53,13 +53,13 @@ struct forward {
     bool sure;           /* what it is granted is told when a majority of the replicas knows it */
     uint16_t attempt; /* of an undo (RETRY_UNDO): the attempt that it is for, as retry.h names it */
     uint32_t vnode;
-    uint64_t cost;    /* of an undo: tokens that stay; of what ends or renews a lease or a
-                       * reservation: which */
-    uint64_t used;    /* HOLD: how many tokens of it were used, as its holder states; of a lease that
-                       * another region asks for: how many a second its callers want; of a reserve:
-                       * for how many ms; of a cancel: 1 if it undoes what was denied elsewhere */
-    uint64_t rules;   /* the version of the rules that it is asked by; 0: none, or not known */
-    uint64_t home;    /* the region that counts it, by policy_region_id; 0: the one it is in */
+    uint64_t cost;  /* of an undo: tokens that stay; of what ends or renews a lease or a
+                     * reservation: which */
+    uint64_t used;  /* HOLD: how many tokens of it were used, as its holder states; of a lease that
+                     * another region asks for: how many a second its callers want; of a reserve:
+                     * for how many ms; of a cancel: 1 if it undoes what was denied elsewhere */
+    uint64_t rules; /* the version of the rules that it is asked by; 0: none, or not known */
+    uint64_t home;  /* the region that counts it, by policy_region_id; 0: the one it is in */
     uint32_t wait_ms; /* with a home: how long it may wait for that region, and its client does */
     struct hash128 ids[PEER_LIMITS_MAX];
     struct limit limits[PEER_LIMITS_MAX];

@@ -497,13 +497,11 @@ static bool get_ping(struct bytes_reader *reader, struct peer_ping *ping)
 /* Whether it is an operation on tokens that are held, and its limits give such. */
 static bool names_hold(const struct forward *forward)
 {
-    if (forward->operation == OPERATION_RESERVE &&
-        (forward->used < LIMIT_TTL_MIN_MS || forward->used > LIMIT_TTL_MAX_MS))
-        return false;
     for (uint32_t i = 0; i < forward->limit_count; i++)
         if (limit_lease_refusal(&forward->limits[i]) != NULL)
             return false;
-    return forward->operation >= OPERATION_LEASE;
+    return forward->operation >= OPERATION_LEASE &&
+           (forward->operation != OPERATION_RESERVE || limit_ttl_fits(forward->used));
 }
 
 static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct forward *forward)

@@ -24,7 +24,7 @@ enum field {
     ACTUAL = 2048
 };
 
-#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_MS     UINT64_C(1000000)
 #define OF(operation) (1U << OPERATION_##operation)
 
 enum {

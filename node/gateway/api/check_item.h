@@ -25,10 +25,10 @@
 #include "node/gateway/api/json_reader.h"
 
 struct check_item {
-    uint8_t operation; /* enum operation, with WIRE_AT_MOST */
-    unsigned seen;     /* fields that were given */
-    uint64_t cost;     /* of release and renew: the lease; of commit and cancel: the reservation */
-    uint64_t used;     /* of reserve: for how many ms, 0: the default */
+    uint8_t operation;  /* enum operation, with WIRE_AT_MOST */
+    unsigned seen;      /* fields that were given */
+    uint64_t cost;      /* of release and renew: the lease; of commit and cancel: the reservation */
+    uint64_t used;      /* of reserve: for how many ms, 0: the default */
     struct limit limit; /* of an own limit; then count is 1, the key's */
     uint32_t count;
     struct wire_text names[WIRE_ATTRIBUTES_MAX];

@@ -31,12 +31,12 @@ enum limit_flag {
  * lease lasts, counted from before it was asked for.
  *
  * Likewise a RESERVE takes `cost` tokens out, for as long as the row's ttl says: an estimate. A
- * COMMIT charges what was really used, `cost`, which may be less or more, and gives the rest back; a
- * CANCEL gives all of it back. What nobody settles in time is given back by itself; a COMMIT of it
- * then is a hit. Settled is settled: whatever comes later under the id changes nothing, for at least
- * LIMIT_SETTLED_NS, while fewer than HOLDERS_MAX are remembered. A CANCEL with a cost is the undo of
- * a request that was denied elsewhere: a late RESERVE of that id gets nothing, a COMMIT is a hit. In
- * the decision `granted` is what is reserved, what was charged, what came back. */
+ * COMMIT charges what was really used, `cost`, which may be less or more, and gives the rest back;
+ * a CANCEL gives all of it back. What nobody settles in time is given back by itself; a COMMIT of
+ * it then is a hit. Settled is settled: whatever comes later under the id changes nothing, for at
+ * least LIMIT_SETTLED_NS, while fewer than HOLDERS_MAX are remembered. A CANCEL with a cost is the
+ * undo of a request that was denied elsewhere: a late RESERVE of that id gets nothing, a COMMIT is
+ * a hit. In the decision `granted` is what is reserved, what was charged, what came back. */
 #define LIMIT_SETTLED_NS INT64_C(30000000000)
 #define LIMIT_LEASE_NS   INT64_C(1000000000)
 /* So much later it ends for who decides: clocks of nodes differ. */

@@ -671,7 +671,7 @@ static int cancel(const struct scene *scene)
         return rc;
     const bool done = own != NULL && (own->kind == HOLDER_LEASE || own->kind == HOLDER_SETTLED ||
                                       (own->kind == HOLDER_UNDONE && kind == HOLDER_UNDONE));
-    const uint64_t back = own != NULL && !done ? own->granted : 0;
+    const uint64_t held = own != NULL && !done ? own->granted : 0;
     const int room = done || forgets ? TG_EBUSY : room_to_settle(scene, own);
     if (room == TG_EFULL)
         return room;
@@ -679,8 +679,8 @@ static int cancel(const struct scene *scene)
         settle(leased_in(scene), own, request, kind, 0);
     else if (forgets && own != NULL && !done)
         leased_take_out(leased_in(scene), index_of(leased_in(scene), own), 1);
-    conclude(scene, true, back, 0);
-    return back > 0 ? LIMIT_LOWERED : room == 0 ? LIMIT_CHANGED : LIMIT_SAME;
+    conclude(scene, true, held, 0);
+    return held > 0 ? LIMIT_LOWERED : room == 0 ? LIMIT_CHANGED : LIMIT_SAME;
 }
 
 int leased_apply(struct limit_memory *memory, struct limit_cell *cell,

@@ -102,8 +102,8 @@ unsigned leased_unwrap(struct limit_memory *memory, struct limit_cell *cell);
 int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
                   const struct limit_plan *plan, const struct limit_request *request);
 /* As limit_ops.apply of the inner algorithm, whose plan it is; everything that has ended by now is
- * settled already. TG_EBUSY: the key has LEASES_MAX leases, or HOLDERS_MAX of all kinds that are not
- * over. */
+ * settled already. TG_EBUSY: the key has LEASES_MAX leases, or HOLDERS_MAX of all kinds that are
+ * not over. */
 int leased_apply(struct limit_memory *memory, struct limit_cell *cell,
                  const struct limit_plan *plan, const struct limit_request *request,
                  struct limit_decision *out);

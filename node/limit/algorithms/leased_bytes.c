@@ -59,8 +59,8 @@ static void leased_put(const struct limit_memory *memory, const struct limit_cel
     for (uint32_t i = 0; i < leased->count; i++) {
         bytes_put_u64(writer, leased->holder[i].id);
         bytes_put_i64(writer, leased->holder[i].until_ns);
-        bytes_put_u64(writer, leased->holder[i].granted |
-                                  (uint64_t)leased->holder[i].kind << HOLDER_KIND_SHIFT);
+        bytes_put_u64(writer, leased->holder[i].granted | (uint64_t)leased->holder[i].kind
+                                                              << HOLDER_KIND_SHIFT);
         bytes_put_u64(writer, leased->holder[i].used);
     }
     algorithm_ops(leased->algorithm)->put(memory, &leased->inner, writer);

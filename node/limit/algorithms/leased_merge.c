@@ -23,10 +23,10 @@
  * LEASEDMERGE-4  Leases whose time is over are joined like any other: their tokens are still to be
  *                charged.
  * LEASEDMERGE-5  Of a reservation settled wins: what either side has committed or cancelled is not
- *                out any more, and is charged as often as it was charged, so once, unless both sides
- *                were told of the commit while they were apart: that is counted on both. A commit
- *                wins over an undo. When they are too many, what was settled first is forgotten;
- *                then reservations become one, as leases do.
+ *                out any more, and is charged as often as it was charged. That is once, unless both
+ *                sides were told of the commit while they were apart: then it is counted on both.
+ *                A commit wins over an undo. When they are too many, what was settled first is
+ *                forgotten; then reservations become one, as leases do.
  */
 #include <string.h>
 

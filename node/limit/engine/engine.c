@@ -622,10 +622,10 @@ static void group_undo(struct table *table, const struct row *rows, size_t count
         undo.request.operation = (uint8_t)operation;
         undo.request.cost = operation == OPERATION_REFUND ? out[i].granted : 0;
         undo.request.flags &= LIMIT_OLDER;
-        undo.request.flags |= operation == OPERATION_REFUND    ? LIMIT_LOADED
-                              : operation == OPERATION_RELEASE ? LIMIT_LOADED | LIMIT_HOLD
-                                                               : LIMIT_LOADED | LIMIT_HOLD |
-                                                                     LIMIT_UNDO;
+        undo.request.flags |= operation == OPERATION_REFUND ? LIMIT_LOADED
+                              : operation == OPERATION_RELEASE
+                                  ? LIMIT_LOADED | LIMIT_HOLD
+                                  : LIMIT_LOADED | LIMIT_HOLD | LIMIT_UNDO;
         struct limit_decision ignored;
         row_apply(table, &undo, &ignored);
     }
