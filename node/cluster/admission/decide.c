@@ -33,7 +33,7 @@
  *            every node reckons the same one: a repeated request finds its lease wherever it is
  *            decided, the answer need not carry it, and nobody else can guess it.
  * DECIDE-13  A row about a lease of tokens, or a reservation, says which (DECIDE-11), and of what
- *            ends or renews it how much of it was used. Its answer waits until replicas know a lease
+ *            ends or renews it how much of it was used. Its answer waits until replicas know it
  *            (LESSOR-1), recalled or not.
  * DECIDE-14  Of a key that other regions want as well, a check or lease takes what its region's
  *            account gives (allocation.c). If that is nothing its rows only peek, it is denied, and
