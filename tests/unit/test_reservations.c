@@ -173,9 +173,23 @@ static void a_decider_alone_settles_and_reserves_nothing(void **state)
     lab_stop(lab, (at + 1) % 3);
     lab_stop(lab, (at + 2) % 3);
     lab_run(lab, 400 * LAB_MS);
-    assert_int_equal(reserve(lab, at, 40).outcome, OUTCOME_BUSY);
+    const struct wire_decision busy = reserve(lab, at, 40);
+    assert_int_equal(busy.outcome, OUTCOME_BUSY);
+    assert_true(lab_text_is(busy.source->message,
+                            "of this key nothing can be reserved or settled now: too few replicas "
+                            "could know of it, one is of an older release, or too much is "
+                            "reserved; ask again"));
     const struct wire_decision got = commit(lab, at, id, 10);
     assert_true(got.allowed && got.degraded && got.used == 10);
+}
+
+/* Who has just begun reserves at once: it would admit checks as well. */
+static void a_node_that_has_just_begun_reserves(void **state)
+{
+    struct lab *lab = *state;
+    const struct wire_decision got = reserve(lab, 0, 40);
+    assert_true(got.allowed && got.lease != 0);
+    assert_int_equal(commit(lab, 0, got.lease, 7).used, 7);
 }
 
 /* While some replica is of a release that does not read reservations, none is made: busy, and
@@ -391,6 +405,7 @@ int main(void)
         LAB_TEST_THREE(a_successor_knows_what_is_reserved_and_what_is_settled),
         LAB_TEST_THREE(a_repeated_question_finds_what_was_done),
         LAB_TEST_THREE(a_decider_alone_settles_and_reserves_nothing),
+        LAB_TEST_ONE(a_node_that_has_just_begun_reserves),
         LAB_TEST_THREE(beside_a_node_of_an_older_release_nothing_is_reserved),
         LAB_TEST_THREE(several_rules_are_reserved_together_or_not_at_all),
         LAB_TEST_THREE(what_was_denied_is_not_reserved_by_a_late_copy),

@@ -248,7 +248,7 @@ static __attribute__((noinline)) void merge_failure(struct shard *shard, struct 
     row->rule = rule;
     row->vnode = vnode;
     row->degraded = true;
-    row->why = answer->full ? WHY_FULL : row->why;
+    row->why = row->reserves || row->settles ? WHY_HELD : answer->full ? WHY_FULL : row->why;
     if (rule == NULL || rule->on_failure != POLICY_FAILURE_OPEN || row->settles)
         row->allowed = false;
     else if (answer->full && row->allowed)

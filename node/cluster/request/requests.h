@@ -25,7 +25,16 @@ struct limit_shown {
 
 /* Why an item is not allowed, where neither its outcome nor a rule tells. From WHY_ABSENT on: the
  * attribute of the rule's key with that place, counted from there, is missing. */
-enum row_why { WHY_NOTHING, WHY_CROWD, WHY_BOUNDS, WHY_LEASE, WHY_WORK, WHY_FULL, WHY_ABSENT };
+enum row_why {
+    WHY_NOTHING,
+    WHY_CROWD,
+    WHY_BOUNDS,
+    WHY_LEASE,
+    WHY_WORK,
+    WHY_FULL,
+    WHY_HELD,
+    WHY_ABSENT
+};
 #define WHY_FULL_SENTENCE "new keys come faster than they can be written: no room for this one"
 
 /* The decision of one item as it takes shape. */
