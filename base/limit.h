@@ -63,6 +63,18 @@ static inline unsigned limit_calendar_exponent(unsigned align)
     return exponents[align];
 }
 
+/* For how long tokens may be reserved. */
+enum {
+    LIMIT_TTL_MIN_MS = 1000,
+    LIMIT_TTL_MAX_MS = 3600000,
+    LIMIT_TTL_DEFAULT_MS = 60000,
+};
+
+static inline bool limit_ttl_fits(uint64_t ttl_ms)
+{
+    return ttl_ms >= LIMIT_TTL_MIN_MS && ttl_ms <= LIMIT_TTL_MAX_MS;
+}
+
 /* Sub-windows of one window of sliding_buckets. */
 enum { LIMIT_BUCKETS_MIN = 2, LIMIT_BUCKETS_MAX = 240, LIMIT_BUCKETS_DEFAULT = 60 };
 

@@ -26,7 +26,10 @@
     X(RESET, 4, "reset")                                                                           \
     X(LEASE, 5, "lease")                                                                           \
     X(RELEASE, 6, "release")                                                                       \
-    X(RENEW, 7, "renew")
+    X(RENEW, 7, "renew")                                                                           \
+    X(RESERVE, 8, "reserve")                                                                       \
+    X(COMMIT, 9, "commit")                                                                         \
+    X(CANCEL, 10, "cancel")
 
 #define OUTCOME_MAP(X)                                                                             \
     X(ALLOW, 0, "allow")                                                                           \

@@ -183,7 +183,10 @@ typedef enum tg_operation {
     TG_RESET = 4,   /* as if the key were new */
     TG_LEASE = 5,   /* a check that must give a lease: an error where no limit has any */
     TG_RELEASE = 6, /* give the places, or unused tokens, of lease_id back; twice does no harm */
-    TG_RENEW = 7    /* let the time-out of lease_id begin anew; denied if it is over */
+    TG_RENEW = 7,   /* let the time-out of lease_id begin anew; denied if it is over */
+    TG_RESERVE = 8, /* hold an estimate of tokens until it is settled, or its time is over */
+    TG_COMMIT = 9,  /* settle lease_id by what was really used; twice does no harm */
+    TG_CANCEL = 10  /* give all that lease_id holds back; twice does no harm */
 } tg_operation_t;
 
 /* One limit that was met, for requests with `explain`. */
@@ -218,8 +221,9 @@ typedef struct tg_request {
     uint64_t cost;         /* 0 .. TG_COST_MAX; 1 if not changed */
     tg_explain_t *explain; /* where every limit that was met is written, or NULL */
     size_t explain_max;    /* entries at `explain` */
-    uint64_t lease_id;     /* with release and renew: of the decision that gave it */
-    uint64_t used;         /* the same, of tokens: how many of the lease were used so far */
+    uint64_t lease_id; /* with release, renew, commit and cancel: of the decision that gave it */
+    uint64_t used;     /* with release and renew of tokens: how many were used so far; with
+                          commit: how many were used; with reserve: for how many ms, 0: 60 s */
 } tg_request_t;
 
 TG_API tg_request_t tg_request(const tg_attribute_t *attributes, size_t attribute_count);
@@ -259,8 +263,9 @@ typedef struct tg_decision {
     int64_t retry_after_ms; /* until this cost can succeed; -1 never */
     int64_t delay_ms;       /* wait before going on, for an even flow */
     size_t explain_count;   /* entries written to request.explain */
-    uint64_t lease_id;      /* what was admitted is in flight until this is released; 0 none */
-    int64_t lease_ms;       /* of a lease of tokens: how long it lasts (tg_lease); else 0 */
+    uint64_t lease_id;      /* what was admitted is in flight until this is released, or what was
+                               reserved until this is settled; 0 none */
+    int64_t lease_ms;       /* of tokens: how long that lasts (tg_lease, tg_reserve); else 0 */
 } tg_decision_t;
 
 /* Of a decision that the library filled, with outcome TG_SHADOW_DENIED: the rule on trial that
@@ -305,6 +310,16 @@ TG_API int tg_reset(tg_client_t *client, const tg_request_t *request, tg_decisio
 TG_API int tg_lease(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_release(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 TG_API int tg_renew(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
+/* For a cost that is known only when the work is done. tg_reserve takes `cost` tokens, an estimate,
+ * out of all limits that the request meets, or out of none, for request.used milliseconds (1 s to
+ * 1 h; 0: 60 s). tg_commit, with the same attributes, or key and limit, request.lease_id and in
+ * request.used what was really used, charges that and gives the rest back; what is more than was
+ * reserved is charged as tg_hit does. tg_cancel gives all of it back. What is not settled in time
+ * is given back by itself; a commit that comes later is charged as tg_hit does. Settled is settled:
+ * a commit or cancel may be repeated for 30 s and changes nothing then. See PROTOCOL.md. */
+TG_API int tg_reserve(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
+TG_API int tg_commit(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
+TG_API int tg_cancel(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 /* The same with request->operation. */
 TG_API int tg_call(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision);
 

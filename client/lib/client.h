@@ -189,7 +189,8 @@ struct tg_client {
 /* Whether the operation may make room, so that what was denied before it may be allowed after. */
 static inline bool client_gives_back(int operation)
 {
-    return operation == TG_REFUND || operation == TG_RESET || operation == TG_RELEASE;
+    return operation == TG_REFUND || operation == TG_RESET || operation == TG_RELEASE ||
+           operation == TG_COMMIT || operation == TG_CANCEL;
 }
 
 /* The driver's next turn comes no later than that. */

@@ -22,7 +22,7 @@ static_assert((int)TG_ATTRIBUTE_NAME_MAX == (int)WIRE_ATTRIBUTE_LEN_MAX, "one bo
 static_assert((int)TG_VALUE_MAX == (int)WIRE_VALUE_MAX, "one bound");
 static_assert((int)TG_EXPLAIN_MAX == (int)WIRE_EXPLAIN_ROWS_MAX, "one bound");
 static_assert(TG_COST_MAX == WIRE_COST_MAX, "one bound");
-static_assert((int)TG_RENEW + 1 == (int)OPERATION_COUNT, "the same operations");
+static_assert((int)TG_CANCEL + 1 == (int)OPERATION_COUNT, "the same operations");
 static_assert((int)TG_CONCURRENCY + 1 == (int)ALGORITHM_COUNT, "the same algorithms");
 static_assert((int)TG_ERROR + 1 == (int)OUTCOME_COUNT, "the same outcomes");
 
@@ -146,7 +146,15 @@ int client_request_check(const tg_request_t *request, int operation, tg_limit_t 
     }
     if (wire_names_lease((unsigned)number) && request->lease_id == 0) {
         (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN,
-                       "lease_id: found 0, expected that of the decision which gave the lease");
+                       "lease_id: found 0, expected that of the decision which gave the %s",
+                       number >= OPERATION_RESERVE ? "reservation" : "lease");
+        return TG_EINVALID;
+    }
+    if (number == OPERATION_RESERVE && !wire_ttl_valid(request->used)) {
+        (void)snprintf(error, CLIENT_REQUEST_ERROR_LEN,
+                       "used: found %" PRIu64
+                       ", expected how long the reservation lasts, %d to %d ms, or 0",
+                       request->used, LIMIT_TTL_MIN_MS, LIMIT_TTL_MAX_MS);
         return TG_EINVALID;
     }
     if (request->used > TG_COST_MAX) {
@@ -219,8 +227,10 @@ int client_request_append(const tg_request_t *request, int operation,
             (struct wire_text){.data = request->key, .len = client_request_key_len(request)};
         count = 1;
     }
-    if (wire_names_lease(number))
-        return wire_checks_builder_append_used(builder, cache->index, number, request->lease_id,
+    if (wire_names_lease(number) || number == OPERATION_RESERVE)
+        return wire_checks_builder_append_used(builder, cache->index, number,
+                                               number == OPERATION_RESERVE ? request->cost
+                                                                           : request->lease_id,
                                                request->used, values, count);
     return wire_checks_builder_append(builder, cache->index,
                                       (uint8_t)(number | (at_most ? WIRE_AT_MOST : 0)),

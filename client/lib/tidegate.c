@@ -594,6 +594,21 @@ int tg_renew(tg_client_t *client, const tg_request_t *request, tg_decision_t *de
     return ask_and_wait(client, request, 1, TG_RENEW, decision);
 }
 
+int tg_reserve(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_RESERVE, decision);
+}
+
+int tg_commit(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_COMMIT, decision);
+}
+
+int tg_cancel(tg_client_t *client, const tg_request_t *request, tg_decision_t *decision)
+{
+    return ask_and_wait(client, request, 1, TG_CANCEL, decision);
+}
+
 int tg_check_many(tg_client_t *client, const tg_request_t *requests, size_t count,
                   tg_decision_t *decisions)
 {

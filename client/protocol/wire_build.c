@@ -231,7 +231,11 @@ int wire_checks_builder_append_used(struct wire_checks_builder *builder, uint32_
                                     uint8_t operation, uint64_t lease, uint64_t used,
                                     const struct wire_text *values, uint32_t value_count)
 {
-    if (!wire_names_lease(operation) || used > WIRE_COST_MAX)
+    const bool fits = operation == OPERATION_RESERVE
+                          ? wire_ttl_valid(used)
+                          : wire_names_lease(operation) && used <= WIRE_COST_MAX;
+
+    if (!fits)
         return TG_EINVALID;
     return append(builder, index, operation, lease, used, values, value_count);
 }

@@ -259,6 +259,11 @@ static void read_uses(struct wire_reader *reader, uint32_t fields, struct wire_c
             wire_reader_fail(reader, TG_EPROTOCOL,
                              "uses[%" PRIu32 "]: found %" PRIu64 ", expected at most %" PRIu64, i,
                              used, (uint64_t)WIRE_COST_MAX);
+        else if (wire_checks_operation(checks, i) == OPERATION_RESERVE && !wire_ttl_valid(used))
+            wire_reader_fail(reader, TG_EPROTOCOL,
+                             "uses[%" PRIu32 "]: found %" PRIu64
+                             ", expected how many ms to reserve for, %d to %d, or 0",
+                             i, used, LIMIT_TTL_MIN_MS, LIMIT_TTL_MAX_MS);
     }
 }
 

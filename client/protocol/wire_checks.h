@@ -61,16 +61,24 @@ static inline bool wire_checks_at_most(const struct wire_checks *checks, uint32_
 {
     return (checks->operations[i] & WIRE_AT_MOST) != 0;
 }
-/* The cost; of release and renew: the lease that it is about, any number. */
+/* The cost; of release and renew the lease that it is about, of commit and cancel the reservation:
+ * any number. */
 static inline bool wire_names_lease(unsigned operation)
 {
-    return operation == OPERATION_RELEASE || operation == OPERATION_RENEW;
+    return operation == OPERATION_RELEASE || operation == OPERATION_RENEW ||
+           operation == OPERATION_COMMIT || operation == OPERATION_CANCEL;
+}
+/* Whether a reservation may be asked for so many ms; 0: LIMIT_TTL_DEFAULT_MS. */
+static inline bool wire_ttl_valid(uint64_t ttl_ms)
+{
+    return ttl_ms == 0 || limit_ttl_fits(ttl_ms);
 }
 static inline uint64_t wire_checks_cost(const struct wire_checks *checks, uint32_t i)
 {
     return bytes_u64_at(checks->costs, i);
 }
-/* Of release and renew: how many tokens of the lease were used so far. */
+/* Of release and renew how many tokens of the lease were used so far, of commit how many were used,
+ * of reserve how many ms it lasts. */
 static inline uint64_t wire_checks_used(const struct wire_checks *checks, uint32_t i)
 {
     return checks->uses == NULL ? 0 : bytes_u64_at(checks->uses, i);
@@ -128,7 +136,8 @@ MUST_USE int wire_checks_builder_attributes(struct wire_checks_builder *builder,
 MUST_USE int wire_checks_builder_append(struct wire_checks_builder *builder, uint32_t index,
                                         uint8_t operation, uint64_t cost,
                                         const struct wire_text *values, uint32_t value_count);
-/* The same for RELEASE or RENEW of a lease of which `used` tokens were used. */
+/* The same for RELEASE or RENEW of a lease of which `used` tokens were used; COMMIT and CANCEL of a
+ * reservation; and RESERVE of `lease` tokens for `used` ms. */
 MUST_USE int wire_checks_builder_append_used(struct wire_checks_builder *builder, uint32_t index,
                                              uint8_t operation, uint64_t lease, uint64_t used,
                                              const struct wire_text *values, uint32_t value_count);

@@ -140,6 +140,79 @@ def test_each_operation_does_what_it_says(ruled):
         assert http.post("/v1/lease", flights).status == 200
 
 
+def test_an_estimate_is_reserved_and_settled_by_what_was_used(ruled):
+    """Over two rules, through any node; settled is settled, whoever says so again."""
+    links = [Http(node) for node in ruled.nodes]
+    try:
+        for asked in ({"key": fresh(), "rate": "100/h"}, {"attributes": {"api": "/two", "user": fresh()}}):
+            def ask(at, operation, asked=asked, **more):
+                return links[at].post(f"/v1/{operation}", {**asked, **more})
+            cost = 60 if "key" in asked else 3
+            held = ask(0, "reserve", cost=cost, ttl="5s")
+            assert held.status == 200 and held.said["granted"] == held.said["used"] == cost
+            assert held.said["hold_ms"] == 5000 and re.fullmatch("[0-9a-f]{16}", held.said["hold_id"])
+            assert "lease_id" not in held.said and held.headers["RateLimit"]
+            assert ask(1, "check", cost=cost).status == 429
+            hold = held.said["hold_id"]
+            for at in (1, 2, 0):
+                said = ask(at, "commit", hold_id=hold, actual=1).said
+                assert said["granted"] == 1 and said["used"] == 1 and "hold_id" not in said
+            assert ask(2, "cancel", hold_id=hold).said["granted"] == 0
+            hold = ask(2, "reserve", cost=2).said["hold_id"]
+            assert ask(1, "cancel", hold_id=hold).said["granted"] == 2
+            assert ask(0, "commit", hold_id=hold, actual=2).said["granted"] == 0
+        own = {"key": fresh(), "rate": "100/h"}
+        both = links[0].post("/v1/reserve", {"checks": [{**own, "cost": 5, "ttl": "1s"}, {**own, "cost": 99}]})
+        assert [("hold_id" in d, d["allowed"]) for d in both.said["decisions"]] == [(True, True), (False, False)]
+        again = {"Idempotency_Key": fresh()}
+        first = links[0].post("/v1/reserve", {**own, "cost": 7}, **again).said
+        assert links[1].post("/v1/reserve", {**own, "cost": 7}, **again).said["hold_id"] == first["hold_id"]
+        # what nobody settles comes back by itself, and a commit is a hit then
+        wait_for(lambda: links[2].post("/v1/peek", own).said["used"] == 7, 10, "the first one is given back")
+        late = both.said["decisions"][0]["hold_id"]
+        assert links[1].post("/v1/commit", {**own, "hold_id": late, "actual": 4}).said["used"] == 11
+    finally:
+        for link in links:
+            link.link.close()
+
+
+HOLD = {"key": "a", "rate": "1/s", "hold_id": "0123456789abcdef"}
+HOLD_MISTAKES = [
+    ("reserve", {"key": "a", "rate": "1/s", "ttl": 60}, "ttl: found a number, expected a string"),
+    ("reserve", {"key": "a", "rate": "1/s", "ttl": "60"}, 'ttl: found "60", expected for how long, 1s to 1h'),
+    ("reserve", {"key": "a", "rate": "1/s", "ttl": "999ms"}, 'ttl: found "999ms", expected for how long, 1s to 1h'),
+    ("reserve", {"checks": [{"key": "a", "rate": "1/s", "ttl": "2h"}]},
+     'checks[0].ttl: found "2h", expected for how long, 1s to 1h'),
+    ("reserve", {"key": "a", "rate": "1/s", "at_most": True}, "at_most: no field of reserve; expected attributes, key, "
+                                                              "rate, burst, algorithm, cost, ttl"),
+    ("check", {"key": "a", "rate": "1/s", "ttl": "5s"}, "ttl: no field of check; expected "),
+    ("commit", HOLD, "found no actual, expected how many tokens were used"),
+    ("commit", {"key": "a", "rate": "1/s", "actual": 5}, "found no hold_id, expected that of the decision that reserved"),
+    ("commit", {**HOLD, "actual": -1}, "actual: found -1, expected a whole number from 0 to 1000000000000000"),
+    ("commit", {**HOLD, "hold_id": "x", "actual": 1}, 'hold_id: found "x", expected the hold_id of a decision, of 16 digits'),
+    ("cancel", {"key": "a", "rate": "1/s"}, "found no hold_id, expected that of the decision that reserved"),
+    ("cancel", {**HOLD, "actual": 1}, "actual: no field of cancel; expected attributes, key, rate, burst, algorithm, hold_id"),
+]
+
+
+@pytest.mark.parametrize("operation,body,detail", HOLD_MISTAKES, ids=[f"{o} {d[:30]}" for o, _, d in HOLD_MISTAKES])
+def test_a_mistake_about_a_reservation_is_told_with_its_place(ruled, operation, body, detail):
+    with Http(ruled[0]) as http:
+        answer = http.post(f"/v1/{operation}", body)
+        assert answer.status == 400 and answer.said["detail"].startswith(detail), answer.said
+
+
+def test_what_cannot_be_held_is_refused(ruled):
+    with Http(ruled[0]) as http:
+        for algorithm in ("leaky_bucket", "concurrency"):
+            asked = {"key": fresh(), "rate": "5/h", "algorithm": algorithm}
+            refused = http.post("/v1/reserve", {**asked, "cost": 2})
+            assert refused.status == 400 and refused.said["outcome"] == "error"
+            assert refused.said["message"].startswith("reserve: expected limits of which tokens can be held")
+            assert http.post("/v1/commit", {**asked, "hold_id": "1", "actual": 2}).status == 400
+            assert http.post("/v1/peek", asked).said["used"] == 0
+
+
 def test_headers_tell_what_is_left_and_when_to_come_again(ruled):
     """By the draft of the IETF; whoever waits as told is let in."""
     own = {"key": fresh(), "rate": "1/2s"}

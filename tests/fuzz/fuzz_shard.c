@@ -157,12 +157,13 @@ static void tell_remote(struct lab *lab, struct fuzz_input *input)
         tell_records(lab, FROM_REMOTE, bytes, writer.len);
         return;
     }
-    const bool holds = forward.operation == OPERATION_LEASE ||
-                       forward.operation == OPERATION_RELEASE ||
-                       forward.operation == OPERATION_RENEW;
+    const bool holds = forward.operation >= OPERATION_LEASE;
+    const bool reserves = forward.operation == OPERATION_RESERVE;
     forward.home = lab->shards[0].shard->remote.own + (flags == 255);
     forward.flags = (uint8_t)((holds ? FORWARD_HOLD : 0) | (flags & 1 ? FORWARD_RETRY : 0));
-    if (forward.operation == OPERATION_RELEASE || forward.operation == OPERATION_RENEW)
+    if (reserves)
+        forward.used += LIMIT_TTL_MIN_MS;
+    if (wire_names_lease(forward.operation))
         forward.cost = decide_lease_of(lab->shards[0].shard, &forward.retry);
     peer_put_remote_ask(&writer, &forward);
     ASSERT(!writer.failed);
@@ -186,7 +187,7 @@ static void ask(struct lab *lab, struct fuzz_input *input)
     const bool may_take_less =
         plain == OPERATION_CHECK || plain == OPERATION_PEEK || plain == OPERATION_LEASE;
     const uint8_t asked = may_take_less ? plain | (operation & WIRE_AT_MOST) : plain;
-    const bool names = plain == OPERATION_RELEASE || plain == OPERATION_RENEW;
+    const bool names = wire_names_lease(plain);
     const uint64_t cost = names ? some_lease(lab, number) : number;
     if (chosen % 4 == 0) {
         static const char *const apis[] = {"api=/a", "api=/bc", "api=/q",

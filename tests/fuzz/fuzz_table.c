@@ -70,6 +70,31 @@ static void bring(struct table *table, uint8_t key, const uint8_t *bytes, size_t
     }
 }
 
+static void reserve(struct table *table, uint8_t key, const struct limit *limit, uint64_t cost,
+                    uint64_t hold, uint32_t more_ms)
+{
+    const struct hash128 id = key_of(key);
+    const uint32_t vnode = vnode_of(key);
+    const uint32_t ttl_ms = LIMIT_TTL_MIN_MS + more_ms;
+    const uint8_t operation = OPERATION_RESERVE;
+    const uint8_t flags = LIMIT_LOADED | LIMIT_HOLD;
+    const struct limit_batch batch = {.count = 1,
+                                      .ids = &id,
+                                      .vnodes = &vnode,
+                                      .limits = &limit,
+                                      .costs = &cost,
+                                      .operations = &operation,
+                                      .flags = &flags,
+                                      .leases = &hold,
+                                      .ttls_ms = &ttl_ms};
+    struct limit_decision got;
+    struct limit_decisions out = {
+        &got.status,  &got.allowed,        &got.limit,          &got.used,     &got.remaining,
+        &got.granted, &got.reset_after_ns, &got.retry_after_ns, &got.delay_ns, &got.notes};
+    engine_step(table, &batch, now_ns, &out);
+    ASSERT(got.status != LIMIT_DECIDED || got.granted <= limit_capacity(limit));
+}
+
 static void decide(struct table *table, uint8_t key, struct fuzz_input *input)
 {
     static const uint64_t counts[] = {1, 3, 100, 65536, 1000000000};
@@ -90,8 +115,13 @@ static void decide(struct table *table, uint8_t key, struct fuzz_input *input)
                            : operation == OPERATION_RELEASE || operation == OPERATION_RENEW
                                ? cost
                                : (uint64_t)chosen / 16;
-    if (operation == OPERATION_LEASE && in_flight) {
-        return; /* a shard asks the engine for a check then */
+    if (operation >= OPERATION_LEASE && in_flight && operation != OPERATION_RELEASE &&
+        operation != OPERATION_RENEW) {
+        return; /* a shard asks the engine for a check then, or refuses */
+    }
+    if (operation == OPERATION_RESERVE) {
+        reserve(table, key, &limit, cost, lease, fuzz_u8(input));
+        return;
     }
     engine_one_leased(table, key_of(key), vnode_of(key), &limit, cost, lease, operation,
                       LIMIT_LOADED | (holds ? LIMIT_HOLD : 0U), now_ns, &decision);

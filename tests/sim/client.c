@@ -139,7 +139,7 @@ static void append_noise(struct sim *sim, struct client *client, uint32_t item)
         .window_ns = 1000000000ull << (number % 3 * 3),
         .algorithm = (uint8_t)(number % ALGORITHM_COUNT),
     };
-    uint8_t operation = (uint8_t)random_below(stream(sim), OPERATION_COUNT);
+    uint8_t operation = (uint8_t)random_below(stream(sim), OPERATION_RENEW + 1);
     const uint64_t cost = operation == OPERATION_RESET ? 0 : random_below(stream(sim), 5);
     if ((operation == OPERATION_CHECK || operation == OPERATION_PEEK) && (number & 1) != 0)
         operation |= WIRE_AT_MOST;
@@ -539,7 +539,8 @@ bool client_event(struct sim *sim, const struct event *event)
     if (event->kind == EVENT_TURN)
         return turn(sim, client);
     if (event->kind == EVENT_REPLY && event->node == SIM_CLIENTS_MAX) {
-        if (!lease_reply(sim, event) && !hold_reply(sim, event) && !global_reply(sim, event))
+        if (!lease_reply(sim, event) && !hold_reply(sim, event) && !reserve_reply(sim, event) &&
+            !global_reply(sim, event))
             borrow_reply(sim, event);
         return true;
     }

@@ -114,6 +114,14 @@ enum { COVERAGE_SEEDS_MIN = 300 };
     X(holds_left, "holders that died", true)                                                       \
     X(holds_deadly, "deciders that died of a lease", true)                                         \
     X(holds_refused, "leases of tokens refused for a while", true)                                 \
+    X(reservations, "reservations taken", true)                                                    \
+    X(reservations_settled, "reservations committed", true)                                        \
+    X(reservations_late, "of these, too late", true)                                               \
+    X(reservations_cancelled, "reservations cancelled", true)                                      \
+    X(reservations_expired, "reservations left to their end", true)                                \
+    X(reservations_again, "reservations settled again", true)                                      \
+    X(reservations_deadly, "deciders that died of a commit", true)                                 \
+    X(reservations_refused, "reservations refused for a while", true)                              \
     X(any_allowed, "checks admitted by tokens that a node held", true)                             \
     X(any_denied, "checks denied by what a node was told", true)                                   \
     X(any_leases, "leases of tokens taken by nodes", true)                                         \

@@ -35,8 +35,11 @@ enum {
     THIRD_ONE_IN = 2,
     GLOBAL_ONE_IN = 8,
     STARVE_ONE_IN = 10,
-    ECHO_ONE_IN = 8
+    ECHO_ONE_IN = 8,
+    RESERVE_ONE_IN = 6
 };
+
+#define RESERVE_SALT UINT64_C(0x726573657257)
 
 static const char *const fault_names[] = {
     [FAULT_LOSS] = "loss",
@@ -193,6 +196,7 @@ static void draw(uint64_t seed, struct options *out)
     draw_early(seed, 0x72656c6179, RELAY_ONE_IN, "relay", out);
     draw_early(seed, 0x6c65617365, LEASE_ONE_IN, "lease", out);
     draw_early(seed, 0x686f6c64, HOLD_ONE_IN, "hold", out);
+    draw_early(seed, RESERVE_SALT, RESERVE_ONE_IN, "reserve", out); /* no kept seed */
     draw_early(seed, 0x737461727669, STARVE_ONE_IN, "starve", out); /* no kept seed */
     draw_early(seed, 0x77696c89, WILD_ONE_IN, "wild", out);         /* no kept seed */
     draw_regions(seed, 0x6162726f617b, REMOTE_ONE_IN, remote, out);

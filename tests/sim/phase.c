@@ -50,6 +50,7 @@ static const struct phase phases[] = {
     {"wild", 0, true, NULL, phase_wild},
     {"echo", 0, true, NULL, phase_echo},
     {"clocks", 0, false, NULL, phase_clocks}, /* whose clock has no say is deposed while it lives */
+    {"reserve", 0, false, NULL, phase_reserve},
 };
 
 const struct phase *phase_at(uint32_t index)

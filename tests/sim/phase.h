@@ -111,6 +111,7 @@ extern const struct phase_step phase_orphan[];
 extern const struct phase_step phase_borrow[];
 extern const struct phase_step phase_lease[];
 extern const struct phase_step phase_hold[];
+extern const struct phase_step phase_reserve[];
 extern const struct phase_step phase_remote[];
 extern const struct phase_step phase_global[];
 extern const struct phase_step phase_wild[];
@@ -133,6 +134,8 @@ bool lease_reply(struct sim *sim, const struct event *event);
 bool hold_reply(struct sim *sim, const struct event *event);
 /* Whether the node ends as soon as it has sent that answer, with all that it did not send yet. */
 bool hold_ends(struct sim *sim, struct node *node, const struct effect *effect);
+bool reserve_reply(struct sim *sim, const struct event *event);
+bool reserve_ends(struct sim *sim, struct node *node, const struct effect *effect);
 bool global_reply(struct sim *sim, const struct event *event);
 
 #endif

@@ -172,7 +172,8 @@ static bool ends_after(struct sim *sim, struct node *node, const struct effect *
     if (sim->mid_step && !effect->more &&
         sim_chance(sim, STREAM_MID_STEP, durable ? DURABLE_END_PPM : EFFECT_END_PPM))
         return true;
-    return effect->kind == EFFECT_SEND_CLIENT && hold_ends(sim, node, effect);
+    return effect->kind == EFFECT_SEND_CLIENT &&
+           (hold_ends(sim, node, effect) || reserve_ends(sim, node, effect));
 }
 
 /* Carries out what a core wanted. Returns whether the node has got its cluster. */

@@ -244,9 +244,16 @@ static void bad_requests_have_their_sentence(void **state)
 
     (void)state;
     assert_int_equal(client_request_check(&request, -1, &valid, error), 0);
-    request.operation = (tg_operation_t)8;
+    request.operation = (tg_operation_t)11;
     assert_int_equal(client_request_check(&request, -1, &valid, error), TG_EINVALID);
-    assert_string_equal(error, "operation: found 8, expected 0 to 7");
+    assert_string_equal(error, "operation: found 11, expected 0 to 10");
+    request.used = 999;
+    assert_int_equal(client_request_check(&request, TG_RESERVE, &valid, error), TG_EINVALID);
+    assert_string_equal(error, "used: found 999, expected how long the reservation lasts, 1000 to "
+                               "3600000 ms, or 0");
+    assert_int_equal(client_request_check(&request, TG_COMMIT, &valid, error), TG_EINVALID);
+    assert_string_equal(error, "lease_id: found 0, expected that of the decision which gave the "
+                               "reservation");
     assert_int_equal(client_request_check(&request, TG_CHECK, &valid, error), 0);
     request = tg_request_inline("k", &limit);
     request.explain_max = 3;

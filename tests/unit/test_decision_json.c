@@ -55,12 +55,12 @@ static const char *headers_of(const struct wire_decision *decision, enum decisio
     return out_bytes;
 }
 
-static json_t *body_of(const struct wire_decision *decision, bool brief)
+static json_t *body_of(const struct wire_decision *decision, unsigned manner)
 {
     json_error_t error;
     begin();
     http_reply_body(&reply, "application/json");
-    decision_put(&reply, decision, brief);
+    decision_put(&reply, decision, manner);
     http_reply_end(&reply);
     assert_false(reply.failed);
     out_bytes[out.len] = '\0';
@@ -107,14 +107,19 @@ static void a_decision_is_json_whatever_its_texts(void **state)
     source.shadow_rule = wire_text_of("trial");
     decision.lease = UINT64_C(0x9f86d081884c7d65);
     decision.lease_ms = 1000;
-    json_t *value = body_of(&decision, false);
+    json_t *value = body_of(&decision, 0);
     assert_string_equal(json_string_value(json_object_get(value, "message")), "TRY \"LATER\"");
     assert_string_equal(json_string_value(json_object_get(value, "lease_id")), "9f86d081884c7d65");
     assert_int_equal(json_integer_value(json_object_get(value, "lease_ms")), 1000);
     assert_string_equal(json_string_value(json_object_get(value, "shadow_rule")), "trial");
     assert_int_equal(json_object_size(value), 18);
     json_decref(value);
-    value = body_of(&decision, true); /* what people wrote is left out */
+    value = body_of(&decision, DECISION_RESERVED);
+    assert_string_equal(json_string_value(json_object_get(value, "hold_id")), "9f86d081884c7d65");
+    assert_int_equal(json_integer_value(json_object_get(value, "hold_ms")), 1000);
+    assert_int_equal(json_object_size(value), 18);
+    json_decref(value);
+    value = body_of(&decision, DECISION_BRIEF); /* what people wrote is left out */
     assert_string_equal(json_string_value(json_object_get(value, "message")), "");
     assert_int_equal(json_object_size(value), 17);
     json_decref(value);
@@ -170,12 +175,12 @@ static void a_denial_always_has_a_message(void **state)
     (void)state;
     struct wire_decision decision = decided(OUTCOME_DENY);
     source.message = (struct wire_text){NULL, 0};
-    json_t *value = body_of(&decision, false);
+    json_t *value = body_of(&decision, 0);
     assert_true(json_string_length(json_object_get(value, "message")) > 0);
     json_decref(value);
     decision = decided(OUTCOME_ALLOW);
     decision.source = NULL;
-    value = body_of(&decision, false);
+    value = body_of(&decision, 0);
     assert_int_equal(json_string_length(json_object_get(value, "message")), 0);
     json_decref(value);
 }

@@ -55,7 +55,7 @@ static void step(struct table *table, int64_t now_ns)
         columns.count,  columns.ids,    columns.vnodes,
         columns.limits, columns.costs,  columns.operations,
         columns.flags,  columns.groups, NULL,
-        NULL,           NULL,
+        NULL,           NULL,           NULL,
     };
     struct limit_decisions out = {
         columns.status,    columns.allowed, columns.limit,          columns.used,

@@ -398,7 +398,7 @@ static void compare_lease(struct random *random, struct table *table, struct flo
         return;
     assert_int_equal(got.delay_ns, LIMIT_LEASE_NS);
     model->list[model->count++] = (struct holder){
-        *next_id, model->at_ns + LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS, expected, 0};
+        *next_id, model->at_ns + LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS, expected, 0, HOLDER_LEASE};
     model->debt += (unsigned __int128)expected * model->p;
     assert_int_equal(got.used, model_used(model));
 }
@@ -769,12 +769,12 @@ static void holders_of_a_key_are_bounded(void **state)
     (void)state;
     struct table *table = limit_table();
     const struct limit limit = {.count = 1000, .window_ns = S_NS};
-    for (uint64_t id = 1; id <= HOLDERS_MAX; id++)
+    for (uint64_t id = 1; id <= LEASES_MAX; id++)
         assert_int_equal(
             hold(table, &limit, id, OPERATION_LEASE, 2, 0, LIMIT_TEST_EPOCH_NS).granted, 2);
     assert_int_equal(hold(table, &limit, 9999, OPERATION_LEASE, 2, 0, LIMIT_TEST_EPOCH_NS).status,
                      LIMIT_NO_ROOM);
-    assert_int_equal(look(table, &limit, LIMIT_TEST_EPOCH_NS).used, 2 * HOLDERS_MAX);
+    assert_int_equal(look(table, &limit, LIMIT_TEST_EPOCH_NS).used, 2 * LEASES_MAX);
     assert_true(table_export_len(table, table_lookup(table, limit_key(KEY))) <=
                 48 + TABLE_LEASES_LEN);
     table_free(&table);

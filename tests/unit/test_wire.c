@@ -84,10 +84,17 @@ static int use_checks(struct spaces *s, const void *frame, size_t len)
         assert_int_equal(values[0].len, wire_checks_key(&checks, i).len);
         for (uint32_t k = 0; k < count; k++)
             touch(s, values[k]);
-        assert_int_equal(wire_checks_builder_append(
-                             &s->builder, (uint32_t)index[bytes_u16_at(checks.template_index, i)],
-                             checks.operations[i], wire_checks_cost(&checks, i), values, count),
-                         (int)i);
+        const uint32_t at = (uint32_t)index[bytes_u16_at(checks.template_index, i)];
+        const uint64_t used = wire_checks_used(&checks, i);
+        const enum operation operation = wire_checks_operation(&checks, i);
+        const bool states = wire_names_lease(operation) || operation == OPERATION_RESERVE;
+        const int added =
+            states && used > 0
+                ? wire_checks_builder_append_used(&s->builder, at, checks.operations[i],
+                                                  wire_checks_cost(&checks, i), used, values, count)
+                : wire_checks_builder_append(&s->builder, at, checks.operations[i],
+                                             wire_checks_cost(&checks, i), values, count);
+        assert_int_equal(added, (int)i);
     }
     return wire_checks_builder_encode(&s->builder, checks.session, checks.seq, checks.flags,
                                       checks.timeout_ms, s->out, s->capacity);
@@ -116,6 +123,8 @@ static int use_decisions(struct spaces *s, const void *frame, size_t len)
         s->columns.retry_after_ms[i] = item.retry_after_ms;
         s->columns.delay_ms[i] = item.delay_ms;
         s->columns.vnode[i] = item.vnode;
+        s->columns.leases[i] = item.lease;
+        s->columns.lease_ms[i] = item.lease_ms;
         s->columns.source_index[i] = WIRE_SOURCE_NONE;
         if (item.source != NULL) {
             touch(s, item.source->rule);

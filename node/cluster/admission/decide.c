@@ -32,9 +32,9 @@
  * DECIDE-11  The id of a lease is a hash of the request's identity under the cluster's secret. So
  *            every node reckons the same one: a repeated request finds its lease wherever it is
  *            decided, the answer need not carry it, and nobody else can guess it.
- * DECIDE-13  A row about a lease of tokens says which (DECIDE-11), and of a release or renewal how
- *            much of it was used. Its answer waits until replicas know a lease (LESSOR-1), recalled
- *            or not.
+ * DECIDE-13  A row about a lease of tokens, or a reservation, says which (DECIDE-11), and of what
+ *            ends or renews it how much of it was used. Its answer waits until replicas know it
+ *            (LESSOR-1), recalled or not.
  * DECIDE-14  Of a key that other regions want as well, a check or lease takes what its region's
  *            account gives (allocation.c). If that is nothing its rows only peek, it is denied, and
  *            that is not remembered.
@@ -86,7 +86,9 @@ static void hold_row(struct shard *shard, const struct batch_item *item,
     ASSERT(row < batch->count); /* DECIDE-13 */
     batch->flags[row] |= LIMIT_HOLD;
     batch->leases[row] = decide_lease(shard, forward);
-    if (!item->recalled && forward->operation != OPERATION_LEASE)
+    if (forward->operation == OPERATION_RESERVE)
+        batch->ttls_ms[row] = (uint32_t)forward->used;
+    else if (!item->recalled && forward->operation != OPERATION_LEASE)
         batch->costs[row] = forward->used;
 }
 
@@ -156,6 +158,7 @@ void decide_rows(struct shard *shard, struct batch_item *item, const struct poli
         batch->flags[row] = (forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED)) | older;
         batch->groups[row] = batch->item_count;
         batch->classes[row] = forward->class;
+        batch->ttls_ms[row] = 0;
         if (__builtin_expect(special || limit->algorithm == ALGORITHM_CONCURRENCY, 0))
             special_row(shard, item, forward, loaded, i, row);
     }
@@ -249,7 +252,7 @@ bool decide_recall(struct shard *shard, struct batch_item *item, uint32_t vnode,
 static bool look_up(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
     const bool waited = item->part != POOL_NONE;
-    if (forward->operation == OPERATION_PEEK || undoes(forward))
+    if (forward->operation == OPERATION_PEEK || undoes(forward) || forward_reserves(forward))
         return false;
     if (item->again == 0 && !waited && !decide_gives_back(forward) &&
         !vnodes_quorum(shard, forward->vnode) && !decide_expects_late(shard))
@@ -300,7 +303,8 @@ static void prepare_undo(struct shard *shard, struct batch_item *item,
 /* Looks the group up in the retry memory (DECIDE-1). */
 static void recall(struct shard *shard, struct batch_item *item, const struct forward *forward)
 {
-    item->several = (forward->flags & FORWARD_SEVERAL) != 0 || undoes(forward);
+    item->several =
+        ((forward->flags & FORWARD_SEVERAL) != 0 && !forward_reserves(forward)) || undoes(forward);
     item->retry = forward->retry;
     item->key = key_of(shard, &forward->retry, forward->vnode, forward->ids[0], item->several);
     item->again = forward->flags & FORWARD_RETRY;
@@ -332,7 +336,8 @@ void decide_part(struct shard *shard, uint32_t index, struct effects *effects)
         pending_free(shard, index);
         return;
     }
-    if (lessor_asks(&check->forward) && lessor_refuses(shard, check->forward.vnode)) {
+    if ((lessor_asks(&check->forward) || forward_reserves(&check->forward)) &&
+        lessor_refuses(shard, &check->forward)) {
         const struct answer busy = {.status = ANSWER_BUSY};
         shard->stats.leases_refused++;
         route_pending_answer(shard, index, &busy, shard->options.node_id, effects);
@@ -556,8 +561,8 @@ static void remember(struct shard *shard, const struct batch_item *item, uint8_t
         return;
     if (item->undo)
         take_back(shard, item);
-    else if (item->recalled || operation == OPERATION_PEEK)
-        return;
+    else if (item->recalled || operation == OPERATION_PEEK || operation >= OPERATION_RESERVE)
+        return; /* LEASED-8: a reservation tells it itself */
     else if (item->several)
         remember_several(shard, item, part, answer);
     else if (item->once)
@@ -583,9 +588,9 @@ static void count_tokens(struct shard *shard, const struct batch_item *item,
 {
     if (answer->status != ANSWER_DECIDED || !answer->allowed)
         return;
-    if (item->operation == OPERATION_LEASE)
+    if (item->operation == OPERATION_LEASE || item->operation == OPERATION_RESERVE)
         shard->stats.leases_tokens += answer->granted;
-    else if (item->operation == OPERATION_RELEASE)
+    else if (item->operation == OPERATION_RELEASE || item->operation == OPERATION_CANCEL)
         shard->stats.leases_back += answer->granted;
 }
 
@@ -694,9 +699,10 @@ static void revoke(struct shard *shard)
 static bool awaits_replicas(const struct shard *shard, const struct batch *batch,
                             const struct batch_item *item, uint32_t first)
 {
-    if ((batch->flags[first] & LIMIT_HOLD) != 0)
-        return item->operation != OPERATION_RELEASE;
-    return !item->undo && lessor_sure(shard, &pending_at(shard, item->part)->forward);
+    const struct forward *forward = &pending_at(shard, item->part)->forward;
+    if ((batch->flags[first] & LIMIT_HOLD) != 0 && lessor_asks(forward))
+        return true;
+    return !item->undo && lessor_sure(shard, forward); /* of a commit, too: LESSOR-8 */
 }
 
 static void deliver(struct shard *shard, const struct batch_item *item, struct effects *effects)
@@ -757,6 +763,7 @@ void decide_step(struct shard *shard, uint32_t first, uint32_t count)
         .groups = batch->groups + first,
         .classes = batch->classes + first,
         .leases = batch->leases + first,
+        .ttls_ms = batch->ttls_ms + first,
         .marks = batch->marks + first,
     };
     struct limit_decisions decisions = {
@@ -773,7 +780,9 @@ void decide_step(struct shard *shard, uint32_t first, uint32_t count)
     };
     engine_step(shard->table, &columns, shard->now_ns, &decisions);
     for (uint32_t row = first; row < first + count; row++)
-        if (batch->granted[row] != 0 && batch->operations[row] < OPERATION_RELEASE &&
+        if (batch->granted[row] != 0 &&
+            (batch->operations[row] < OPERATION_RELEASE ||
+             batch->operations[row] == OPERATION_RESERVE) &&
             batch->operations[row] != OPERATION_PEEK &&
             !vnodes_quorum(shard, batch->vnodes[row])) /* there nothing is at risk */
             exposure_granted(shard, batch->vnodes[row], batch->granted[row]);

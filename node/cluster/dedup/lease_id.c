@@ -19,6 +19,7 @@ uint64_t decide_lease_of(const struct shard *shard, const struct retry_key *key)
 uint64_t decide_lease(const struct shard *shard, const struct forward *forward)
 {
     const bool named =
-        forward->operation == OPERATION_RELEASE || forward->operation == OPERATION_RENEW;
+        forward->operation == OPERATION_RELEASE || forward->operation == OPERATION_RENEW ||
+        forward->operation == OPERATION_COMMIT || forward->operation == OPERATION_CANCEL;
     return named ? forward->cost : decide_lease_of(shard, &forward->retry);
 }

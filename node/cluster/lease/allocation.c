@@ -310,8 +310,10 @@ uint64_t allocation_ask(struct shard *shard, const struct forward *forward, stru
 {
     const bool lease = forward->operation == OPERATION_LEASE;
     const bool claims = lease && forward->used > 0;
-    if ((forward->operation != OPERATION_CHECK && !lease) || forward->cost == 0 ||
-        forward->cost > LIMIT_COUNT_MAX || (forward->flags & FORWARD_RETRY) != 0) /* ALLOCATION-5 */
+    if ((forward->operation != OPERATION_CHECK && forward->operation != OPERATION_RESERVE &&
+         !lease) ||
+        forward->cost == 0 || forward->cost > LIMIT_COUNT_MAX ||
+        (forward->flags & FORWARD_RETRY) != 0) /* ALLOCATION-5 */
         return ALLOCATION_ALL;
     struct allocation_key *key = find(shard, forward->ids[0]);
     if (key == NULL && claims)

@@ -36,6 +36,13 @@
  *           for nobody.
  * LESSOR-7  The answers that wait are those of the checks that say so, each once, and of the term
  *           of their vnode or of one before it.
+ * LESSOR-8  A reservation is told as a lease is (LESSOR-1, LESSOR-2, LESSOR-5), while each replica
+ * is of a release that reads reservations. So is its commit, as a check that is to be sure
+ *           (LESSOR-6): it charges less than was held, and a successor that did not know it would
+ *           give back all of that in the end. A cancel waits for nobody: what is forgotten of it
+ *           ends by itself. Who learns (LESSOR-3) reserves, as it checks: a reservation that a
+ *           majority knew is forgotten only with the counts of its vnode, and its commit is a hit
+ *           then.
  */
 #include "node/cluster/lease/lessor.h"
 #include "node/cluster/partition/vnodes.h"
@@ -57,12 +64,18 @@ static bool is_majority(const struct vnode *vnode, uint32_t count)
     return count >= replicas_of(vnode) / 2 + 1;
 }
 
-/* LESSOR-4 */
-static bool all_read_leases(const struct shard *shard, const struct vnode *vnode)
+bool lessor_reads(const struct peer *peer, const struct forward *forward)
+{
+    return peer->leases && (!forward_reserves(forward) || (peer->reads & READS_RESERVATIONS) != 0);
+}
+
+/* LESSOR-4, LESSOR-8 */
+static bool all_read(const struct shard *shard, const struct vnode *vnode,
+                     const struct forward *forward)
 {
     for (uint32_t i = 0; i < vnode->link_count; i++)
         if (vnode->links[i].node != 0 && vnode->links[i].peer != PEER_NONE &&
-            !shard->peers[vnode->links[i].peer]->leases)
+            !lessor_reads(shard->peers[vnode->links[i].peer], forward))
             return false;
     return true;
 }
@@ -74,14 +87,20 @@ bool lessor_sure(const struct shard *shard, const struct forward *forward)
            !vnodes_degraded(shard, forward->vnode);
 }
 
-bool lessor_refuses(const struct shard *shard, uint32_t number)
+bool lessor_refuses(const struct shard *shard, const struct forward *forward)
 {
+    const uint32_t number = forward->vnode;
     const struct vnode *vnode = &shard->vnodes[number];
-    if (!all_read_leases(shard, vnode) || shard->lessor.count >= LESSOR_LEASES_MAX)
+    if (!all_read(shard, vnode, forward))
+        return true;
+    if (!lessor_asks(forward))
+        return false;
+    if (shard->lessor.count >= LESSOR_LEASES_MAX)
         return true;
     if (vnodes_quorum(shard, number))
         return false;
-    return vnodes_degraded(shard, number) || lessor_learns(shard, number);
+    return vnodes_degraded(shard, number) ||
+           (!forward_reserves(forward) && lessor_learns(shard, number));
 }
 
 bool lessor_learns(const struct shard *shard, uint32_t number)
@@ -156,7 +175,8 @@ void lessor_wait(struct shard *shard, uint32_t index, const struct answer *answe
         check->deadline_ns = shard->now_ns + SHARD_FORWARD_NS;
     shard->lessor.waiting[shard->lessor.count++] =
         (struct lessor_lease){.part = index, .seq = seq, .term = shard->vnodes[number].term};
-    shard->quorum.due = shard->quorum.due || sure; /* it does not wait for time */
+    shard->quorum.due =
+        shard->quorum.due || sure || forward_reserves(&check->forward); /* not for time */
 }
 
 void lessor_forget(struct shard *shard, uint32_t index)

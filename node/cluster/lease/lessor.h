@@ -14,6 +14,7 @@
 
 struct answer;
 struct effects;
+struct peer;
 struct shard;
 
 enum {
@@ -35,17 +36,23 @@ struct lessor {
     struct lessor_lease waiting[LESSOR_MAX];
 };
 
-/* Whether the forward asks for a lease of tokens, or for more time of one. */
+/* Whether the forward asks for a lease of tokens, or for more time of one, or reserves some. */
 static inline bool lessor_asks(const struct forward *forward)
 {
-    return (forward->flags & FORWARD_HOLD) != 0 && forward->operation != OPERATION_RELEASE;
+    return (forward->flags & FORWARD_HOLD) != 0 &&
+           (forward->operation == OPERATION_LEASE || forward->operation == OPERATION_RENEW ||
+            forward->operation == OPERATION_RESERVE);
 }
 /* Whether what the check is granted here now is told when a majority knows it, and not before
  * (LESSOR-6).
  */
 bool lessor_sure(const struct shard *shard, const struct forward *forward);
-/* Whether none is granted of this vnode now (LESSOR-2 to LESSOR-4). */
-bool lessor_refuses(const struct shard *shard, uint32_t vnode);
+/* Whether the peer is of a release that knows what the forward asks for (LESSOR-4, LESSOR-8). */
+bool lessor_reads(const struct peer *peer, const struct forward *forward);
+/* Whether what the forward asks for is not granted of its vnode now (LESSOR-2 to LESSOR-4,
+ * LESSOR-8).
+ */
+bool lessor_refuses(const struct shard *shard, const struct forward *forward);
 /* A lease was granted, or renewed, to the part, or a check that is to be sure: its answer waits for
  * the replicas (LESSOR-1, LESSOR-6). */
 void lessor_wait(struct shard *shard, uint32_t part, const struct answer *answer,

@@ -162,6 +162,7 @@ static void choose(struct shard *shard, struct remote_region *region)
     region->contact = member != NULL ? member->id : 0;
     region->shard = member != NULL ? (uint16_t)(shard->options.shard % member->shards) : 0;
     region->turned_ns = shard->now_ns;
+    region->reads = 0;
 }
 
 static bool is_contact(const struct shard *shard, const struct remote_region *region)

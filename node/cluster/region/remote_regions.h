@@ -41,6 +41,7 @@ struct remote_region {
     uint32_t member;       /* of the view: one of it, for its name */
     uint64_t contact;      /* the node that is asked, 0: there is none */
     uint16_t shard;        /* of that node */
+    uint8_t reads;         /* what the contact reads, as far as it has said so (peer_kinds.h) */
     uint32_t turn;         /* rises with each one that did not answer */
     int64_t turned_ns;     /* when it was chosen */
     int64_t heard_ns;      /* when an answer came; 0: never */

@@ -73,6 +73,12 @@ void cross_region_send(struct shard *shard, uint32_t index, struct effects *effe
         fail(shard, index, ANSWER_UNAVAILABLE, effects);
         return;
     }
+    if (forward_reserves(&check->forward) && region->heard_ns != 0 &&
+        (region->reads & READS_RESERVATIONS) == 0) { /* LESSOR-8 */
+        shard->stats.leases_refused++;
+        fail(shard, index, ANSWER_BUSY, effects);
+        return;
+    }
     if (check->status != PENDING_REMOTE && check->from_peer) {
         check->deadline_ns = shard->now_ns + SHARD_FORWARD_NS;
         note_wait(shard, index, true);
@@ -286,6 +292,8 @@ static bool take(struct shard *shard, const struct peer_envelope *envelope,
     struct remote_region *region = remote_find(shard, remote_region_of_member(member));
     if (region == NULL)
         return true; /* too many regions */
+    if (envelope->node == region->contact)
+        region->reads = envelope->reads;
     switch (record->type) {
     case PEER_REMOTE_PING:
         take_ping(shard, region, envelope, record, effects);

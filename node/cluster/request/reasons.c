@@ -63,6 +63,12 @@ struct wire_text reasons_message(const struct row *row, uint8_t outcome)
         if (outcome == OUTCOME_BUSY)
             return wire_text_of(WHY_FULL_SENTENCE);
         break;
+    case WHY_HELD:
+        if (outcome == OUTCOME_BUSY)
+            return wire_text_of("of this key nothing can be reserved or settled now: too few "
+                                "replicas could know of it, one is of an older release, or too "
+                                "much is reserved; ask again");
+        break;
     case WHY_LEASE:
         if (outcome == OUTCOME_DENY)
             return wire_text_of("the lease is over, or there was none");

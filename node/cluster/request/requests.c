@@ -29,8 +29,8 @@
  *             are acknowledged: then the charges stay until they drain. A charge meanwhile may make
  *             another request be denied. A rule on trial that cannot be asked neither denies nor
  *             allows.
- * REQUESTS-4  A peek takes nothing anywhere; a hit, a refund and a reset go to all, and are not
- *             undone.
+ * REQUESTS-4  A peek takes nothing anywhere; a hit, a refund, a reset, a commit and a cancel go to
+ *             all, and are not undone.
  * REQUESTS-5  A rule on trial changes nothing of an answer but the outcome of what it would have
  *             denied, with which it is named: limit, numbers, times, delay and what is granted are
  *             those of the rules in force, and where there are none those of a request that meets
@@ -103,6 +103,8 @@ static void row_init(struct row *row)
     row->trial_granted = false;
     row->leased = false;
     row->held = false;
+    row->reserves = false;
+    row->settles = false;
     row->soft = false;
     row->borrowed = false;
     row->counted = false;
@@ -246,8 +248,8 @@ static __attribute__((noinline)) void merge_failure(struct shard *shard, struct 
     row->rule = rule;
     row->vnode = vnode;
     row->degraded = true;
-    row->why = answer->full ? WHY_FULL : row->why;
-    if (rule == NULL || rule->on_failure != POLICY_FAILURE_OPEN)
+    row->why = row->reserves || row->settles ? WHY_HELD : answer->full ? WHY_FULL : row->why;
+    if (rule == NULL || rule->on_failure != POLICY_FAILURE_OPEN || row->settles)
         row->allowed = false;
     else if (answer->full && row->allowed)
         shard->stats.uncounted += answer->granted;
@@ -271,10 +273,12 @@ static inline void merge(struct shard *shard, struct row *row, const struct poli
     }
     if (!row->shown || says_more(row, rule, answer))
         show(row, rule, limit, vnode, answer, node);
+    if (row->reserves && row->granted_set ? answer->delay_ns < row->delay_ns
+                                          : answer->delay_ns > row->delay_ns)
+        row->delay_ns = answer->delay_ns; /* the longest of all queues that it joined; what is
+                                           * reserved ends with the first */
     if (!row->granted_set || answer->granted < row->granted)
         row->granted = answer->granted;
-    if (answer->delay_ns > row->delay_ns)
-        row->delay_ns = answer->delay_ns; /* the longest of all queues that it joined */
     row->allowed &= answer->allowed;
     row->degraded |= answer->degraded;
     row->granted_set = true;
@@ -380,7 +384,7 @@ static void count_one(struct shard *shard, uint64_t hash, const struct row *row,
     const uint64_t now_ms = (uint64_t)(shard->now_ns / MS);
     if (hash == 0)
         return;
-    if (row->lease_used == 0 && !row->held)
+    if (row->lease_used == 0 && (!row->held || row->reserves))
         usage_tally_add(shard->usage, hash, exceeded, now_ms);
     else if (row->lease_used != 0 && row->held)
         usage_tally_add_used(shard->usage, hash, row->lease_used, now_ms);
@@ -496,7 +500,8 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
             continue;
         }
         fill_column(shard, i, row);
-        if (row->held && row->allowed && row->granted > 0 && row->lease != 0) {
+        if (row->held && row->allowed && row->shown && row->lease != 0 &&
+            (row->granted > 0 || row->reserves)) {
             shard->reply.columns.leases[i] = row->lease;
             shard->reply.columns.lease_ms[i] = (uint32_t)(row->delay_ns / MS); /* not later */
             head.leased = head.held = true;
@@ -597,14 +602,15 @@ static uint64_t kept(const struct row *row, const struct pending_check *check)
 static bool owes_undo(struct shard *shard, const struct row *row, const struct pending_check *check)
 {
     const bool several = (check->forward.flags & FORWARD_SEVERAL) != 0;
-    if (!several || check->forward.operation != OPERATION_CHECK)
+    const bool reserves = check->forward.operation == OPERATION_RESERVE;
+    if (!several || (check->forward.operation != OPERATION_CHECK && !reserves))
         return false;
     if (check->answer.status == ANSWER_DECIDED && !check->at_fallback)
         return check->answer.allowed && check->answer.granted > kept(row, check);
     /* In doubt: it may have been charged, though the answer did not come in time, or a fallback
      * leader's came first. */
-    const bool sent =
-        check->sends > 0 || (!check->at_fallback && vnodes_quorum(shard, check->forward.vnode));
+    const bool sent = check->sends > 0 || reserves ||
+                      (!check->at_fallback && vnodes_quorum(shard, check->forward.vnode));
     if (!sent || row->allowed)
         return false;
     if (shard->pending.used < SHARD_UNDO_PENDING_MAX)
@@ -863,7 +869,8 @@ static void take_item(struct shard *shard, uint32_t item, const struct resolved 
     /* The parts of a repeated item may have been decided apart: each has an answer of its own. */
     const bool repeated =
         resolved->count > 1 && (shard->message.checks.flags & WIRE_FLAG_RETRY) != 0;
-    const bool waits = lessor_asks(&resolved->parts[0]); /* LESSOR-1 */
+    const bool waits = lessor_asks(&resolved->parts[0]) ||
+                       forward_reserves(&resolved->parts[0]); /* LESSOR-1, LESSOR-8 */
     uint32_t rows;
     if (!repeated && !waits && all_here(shard, resolved, &rows))
         decide_together(shard, item, resolved, rows, effects);

@@ -25,7 +25,16 @@ struct limit_shown {
 
 /* Why an item is not allowed, where neither its outcome nor a rule tells. From WHY_ABSENT on: the
  * attribute of the rule's key with that place, counted from there, is missing. */
-enum row_why { WHY_NOTHING, WHY_CROWD, WHY_BOUNDS, WHY_LEASE, WHY_WORK, WHY_FULL, WHY_ABSENT };
+enum row_why {
+    WHY_NOTHING,
+    WHY_CROWD,
+    WHY_BOUNDS,
+    WHY_LEASE,
+    WHY_WORK,
+    WHY_FULL,
+    WHY_HELD,
+    WHY_ABSENT
+};
 #define WHY_FULL_SENTENCE "new keys come faster than they can be written: no room for this one"
 
 /* The decision of one item as it takes shape. */
@@ -38,6 +47,8 @@ struct row {
     bool trial_granted;     /* a rule on trial took something */
     bool leased;            /* admitted, it holds a lease */
     bool held;              /* the lease is one of tokens: delay_ns is how long it lasts */
+    bool reserves;          /* what is held is reserved: nobody may admit with it */
+    bool settles;           /* ends a reservation: it has to be asked again until it is decided */
     bool soft;              /* an enforced limit is exceeded, within what mode soft allows */
     bool borrowed;          /* an enforced limit is exceeded, by what a pool has lent */
     bool counted;           /* it is in its user's totals */

@@ -218,7 +218,7 @@ static void note_usage(struct shard *shard, uint32_t item, const struct person *
     if (operation == OPERATION_RELEASE)
         row->lease_used = wire_checks_used(&shard->message.checks, item);
     const bool asks = (operation == OPERATION_CHECK || operation == OPERATION_HIT ||
-                       operation == OPERATION_LEASE) &&
+                       operation == OPERATION_LEASE || operation == OPERATION_RESERVE) &&
                       wire_checks_cost(&shard->message.checks, item) != 0;
     if (!asks && row->lease_used == 0)
         return;
@@ -252,6 +252,16 @@ static const char *lease_refusal(enum operation operation)
     case OPERATION_RELEASE:
         return "release: expected limits that give leases; those that this request meets do not "
                "(refund gives back what they charged)";
+    case OPERATION_RESERVE:
+        return "reserve: expected limits of which tokens can be held: token_bucket, fixed_window "
+               "without align first, sliding_window, sliding_buckets or sliding_log, not soft, "
+               "elastic, or counting what is denied";
+    case OPERATION_COMMIT:
+        return "commit: expected limits of which tokens can be held; those that this request meets "
+               "give none (hit charges them)";
+    case OPERATION_CANCEL:
+        return "cancel: expected limits of which tokens can be held; those that this request meets "
+               "give none";
     case OPERATION_RENEW:
         return "renew: expected limits that give leases; those that this request meets do not";
     default:
@@ -274,6 +284,35 @@ bool resolve_part_holds(const struct resolved *resolved, uint32_t part)
         if (limit_lease_refusal(&forward->limits[i]) != NULL)
             return false;
     return true;
+}
+
+/* Whether tokens of all that the item meets can be reserved. */
+static bool gives_reservations(const struct resolved *resolved)
+{
+    for (uint32_t i = 0; i < resolved->count; i++)
+        if (!resolve_part_holds(resolved, i))
+            return false;
+    return true;
+}
+
+/* The item is about a reservation, of one id for all its parts. */
+static void note_reservation(struct shard *shard, uint32_t item, struct resolved *resolved)
+{
+    struct row *row = &shard->rows[item];
+    const enum operation operation = wire_checks_operation(&shard->message.checks, item);
+    const uint64_t used = wire_checks_used(&shard->message.checks, item);
+    row->held = true;
+    row->reserves = operation == OPERATION_RESERVE;
+    row->settles = !row->reserves;
+    row->lease = row->reserves ? decide_lease_of(shard, &resolved->parts[0].retry) : 0;
+    for (uint32_t i = 0; i < resolved->count; i++) {
+        struct forward *forward = &resolved->parts[i];
+        forward->flags |= FORWARD_HOLD;
+        forward->used = operation == OPERATION_CANCEL ? 0 : used;
+        if (row->reserves && used == 0)
+            forward->used = LIMIT_TTL_DEFAULT_MS;
+        forward->sure = operation == OPERATION_COMMIT; /* LESSOR-8 */
+    }
 }
 
 /* The item is about a lease of tokens: its part says so. */
@@ -322,7 +361,9 @@ static void want_hold(struct shard *shard, uint32_t item, struct resolved *resol
     drop_trials(resolved);
     if (resolved->count == 0 || row->outcome != OUTCOME_COUNT) {
         resolved->count = 0; /* decided already, and on trial it is not about these rules */
-    } else if (!watched && resolve_gives_holds(resolved)) {
+    } else if (operation >= OPERATION_RESERVE && gives_reservations(resolved)) {
+        note_reservation(shard, item, resolved);
+    } else if (operation < OPERATION_RESERVE && !watched && resolve_gives_holds(resolved)) {
         note_hold(shard, item, &resolved->parts[0]);
     } else {
         fix_row(row, OUTCOME_ERROR, false, resolved->rules[0]);
@@ -347,7 +388,9 @@ static inline void note_lease(struct shard *shard, uint32_t item, struct resolve
     const bool asks = lease_refusal(operation) != NULL;
     if (operation == OPERATION_RENEW && shard->rows[item].outcome == OUTCOME_COUNT)
         shard->rows[item].why = WHY_LEASE;
-    if (resolved->leases || (resolved->trial_leases && (!asks || all_trials(resolved))))
+    const bool reserves = operation >= OPERATION_RESERVE;
+    if (!reserves &&
+        (resolved->leases || (resolved->trial_leases && (!asks || all_trials(resolved)))))
         shard->rows[item].leased = operation == OPERATION_CHECK || operation == OPERATION_LEASE ||
                                    operation == OPERATION_HIT;
     else if (asks && resolved->count > 0)

@@ -36,12 +36,13 @@
  *                 decided, the disk is asked again: a key is new only if the disk did not have it.
  * ROUTEPENDING-7  An undo is sent again until its leader acknowledges it, whatever it says before,
  *                 for SHARD_UNDO_NS; then it is given up, and counted. It may come twice: reserve.h
- *                 sees to that.
+ *                 sees to that. Of a reservation it is a cancel, which may come twice as well.
  */
 #include <string.h>
 
 #include "base/assert.h"
 #include "node/cluster/admission/decide.h"
+#include "node/cluster/dedup/lease_id.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
 
@@ -152,7 +153,8 @@ void route_pending_dispatch(struct shard *shard, uint32_t index, struct effects 
         } else if (check->from_peer) {     /* ROUTEPENDING-3 */
             tell_moved(shard, check->origin_peer, check->origin_ticket, vnode, effects);
             pending_free(shard, index);
-        } else if ((check->forward.flags & FORWARD_HOLD) != 0 && !shard->peers[at]->leases) {
+        } else if ((check->forward.flags & FORWARD_HOLD) != 0 &&
+                   !lessor_reads(shard->peers[at], &check->forward)) {
             const struct answer busy = {.status = ANSWER_BUSY}; /* LESSOR-4 */
             shard->stats.leases_refused++;
             route_pending_answer(shard, index, &busy, shard->options.node_id, effects);
@@ -189,6 +191,7 @@ void route_pending_forwarded(struct shard *shard, uint16_t from, const struct fo
     const enum route route = vnodes_route(shard, vnode, &at);
     const bool quorum = vnodes_quorum(shard, vnode);
     const bool waits = quorum || forward->home != 0 || lessor_asks(forward) ||
+                       forward_reserves(forward) ||
                        lessor_sure(shard, forward); /* so it has a check */
     if (route == ROUTE_HERE && forward->home != 0 &&
         cross_region_decide_forward(shard, from, forward, effects))
@@ -310,12 +313,19 @@ void route_pending_undo(struct shard *shard, uint32_t index, uint64_t keep, stru
     check->request = POOL_NONE;
     check->sibling = POOL_NONE;
     check->deadline_ns = shard->now_ns + SHARD_UNDO_NS;
-    check->forward.operation = OPERATION_REFUND;
-    check->forward.cost = keep;
-    check->forward.flags = FORWARD_SEVERAL;
     check->forward.sure = false;
     check->sends = 0;
-    check->forward.retry.part |= RETRY_UNDO;
+    if (forward_reserves(&check->forward)) {
+        check->forward.operation = OPERATION_CANCEL;
+        check->forward.cost = decide_lease_of(shard, &check->forward.retry);
+        check->forward.used = 1; /* LEASED-9 */
+        check->forward.flags = FORWARD_HOLD | FORWARD_SEVERAL;
+    } else {
+        check->forward.operation = OPERATION_REFUND;
+        check->forward.cost = keep;
+        check->forward.flags = FORWARD_SEVERAL;
+        check->forward.retry.part |= RETRY_UNDO;
+    }
     check->generation = ++shard->generation;
     route_pending_dispatch(shard, index, effects);
 }

@@ -38,7 +38,7 @@ enum forward_flags {
     FORWARD_RETRY = 8,        /* may have been decided before: look into the retry memory */
     FORWARD_FALLBACK = 16,    /* decide in place of those who cannot be reached; fallback.c */
     FORWARD_SEVERAL = 32,     /* one of several parts of a request: it may have to be undone */
-    FORWARD_HOLD = 64,        /* lease, release or renewal of tokens; lessor.h */
+    FORWARD_HOLD = 64,        /* about tokens that are held: leases, reservations; lessor.h */
     FORWARD_EXPLAIN = 128,    /* tell the state of every limit as well; explain.h */
 };
 
@@ -53,11 +53,13 @@ struct forward {
     bool sure;           /* what it is granted is told when a majority of the replicas knows it */
     uint16_t attempt; /* of an undo (RETRY_UNDO): the attempt that it is for, as retry.h names it */
     uint32_t vnode;
-    uint64_t cost;    /* of an undo: tokens that stay; of a release or renewal: the lease */
-    uint64_t used;    /* HOLD: how many tokens of the lease were used, as its holder states; of one
-                       * that another region asks for: how many a second its callers want */
-    uint64_t rules;   /* the version of the rules that it is asked by; 0: none, or not known */
-    uint64_t home;    /* the region that counts it, by policy_region_id; 0: the one it is in */
+    uint64_t cost;  /* of an undo: tokens that stay; of what ends or renews a lease or a
+                     * reservation: which */
+    uint64_t used;  /* HOLD: how many tokens of it were used, as its holder states; of a lease that
+                     * another region asks for: how many a second its callers want; of a reserve:
+                     * for how many ms; of a cancel: 1 if it undoes what was denied elsewhere */
+    uint64_t rules; /* the version of the rules that it is asked by; 0: none, or not known */
+    uint64_t home;  /* the region that counts it, by policy_region_id; 0: the one it is in */
     uint32_t wait_ms; /* with a home: how long it may wait for that region, and its client does */
     struct hash128 ids[PEER_LIMITS_MAX];
     struct limit limits[PEER_LIMITS_MAX];
@@ -90,6 +92,13 @@ struct answer {
     int64_t retry_after_ns; /* -1: never */
     int64_t delay_ns;       /* HOLD: how long the lease lasts */
 };
+
+/* Whether it is about a reservation: its id alone tells what was done before (LEASED-8), so that it
+ * is neither remembered nor recalled. */
+static inline bool forward_reserves(const struct forward *forward)
+{
+    return (forward->flags & FORWARD_HOLD) != 0 && forward->operation >= OPERATION_RESERVE;
+}
 
 /* One limit as a part met it. */
 struct peer_state {

@@ -63,8 +63,9 @@ enum peer_record_type {
 enum peer_reads {
     READS_SURE = 1, /* forwards that are to be sure */
     READS_FIRSTS = 2,
-    READS_CLASSES = 4, /* the class of new keys in a forward */
-    READS_ALL = READS_SURE | READS_FIRSTS | READS_CLASSES,
+    READS_CLASSES = 4,      /* the class of new keys in a forward */
+    READS_RESERVATIONS = 8, /* tokens that are reserved, in forwards and in the bytes of slots */
+    READS_ALL = READS_SURE | READS_FIRSTS | READS_CLASSES | READS_RESERVATIONS,
 };
 
 #endif

@@ -494,14 +494,14 @@ static bool get_ping(struct bytes_reader *reader, struct peer_ping *ping)
     return ping->sent_ns >= 0 && ping->echo_ns >= 0;
 }
 
-/* Whether it is an operation on a lease of tokens, and its limits give such. */
+/* Whether it is an operation on tokens that are held, and its limits give such. */
 static bool names_hold(const struct forward *forward)
 {
     for (uint32_t i = 0; i < forward->limit_count; i++)
         if (limit_lease_refusal(&forward->limits[i]) != NULL)
             return false;
-    return forward->operation == OPERATION_LEASE || forward->operation == OPERATION_RELEASE ||
-           forward->operation == OPERATION_RENEW;
+    return forward->operation >= OPERATION_LEASE &&
+           (forward->operation != OPERATION_RESERVE || limit_ttl_fits(forward->used));
 }
 
 static bool get_forward(struct bytes_reader *reader, uint32_t vnodes, struct forward *forward)

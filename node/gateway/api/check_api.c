@@ -40,6 +40,7 @@ struct asked {
     bool list;
     bool always_ok; /* ?status=200 */
     bool explain;
+    bool reserves;
 };
 
 static_assert(sizeof(struct asked) <= HTTP_CONTEXT_LEN, "a handler keeps it");
@@ -59,6 +60,11 @@ static enum http_verdict refuse(struct http_exchange *exchange, const char *deta
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+static unsigned manner_of(const struct asked *asked, bool brief)
+{
+    return (brief ? DECISION_BRIEF : 0U) | (asked->reserves ? DECISION_RESERVED : 0U);
+}
+
 static void write_single(struct http_completion *completion, const struct asked *asked, bool brief)
 {
     const struct wire_explain *explain = completion->decisions->explain;
@@ -72,12 +78,12 @@ static void write_single(struct http_completion *completion, const struct asked 
     if (asked->explain && explain != NULL && !brief) /* a message of its own has it: its first */
         decision_put_explained(reply, &decision, explain->rows, explain->end[0]);
     else
-        decision_put(reply, &decision, brief);
+        decision_put(reply, &decision, manner_of(asked, brief));
     http_put_text(reply, "\n");
     http_reply_end(reply);
 }
 
-static void write_list(struct http_completion *completion, bool brief)
+static void write_list(struct http_completion *completion, const struct asked *asked, bool brief)
 {
     struct http_reply *reply = &completion->reply;
     http_reply_begin(reply, STATUS_OK);
@@ -88,7 +94,7 @@ static void write_list(struct http_completion *completion, bool brief)
         http_decision(completion, i, &decision);
         if (i > 0)
             http_put_text(reply, ",\n");
-        decision_put(reply, &decision, brief);
+        decision_put(reply, &decision, manner_of(asked, brief));
     }
     http_put_text(reply, "]}\n");
     http_reply_end(reply);
@@ -100,7 +106,7 @@ static void answer(struct http_completion *completion)
     ASSERT(completion->decisions != NULL && completion->count > 0);
     for (unsigned brief = 0; brief < 2; brief++) {
         if (asked->list)
-            write_list(completion, brief != 0);
+            write_list(completion, asked, brief != 0);
         else
             write_single(completion, asked, brief != 0);
         if (!completion->reply.failed)
@@ -270,7 +276,7 @@ static int append(struct body *body, enum operation operation, const struct aske
 static enum http_verdict ask(struct http_exchange *exchange, enum operation operation)
 {
     struct body body;
-    struct asked asked = {0};
+    struct asked asked = {.reserves = operation == OPERATION_RESERVE};
     struct http_ask ask = {.complete = answer};
     char error[ERROR_LEN];
     void *context;
@@ -343,4 +349,19 @@ enum http_verdict api_release(struct http_exchange *exchange)
 enum http_verdict api_renew(struct http_exchange *exchange)
 {
     return ask(exchange, OPERATION_RENEW);
+}
+
+enum http_verdict api_reserve(struct http_exchange *exchange)
+{
+    return ask(exchange, OPERATION_RESERVE);
+}
+
+enum http_verdict api_commit(struct http_exchange *exchange)
+{
+    return ask(exchange, OPERATION_COMMIT);
+}
+
+enum http_verdict api_cancel(struct http_exchange *exchange)
+{
+    return ask(exchange, OPERATION_CANCEL);
 }

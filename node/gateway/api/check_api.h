@@ -22,5 +22,8 @@ http_handler_fn api_reset;
 http_handler_fn api_lease;
 http_handler_fn api_release;
 http_handler_fn api_renew;
+http_handler_fn api_reserve;
+http_handler_fn api_commit;
+http_handler_fn api_cancel;
 
 #endif

@@ -19,9 +19,13 @@ enum field {
     AT_MOST = 64,
     LEASE_ID = 128,
     USED = 256,
-    EXPLAIN = 512
+    EXPLAIN = 512,
+    TTL = 1024,
+    HOLD_ID = 2048,
+    ACTUAL = 4096
 };
 
+#define NS_PER_MS     UINT64_C(1000000)
 #define OF(operation) (1U << OPERATION_##operation)
 
 enum {
@@ -42,11 +46,14 @@ static const struct {
     {"rate", RATE, ANY},
     {"burst", BURST, ANY},
     {"algorithm", ALGORITHM, ANY},
-    {"cost", COST, OF(CHECK) | OF(PEEK) | OF(HIT) | OF(REFUND) | OF(LEASE)},
+    {"cost", COST, OF(CHECK) | OF(PEEK) | OF(HIT) | OF(REFUND) | OF(LEASE) | OF(RESERVE)},
     {"at_most", AT_MOST, OF(CHECK) | OF(PEEK) | OF(LEASE)},
     {"lease_id", LEASE_ID, OF(RELEASE) | OF(RENEW)},
     {"used", USED, OF(RELEASE) | OF(RENEW)},
     {"explain", EXPLAIN, OF(CHECK) | OF(PEEK)},
+    {"ttl", TTL, OF(RESERVE)},
+    {"hold_id", HOLD_ID, OF(COMMIT) | OF(CANCEL)},
+    {"actual", ACTUAL, OF(COMMIT)},
 };
 
 enum { FIELDS = sizeof fields / sizeof *fields };
@@ -176,7 +183,8 @@ static int hex_of(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool read_lease(struct check_item *item, struct json_reader *reader)
+/* The id of a lease or a reservation. */
+static bool read_id(struct check_item *item, struct json_reader *reader, const char *name)
 {
     struct wire_text text;
     uint64_t lease = 0;
@@ -188,12 +196,31 @@ static bool read_lease(struct check_item *item, struct json_reader *reader)
         lease = lease << 4 | (uint64_t)(hex_of(text.data[i]) & 15);
     }
     if (!fits || lease == 0) {
-        json_refuse(reader, "found \"%.*s\", expected the lease_id of a decision, of 16 digits",
-                    shown(text), text.data);
+        json_refuse(reader, "found \"%.*s\", expected the %s of a decision, of 16 digits",
+                    shown(text), text.data, name);
         return false;
     }
     item->cost = lease;
     return true;
+}
+
+static bool read_ttl(struct check_item *item, struct json_reader *reader)
+{
+    char copy[QUANTITY_TEXT_LEN] = "";
+    char error[QUANTITY_ERROR_LEN];
+    struct wire_text text;
+    uint64_t ns;
+    if (!json_take_text(reader, &text))
+        return false;
+    const bool fits = text.len < sizeof copy && memchr(text.data, '\0', text.len) == NULL;
+    if (fits)
+        memcpy(copy, text.data, text.len);
+    item->used = fits && quantity_parse_duration(copy, &ns, error) == 0 ? (ns - 1) / NS_PER_MS + 1
+                                                                        : UINT64_MAX;
+    if (!wire_ttl_valid(item->used))
+        json_refuse(reader, "found \"%.*s\", expected for how long, 1s to 1h", shown(text),
+                    text.data);
+    return !reader->failed;
 }
 
 static bool read_at_most(struct check_item *item, struct json_reader *reader)
@@ -223,8 +250,13 @@ static bool read_value(struct check_item *item, struct json_reader *reader, enum
     case AT_MOST:
         return read_at_most(item, reader);
     case LEASE_ID:
-        return read_lease(item, reader);
+        return read_id(item, reader, "lease_id");
+    case HOLD_ID:
+        return read_id(item, reader, "hold_id");
+    case TTL:
+        return read_ttl(item, reader);
     case USED:
+    case ACTUAL:
         return json_take_unsigned(reader, WIRE_COST_MAX, &item->used);
     case EXPLAIN:
         return json_take_flag(reader, &item->explain);
@@ -271,6 +303,11 @@ bool check_item_end(struct check_item *item, struct json_reader *reader)
     else if ((operation == OPERATION_RELEASE || operation == OPERATION_RENEW) &&
              (seen & LEASE_ID) == 0)
         json_refuse(reader, "found no lease_id, expected that of the decision that gave the lease");
+    else if ((operation == OPERATION_COMMIT || operation == OPERATION_CANCEL) &&
+             (seen & HOLD_ID) == 0)
+        json_refuse(reader, "found no hold_id, expected that of the decision that reserved");
+    else if (operation == OPERATION_COMMIT && (seen & ACTUAL) == 0)
+        json_refuse(reader, "found no actual, expected how many tokens were used");
     else if ((seen & ATTRIBUTES) == 0 && limit_validate(&item->limit, error) != 0)
         json_refuse(reader, "%s", error);
     if ((seen & ATTRIBUTES) == 0)

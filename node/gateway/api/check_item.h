@@ -8,6 +8,9 @@
  *   lease_id   of release and renew: which lease
  *   used       of release and renew: how many tokens of the lease were used
  *   explain    of check and peek, one alone: tell all limits that it meets
+ *   ttl        of reserve: for how long, "60s" if it is not said
+ *   hold_id    of commit and cancel: which reservation
+ *   actual     of commit: how many tokens were really used
  *
  * A field that is null is one that is not there. What is unknown, given twice, or out of place is
  * refused, and named. Pure.
@@ -23,10 +26,10 @@
 #include "node/gateway/api/json_reader.h"
 
 struct check_item {
-    uint8_t operation; /* enum operation, with WIRE_AT_MOST */
-    unsigned seen;     /* fields that were given */
-    uint64_t cost;     /* of release and renew: the lease */
-    uint64_t used;
+    uint8_t operation;  /* enum operation, with WIRE_AT_MOST */
+    unsigned seen;      /* fields that were given */
+    uint64_t cost;      /* of release and renew: the lease; of commit and cancel: the reservation */
+    uint64_t used;      /* of reserve: for how many ms, 0: the default */
     bool explain;       /* tell all limits that it meets */
     struct limit limit; /* of an own limit; then count is 1, the key's */
     uint32_t count;

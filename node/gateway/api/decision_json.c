@@ -83,15 +83,15 @@ static struct wire_text message_of(const struct wire_decision *decision,
     return wire_text_of(decision->allowed ? "" : outcome_sentence(decision->outcome));
 }
 
-static void put_lease(struct http_reply *reply, const struct wire_decision *decision)
+static void put_lease(struct http_reply *reply, const struct wire_decision *decision, bool reserved)
 {
     char lease[LEASE_LEN];
     if (decision->lease != 0) {
         (void)snprintf(lease, sizeof lease, "%016" PRIx64, decision->lease);
-        put_text(reply, ",\"lease_id\":", wire_text_of(lease));
+        put_text(reply, reserved ? ",\"hold_id\":" : ",\"lease_id\":", wire_text_of(lease));
     }
     if (decision->lease_ms != 0)
-        put_count(reply, ",\"lease_ms\":", decision->lease_ms);
+        put_count(reply, reserved ? ",\"hold_ms\":" : ",\"lease_ms\":", decision->lease_ms);
 }
 
 /* A rate in thousandths, as a number of tokens a second. */
@@ -126,8 +126,10 @@ static void put_row(struct http_reply *reply, const struct wire_explain_row *row
     http_put_text(reply, "}");
 }
 
-static void put_fields(struct http_reply *reply, const struct wire_decision *decision, bool brief)
+static void put_fields(struct http_reply *reply, const struct wire_decision *decision,
+                       unsigned manner)
 {
+    const bool brief = (manner & DECISION_BRIEF) != 0;
     const struct wire_source source = source_of(decision);
     http_put_text(reply, decision->allowed ? "{\"allowed\":true" : "{\"allowed\":false");
     put_text(reply, ",\"outcome\":", wire_text_of(outcome_name(decision->outcome)));
@@ -146,19 +148,19 @@ static void put_fields(struct http_reply *reply, const struct wire_decision *dec
     put_text(reply, ",\"node\":", source.node);
     if (source.shadow_rule.len > 0 && !brief)
         put_text(reply, ",\"shadow_rule\":", source.shadow_rule);
-    put_lease(reply, decision);
+    put_lease(reply, decision, (manner & DECISION_RESERVED) != 0);
 }
 
-void decision_put(struct http_reply *reply, const struct wire_decision *decision, bool brief)
+void decision_put(struct http_reply *reply, const struct wire_decision *decision, unsigned manner)
 {
-    put_fields(reply, decision, brief);
+    put_fields(reply, decision, manner);
     http_put_text(reply, "}");
 }
 
 void decision_put_explained(struct http_reply *reply, const struct wire_decision *decision,
                             const struct wire_explain_row *rows, uint32_t count)
 {
-    put_fields(reply, decision, false);
+    put_fields(reply, decision, 0);
     http_put_text(reply, ",\"explain\":[");
     for (uint32_t i = 0; i < count; i++) {
         if (i > 0)

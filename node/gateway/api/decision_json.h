@@ -12,8 +12,8 @@
  *   X-RateLimit-Remaining: 0        as most clients of these fields read it
  *   X-RateLimit-Reset: 1795788002
  *
- * and where there is something to tell "shadow_rule", "lease_id", "lease_ms"; "explain" where that
- * was asked for. The fields are
+ * and where there is something to tell "shadow_rule", "lease_id" and "lease_ms", of a reservation
+ * "hold_id" and "hold_ms"; "explain" where that was asked for. The fields are
  * those of draft-ietf-httpapi-ratelimit-headers-10, whose letters are in one table: they may change
  * still. Pure.
  */
@@ -30,8 +30,13 @@ extern const char *const decision_headers_words[];
 
 /* The status of HTTP: 200, that of the rule, 403 of a block, 503 of what could not be decided. */
 unsigned decision_status(const struct wire_decision *decision);
-/* Puts the decision into the body; `brief`: without the texts of people, where there is no room. */
-void decision_put(struct http_reply *reply, const struct wire_decision *decision, bool brief);
+/* How a decision is told. */
+enum decision_manner {
+    DECISION_BRIEF = 1,   /* without the texts of people: there is no room */
+    DECISION_RESERVED = 2 /* what it gives is a reservation, not a lease */
+};
+/* Puts the decision into the body; `manner`: a sum of these. */
+void decision_put(struct http_reply *reply, const struct wire_decision *decision, unsigned manner);
 /* The same, with all limits that it has met, `rows`, as "explain". */
 void decision_put_explained(struct http_reply *reply, const struct wire_decision *decision,
                             const struct wire_explain_row *rows, uint32_t count);

@@ -110,8 +110,9 @@ struct limit_plan {
 
 struct limit_request {
     uint64_t cost;
-    uint64_t lease; /* concurrency: which lease the request takes, gives back or renews; 0 none */
+    uint64_t lease; /* which lease or reservation the request takes, ends or renews; 0 none */
     int64_t now_ns;
+    uint32_t ttl_ms; /* of a RESERVE of tokens, and a peek at one: how long; else 0 */
     uint8_t operation;
     uint8_t flags;
 };

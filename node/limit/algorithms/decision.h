@@ -16,10 +16,11 @@ enum limit_flag {
     LIMIT_AT_MOST = 1,      /* take what there is, up to cost; `granted` says how many */
     LIMIT_LOADED = 2,       /* the disk was asked: a key absent from the table is new */
     LIMIT_COUNT_DENIED = 4, /* a denied check is charged all the same, as a hit would be */
-    LIMIT_HOLD = 8,         /* lease, renew and release are about tokens of the limit: below */
+    LIMIT_HOLD = 8,         /* about tokens of the limit that are held: below */
     LIMIT_OLDER = 16,       /* by rules that newer ones have replaced: ALGORITHM-7 */
     LIMIT_MARK = 32,        /* the row's mark is to name what is charged */
-    LIMIT_UNDO = 64,        /* a refund of that charge and of no other: what the row's mark names */
+    LIMIT_UNDO = 64,        /* a refund of that charge and of no other: what the row's mark names;
+                             * a cancel in the step of its reserve: nothing is remembered */
 };
 
 /* Tokens of a leasable limit can be held (leased.c): with LIMIT_HOLD, and `leases` naming the
@@ -27,8 +28,17 @@ enum limit_flag {
  * left), a RELEASE ends it, of which `cost` tokens were used in all, and a RENEW lets its time
  * begin anew for those that are not, stating the same. A PEEK tells what a LEASE would get. In the
  * decision `granted` is what is held, of a RELEASE what has come back, and delay_ns is how long the
- * lease lasts, counted from before it was asked for. */
-#define LIMIT_LEASE_NS INT64_C(1000000000)
+ * lease lasts, counted from before it was asked for.
+ *
+ * Likewise a RESERVE takes `cost` tokens out, for as long as the row's ttl says: an estimate. A
+ * COMMIT charges what was really used, `cost`, which may be less or more, and gives the rest back;
+ * a CANCEL gives all of it back. What nobody settles in time is given back by itself; a COMMIT of
+ * it then is a hit. Settled is settled: whatever comes later under the id changes nothing, for at
+ * least LIMIT_SETTLED_NS, while fewer than HOLDERS_MAX are remembered. A CANCEL with a cost is the
+ * undo of a request that was denied elsewhere: a late RESERVE of that id gets nothing, a COMMIT is
+ * a hit. In the decision `granted` is what is reserved, what was charged, what came back. */
+#define LIMIT_SETTLED_NS INT64_C(30000000000)
+#define LIMIT_LEASE_NS   INT64_C(1000000000)
 /* So much later it ends for who decides: clocks of nodes differ. */
 #define LIMIT_LEASE_SLACK_NS INT64_C(100000000)
 

@@ -1,4 +1,5 @@
-/* leased.c - tokens of a limit that are held elsewhere, until a deadline.
+/* leased.c - tokens of a limit that are held elsewhere, until a deadline; and such as are reserved
+ * for what is not over yet.
  *
  * A lease takes tokens out of a limit and hands them to a holder, who admits requests with them by
  * itself until a deadline. What is held is no part of the algorithm's state: a slot with leases out
@@ -36,9 +37,26 @@
  *           reset capacity - out is free.
  * LEASED-6  Of a fixed window a lease ends with the window at the latest, for then its count is
  *           void; of any other the end lies LIMIT_LEASE_SLACK_NS behind what the holder is told: so
- *           far ahead may the clock of a successor be, who takes the table over.
- * LEASED-7  The envelope of a live slot has 1 .. capacity leases, by their ends, each with some
- *           left; `out` is what is left of all. Its state within is of an algorithm that may lease.
+ *           far ahead may the clock of a successor be, who takes the table over. A reservation
+ *           outlives its window: what is committed counts in the window of the commit, so until
+ *           then it is held of each.
+ * LEASED-7  The envelope of a live slot has 1 .. capacity holders, by their ends, each as its kind
+ *           says; `out` is what is left of all. Its state within is of an algorithm that may lease.
+ *
+ * A reservation is a holder whose tokens are an estimate. It is settled once:
+ *
+ *      reserve n, until e   out += n
+ *      commit a, at c       out -= n; the inner state is charged a, as of c: what is above n as a
+ *                           hit is, down to one further limit of debt
+ *      cancel               out -= n
+ *      e passes             out -= n: expired is given back; a commit behind that is a hit of a
+ *
+ * LEASED-8  A reservation is charged once, or never. Settled it holds nothing and is remembered,
+ *           LIMIT_SETTLED_NS long: who settles it again changes nothing, whatever he says then. So
+ *           is one that was committed though nobody knows it. When HOLDERS_MAX are remembered and
+ *           held, what was settled first is forgotten for the next one.
+ * LEASED-9  What was undone (its request was denied elsewhere) is never given to a copy of the
+ *           request that comes late. It was not settled: a commit charges it.
  *
  * When leases are in the way, what is said of the future is what can be known: `retry_after` is not
  * before some lease has ended, `reset_after` is when all have, and their tokens have drained.
@@ -102,7 +120,7 @@ struct holder *leased_find(struct leased *leased, uint64_t id)
 
 void leased_put_in(struct leased *leased, const struct holder *holder)
 {
-    ASSERT(leased->count < leased->capacity && holder->used < holder->granted); /* LEASED-7 */
+    ASSERT(leased->count < leased->capacity && holder_is_sound(holder)); /* LEASED-7 */
     uint32_t at = leased->count;
     while (at > 0 && leased->holder[at - 1].until_ns > holder->until_ns)
         at--;
@@ -113,8 +131,25 @@ void leased_put_in(struct leased *leased, const struct holder *holder)
     leased->out += holder_out(holder);
 }
 
-/* Takes the first `count` from `at` out. */
-static void take_out(struct leased *leased, uint32_t at, uint32_t count)
+struct holder *leased_first_of(struct leased *leased, enum holder_kind kind)
+{
+    for (uint32_t at = 0; at < leased->count; at++) {
+        struct holder *holder = &leased->holder[at];
+        if (kind == HOLDER_SETTLED ? holder_is_over(holder) : holder->kind == kind)
+            return holder;
+    }
+    return NULL;
+}
+
+uint32_t leased_count_of(const struct leased *leased, enum holder_kind kind)
+{
+    uint32_t count = 0;
+    for (uint32_t at = 0; at < leased->count; at++)
+        count += leased->holder[at].kind == kind;
+    return count;
+}
+
+void leased_take_out(struct leased *leased, uint32_t at, uint32_t count)
 {
     ASSERT(count <= leased->count && at <= leased->count - count);
     for (uint32_t i = at; i < at + count; i++)
@@ -130,17 +165,20 @@ static uint32_t index_of(const struct leased *leased, const struct holder *holde
     return (uint32_t)(holder - leased->holder);
 }
 
-/* Room for one more: 0, the block may be another one then; TG_EFULL; TG_EBUSY: they are too many.
- */
-static int reserve(struct limit_memory *memory, struct limit_cell *cell)
+/* Room for one more of the kind, for put_next: 0, the block may be another one then; TG_EFULL;
+ * TG_EBUSY: they are too many. */
+static int make_room(struct limit_memory *memory, struct limit_cell *cell, enum holder_kind kind)
 {
-    const struct leased *from = leased_of(memory, cell);
+    struct leased *from = leased_of(memory, cell);
+    if (kind == HOLDER_LEASE && from->count >= LEASES_MAX &&
+        leased_count_of(from, HOLDER_LEASE) >= LEASES_MAX)
+        return TG_EBUSY;
     if (from->count < from->capacity)
         return 0;
+    if (from->capacity == HOLDERS_MAX) /* LEASED-8 */
+        return leased_first_of(from, HOLDER_SETTLED) != NULL ? 0 : TG_EBUSY;
     uint32_t capacity = 2 * from->capacity;
     capacity = capacity < HOLDERS_MAX ? capacity : HOLDERS_MAX;
-    if (from->count >= capacity)
-        return TG_EBUSY;
     const uint32_t handle = arena_take(&memory->arena, leased_len(capacity));
     if (handle == ARENA_NONE)
         return TG_EFULL;
@@ -150,6 +188,14 @@ static int reserve(struct limit_memory *memory, struct limit_cell *cell)
     arena_give(&memory->arena, cell->word[2]);
     cell->word[2] = handle;
     return 0;
+}
+
+/* Puts one in for which there is room by now. */
+static void put_next(struct leased *leased, const struct holder *holder)
+{
+    if (leased->count == leased->capacity)
+        leased_take_out(leased, index_of(leased, leased_first_of(leased, HOLDER_SETTLED)), 1);
+    leased_put_in(leased, holder);
 }
 
 /* ---- the inner state ------------------------------------------------------------------------- */
@@ -203,17 +249,41 @@ static int rewrite(struct limit_memory *memory, struct leased *leased,
     return change < 0 ? LIMIT_SAME : change; /* for want of room it stays as it is */
 }
 
-/* Brings in the ends of leases that came with a wrong clock (ALGORITHM-9); none is given for
+/* The latest end that a holder of the kind can have. */
+static int64_t latest_ns(enum holder_kind kind, int64_t now_ns)
+{
+    static const int64_t longest_ns[] = {
+        [HOLDER_LEASE] = LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS,
+        [HOLDER_RESERVED] = LIMIT_TTL_MAX_MS * INT64_C(1000000) + LIMIT_LEASE_SLACK_NS,
+        [HOLDER_SETTLED] = LIMIT_SETTLED_NS,
+        [HOLDER_UNDONE] = LIMIT_SETTLED_NS,
+    };
+    return sat_add(now_ns, longest_ns[kind]);
+}
+
+/* Brings in the ends of holders that came with a wrong clock (ALGORITHM-9); none is given for
  * longer. True if there were some. */
 static bool bring_in(struct leased *leased, const struct limit_request *request)
 {
-    const int64_t most_ns = sat_add(request->now_ns, LIMIT_LEASE_NS + LIMIT_LEASE_SLACK_NS);
-    if (leased->count == 0 || !limit_rewrites(request) ||
-        leased->holder[leased->count - 1].until_ns <= sat_add(most_ns, LIMIT_AHEAD_NS))
+    bool some = false;
+    if (!limit_rewrites(request))
         return false;
-    for (uint32_t at = leased->count; at > 0 && leased->holder[at - 1].until_ns > most_ns; at--)
-        leased->holder[at - 1].until_ns = most_ns;
-    return true;
+    for (uint32_t at = leased->count; at > 0;) {
+        struct holder holder = leased->holder[at - 1];
+        const int64_t slack_ns = some ? 0 : LIMIT_AHEAD_NS;
+        const int64_t most_ns = latest_ns((enum holder_kind)holder.kind, request->now_ns);
+        if (holder.until_ns <= sat_add(latest_ns(HOLDER_LEASE, request->now_ns), slack_ns))
+            break; /* so are all before it */
+        if (holder.until_ns <= sat_add(most_ns, slack_ns)) {
+            at--;
+            continue;
+        }
+        leased_take_out(leased, at - 1, 1); /* it comes in before, or here again */
+        holder.until_ns = most_ns;
+        leased_put_in(leased, &holder);
+        some = true;
+    }
+    return some;
 }
 
 int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
@@ -227,12 +297,14 @@ int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
     int rc = 0;
     for (; ended < leased->count && leased->holder[ended].until_ns <= now_ns; ended++) {
         const struct holder *holder = &leased->holder[ended];
+        if (holder->kind != HOLDER_LEASE)
+            continue; /* it is given back, or forgotten */
         rc = charge(memory, leased, plan, request, holder_out(holder), holder->until_ns,
                     &ignored); /* LEASED-3 */
         if (rc < 0)
             break;
     }
-    take_out(leased, 0, ended);
+    leased_take_out(leased, 0, ended);
     if (rc >= 0)
         rc = rewrite(memory, leased, plan, request);
     if (ahead && rc >= 0)
@@ -243,6 +315,8 @@ int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
 /* How long the tokens that are out weigh once they are charged. */
 static int64_t drain_ns(const struct limit_plan *plan, uint64_t out)
 {
+    if (out == 0)
+        return 0;
     const uint64_t ns = plan->limit.algorithm == ALGORITHM_TOKEN_BUCKET
                             ? sat_muldiv_up(out, plan->p, plan->q)
                             : 2 * plan->limit.window_ns;
@@ -255,10 +329,13 @@ void leased_report(const struct leased *leased, const struct limit_plan *plan, i
     out->limit = plan->capacity;
     out->used = sat_addu(out->used, leased->out);
     out->remaining = sat_subu(plan->capacity, out->used);
-    if (leased->count == 0)
+    if (leased->out == 0)
         return;
+    uint32_t last = leased->count - 1;
+    while (holder_out(&leased->holder[last]) == 0)
+        last--;
     out->notes |= LIMIT_HELD;
-    const int64_t last_ns = sat_sub(leased->holder[leased->count - 1].until_ns, now_ns);
+    const int64_t last_ns = sat_sub(leased->holder[last].until_ns, now_ns);
     const int64_t from_ns = last_ns > out->reset_after_ns ? last_ns : out->reset_after_ns;
     out->reset_after_ns = sat_add(from_ns, leased->drain_ns);
 }
@@ -364,6 +441,13 @@ static uint64_t lease_size(const struct limit_request *request, uint64_t left)
     return request->cost <= left ? request->cost : 0;
 }
 
+/* The lease that the request names; a reservation is none. */
+static struct holder *find_lease(const struct scene *scene)
+{
+    struct holder *own = leased_find(leased_in(scene), scene->request->lease);
+    return own != NULL && own->kind == HOLDER_LEASE ? own : NULL;
+}
+
 static int lease(const struct scene *scene, bool peek)
 {
     const struct limit_request *request = scene->request;
@@ -373,7 +457,7 @@ static int lease(const struct scene *scene, bool peek)
                     request->now_ns, scene->out);
     if (rc < 0)
         return rc;
-    const struct holder *own = leased_find(leased_in(scene), request->lease);
+    const struct holder *own = find_lease(scene);
     if (own != NULL) { /* LEASED-4 */
         const int64_t left_ns = sat_sub(own->until_ns, request->now_ns + LIMIT_LEASE_SLACK_NS);
         conclude(scene, true, holder_out(own), 0);
@@ -386,10 +470,10 @@ static int lease(const struct scene *scene, bool peek)
     holder.granted = lasts ? lease_size(request, sat_subu(scene->plan->capacity, used)) : 0;
     const bool allowed = holder.granted > 0 || (request->cost == 0 && lasts);
     if (allowed && !peek && holder.granted > 0) {
-        rc = reserve(scene->memory, scene->cell);
+        rc = make_room(scene->memory, scene->cell, HOLDER_LEASE);
         if (rc != 0)
             return rc;
-        leased_put_in(leased_in(scene), &holder);
+        put_next(leased_in(scene), &holder);
     }
     conclude(scene, allowed, holder.granted, at_most ? 1 : request->cost);
     scene->out->delay_ns = holder.granted > 0 ? told_ns : 0;
@@ -415,7 +499,7 @@ static int state_used(const struct scene *scene, struct holder *own)
 static int release(const struct scene *scene)
 {
     struct leased *leased = leased_in(scene);
-    struct holder *own = leased_find(leased, scene->request->lease);
+    struct holder *own = find_lease(scene);
     int rc = own != NULL ? state_used(scene, own)
                          : charge(scene->memory, leased, scene->plan, scene->request, 0,
                                   scene->request->now_ns, scene->out);
@@ -423,7 +507,7 @@ static int release(const struct scene *scene)
         return rc;
     const uint64_t back = own != NULL ? holder_out(own) : 0;
     if (own != NULL)
-        take_out(leased, index_of(leased, own), 1);
+        leased_take_out(leased, index_of(leased, own), 1);
     conclude(scene, true, back, 0);
     return own == NULL ? LIMIT_SAME : back > 0 ? LIMIT_LOWERED : LIMIT_CHANGED;
 }
@@ -431,7 +515,7 @@ static int release(const struct scene *scene)
 static int renew(const struct scene *scene)
 {
     struct leased *leased = leased_in(scene);
-    struct holder *own = leased_find(leased, scene->request->lease);
+    struct holder *own = find_lease(scene);
     int64_t until_ns;
     int64_t told_ns;
     if (own == NULL) {
@@ -448,12 +532,155 @@ static int renew(const struct scene *scene)
     const bool lasts = lease_end(scene, &until_ns, &told_ns);
     if (until_ns > renewed.until_ns)
         renewed.until_ns = until_ns;
-    take_out(leased, index_of(leased, own), 1);
+    leased_take_out(leased, index_of(leased, own), 1);
     if (holder_out(&renewed) > 0)
         leased_put_in(leased, &renewed);
     conclude(scene, true, holder_out(&renewed), 0);
     scene->out->delay_ns = lasts && holder_out(&renewed) > 0 ? told_ns : 0;
     return LIMIT_CHANGED;
+}
+
+/* ---- reservations ---------------------------------------------------------------------------- */
+
+/* Looks at the inner state, and finds the holder that the request names, if any. */
+static int look_for(const struct scene *scene, struct holder **own)
+{
+    const int rc = charge(scene->memory, leased_in(scene), scene->plan, scene->request, 0,
+                          scene->request->now_ns, scene->out);
+    *own = leased_find(leased_in(scene), scene->request->lease);
+    return rc;
+}
+
+/* A RESERVE under an id that is known: of what is over, or is a lease, nothing is given. */
+static int reserve_again(const struct scene *scene, const struct holder *own)
+{
+    const bool holds = own->kind == HOLDER_RESERVED;
+    const int64_t left_ns = sat_sub(own->until_ns, scene->request->now_ns + LIMIT_LEASE_SLACK_NS);
+    conclude(scene, holds, own->granted, 0);
+    if (!holds) {
+        scene->out->granted = 0;
+        scene->out->retry_after_ns = 0;
+    } else if (left_ns > 0) {
+        scene->out->delay_ns = left_ns;
+    }
+    return LIMIT_SAME;
+}
+
+static int reserve(const struct scene *scene, bool peek)
+{
+    const struct limit_request *request = scene->request;
+    const int64_t ttl_ns = request->ttl_ms * INT64_C(1000000);
+    struct holder *own;
+    int rc = look_for(scene, &own);
+    if (rc < 0)
+        return rc;
+    if (own != NULL)
+        return reserve_again(scene, own);
+    const uint64_t used = sat_addu(scene->out->used, leased_in(scene)->out);
+    const bool allowed = request->cost <= sat_subu(scene->plan->capacity, used);
+    if (allowed && !peek) {
+        const struct holder holder = {
+            .id = request->lease,
+            .until_ns = sat_add(request->now_ns, ttl_ns + LIMIT_LEASE_SLACK_NS),
+            .granted = request->cost,
+            .kind = HOLDER_RESERVED,
+        };
+        rc = make_room(scene->memory, scene->cell, HOLDER_RESERVED);
+        if (rc != 0)
+            return rc;
+        put_next(leased_in(scene), &holder);
+    }
+    conclude(scene, allowed, allowed ? request->cost : 0, request->cost);
+    scene->out->delay_ns = allowed ? ttl_ns : 0;
+    return allowed && !peek ? LIMIT_CHANGED : LIMIT_SAME;
+}
+
+/* Puts what is remembered of a settled reservation in the place of `own`; NULL: into the room that
+ * was made. */
+static void settle(struct leased *leased, const struct holder *own,
+                   const struct limit_request *request, enum holder_kind kind, uint64_t charged)
+{
+    const struct holder over = {
+        .id = request->lease,
+        .until_ns = sat_add(request->now_ns, LIMIT_SETTLED_NS),
+        .granted = charged,
+        .used = charged,
+        .kind = (uint8_t)kind,
+    };
+    if (own != NULL)
+        leased_take_out(leased, index_of(leased, own), 1);
+    put_next(leased, &over);
+}
+
+/* Room for what is to be remembered of an id that is not known: 0; TG_EBUSY: it is not remembered;
+ * TG_EFULL. */
+static int room_to_settle(const struct scene *scene, const struct holder *own)
+{
+    if (own != NULL)
+        return 0;
+    return scene->request->lease == 0 ? TG_EBUSY
+                                      : make_room(scene->memory, scene->cell, HOLDER_SETTLED);
+}
+
+/* How many tokens a commit charges: what was reserved in any case, what is above as a hit. */
+static uint64_t charged_of(const struct scene *scene, uint64_t held)
+{
+    const uint64_t actual = scene->request->cost;
+    const uint64_t within = actual < held ? actual : held;
+    const uint64_t used = sat_addu(scene->out->used, leased_in(scene)->out - held + within);
+    return within + limit_debt_room(used, scene->plan->capacity, actual - within);
+}
+
+static int commit(const struct scene *scene)
+{
+    struct holder *own;
+    int rc = look_for(scene, &own);
+    if (rc < 0)
+        return rc;
+    if (own != NULL && own->kind == HOLDER_LEASE) {
+        conclude(scene, false, 0, UINT64_MAX); /* never: it is released */
+        return LIMIT_SAME;
+    }
+    if (own != NULL && own->kind == HOLDER_SETTLED) { /* LEASED-8 */
+        conclude(scene, true, own->used, 0);
+        return LIMIT_SAME;
+    }
+    const uint64_t held = own != NULL ? own->granted : 0;
+    const uint64_t tokens = charged_of(scene, held);
+    const int room = room_to_settle(scene, own);
+    if (room == TG_EFULL)
+        return room;
+    rc = charge(scene->memory, leased_in(scene), scene->plan, scene->request, tokens,
+                scene->request->now_ns, scene->out);
+    if (rc < 0)
+        return rc;
+    if (room == 0)
+        settle(leased_in(scene), own, scene->request, HOLDER_SETTLED, tokens);
+    conclude(scene, true, tokens, 0);
+    return tokens < held ? LIMIT_LOWERED : LIMIT_CHANGED;
+}
+
+static int cancel(const struct scene *scene)
+{
+    const struct limit_request *request = scene->request;
+    const enum holder_kind kind = request->cost > 0 ? HOLDER_UNDONE : HOLDER_SETTLED;
+    const bool forgets = (request->flags & LIMIT_UNDO) != 0;
+    struct holder *own;
+    const int rc = look_for(scene, &own);
+    if (rc < 0)
+        return rc;
+    const bool done = own != NULL && (own->kind == HOLDER_LEASE || own->kind == HOLDER_SETTLED ||
+                                      (own->kind == HOLDER_UNDONE && kind == HOLDER_UNDONE));
+    const uint64_t held = own != NULL && !done ? own->granted : 0;
+    const int room = done || forgets ? TG_EBUSY : room_to_settle(scene, own);
+    if (room == TG_EFULL)
+        return room;
+    if (room == 0)
+        settle(leased_in(scene), own, request, kind, 0);
+    else if (forgets && own != NULL && !done)
+        leased_take_out(leased_in(scene), index_of(leased_in(scene), own), 1);
+    conclude(scene, true, held, 0);
+    return held > 0 ? LIMIT_LOWERED : room == 0 ? LIMIT_CHANGED : LIMIT_SAME;
 }
 
 int leased_apply(struct limit_memory *memory, struct limit_cell *cell,
@@ -468,7 +695,11 @@ int leased_apply(struct limit_memory *memory, struct limit_cell *cell,
         return release(&scene);
     if (request->operation == OPERATION_RENEW)
         return renew(&scene);
-    return lease(&scene, peek);
+    if (request->operation == OPERATION_COMMIT)
+        return commit(&scene);
+    if (request->operation == OPERATION_CANCEL)
+        return cancel(&scene);
+    return request->ttl_ms > 0 ? reserve(&scene, peek) : lease(&scene, peek);
 }
 
 void leased_check(const struct limit_memory *memory, const struct limit_cell *cell)
@@ -484,10 +715,11 @@ void leased_check(const struct limit_memory *memory, const struct limit_cell *ce
     for (uint32_t i = 0; i < leased->count; i++) {
         const struct holder *holder = &leased->holder[i];
         INVARIANT("LEASED-7", holder->until_ns >= last_ns);
-        INVARIANT("LEASED-7", holder->used < holder->granted);
+        INVARIANT("LEASED-7", holder_is_sound(holder));
         last_ns = holder->until_ns;
         out += holder_out(holder);
     }
+    INVARIANT("LEASED-7", leased_count_of(leased, HOLDER_LEASE) <= LEASES_MAX);
     INVARIANT("LEASED-7", out == leased->out && leased->drain_ns >= 0);
     INVARIANT("LEASED-7", leased->inner.wide <= 1);
 }

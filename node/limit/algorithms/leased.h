@@ -5,8 +5,9 @@
  *
  *   cell    wide, handle in word 2
  *   block   | inner cell 16 | out 8 | drain 8 | holders 4 | capacity 4 | algorithm 1 | holder ... |
- *   holder  | id 8 | until 8 | granted 8 | used 8 |       in the order of `until`
+ *   holder  | id 8 | until 8 | granted 8 | used 8 | kind 1 |       in the order of `until`
  *   bytes   | algorithm 1 | drain 8 | holders 4 | holders x 32 | the algorithm's own fields |
+ *           | id 8 | until 8 | kind in two bits above granted 8 | used 8 |
  */
 #ifndef NODE_LIMIT_ALGORITHMS_LEASED_H
 #define NODE_LIMIT_ALGORITHMS_LEASED_H
@@ -18,18 +19,29 @@
 #include "node/limit/algorithms/algorithm.h"
 
 enum {
-    HOLDERS_MAX = 128, /* leases of one key at a time */
+    LEASES_MAX = 128,   /* leases of one key at a time: so many a node of release 0.1.0 reads */
+    HOLDERS_MAX = 1024, /* leases, reservations, and settled ones that are remembered */
     HOLDERS_MIN = 2,
     HOLDER_LEN = 32,
+    HOLDER_KIND_SHIFT = 62,
     LEASED_HEADER_LEN = 13,
 };
 
-/* One lease. */
+/* What a holder is, and what its end means (LEASED-8). */
+enum holder_kind {
+    HOLDER_LEASE = 0,    /* spent when its time is over; granted > used */
+    HOLDER_RESERVED = 1, /* given back when its time is over; nothing used */
+    HOLDER_SETTLED = 2,  /* nothing out: a reservation of that id was committed or cancelled; used,
+                          * and granted, is what was charged */
+    HOLDER_UNDONE = 3,   /* nothing out: its request was denied, none is to be given any more */
+};
+
 struct holder {
     uint64_t id; /* 0: nobody's, it ends by itself */
     int64_t until_ns;
-    uint64_t granted; /* > used */
-    uint64_t used;    /* stated, and charged to the inner state */
+    uint64_t granted;
+    uint64_t used; /* stated, and charged to the inner state */
+    uint8_t kind;  /* enum holder_kind */
 };
 
 struct leased {
@@ -58,6 +70,27 @@ static inline uint64_t holder_out(const struct holder *holder)
     return holder->granted - holder->used;
 }
 
+/* Whether it holds nothing: it is there to be remembered. */
+static inline bool holder_is_over(const struct holder *holder)
+{
+    return holder->kind >= HOLDER_SETTLED;
+}
+
+/* Whether its fields fit its kind (LEASED-7). */
+static inline bool holder_is_sound(const struct holder *holder)
+{
+    switch (holder->kind) {
+    case HOLDER_LEASE:
+        return holder->used < holder->granted;
+    case HOLDER_RESERVED:
+        return holder->used == 0;
+    case HOLDER_SETTLED:
+        return holder->used == holder->granted;
+    default:
+        return holder->kind == HOLDER_UNDONE && (holder->used | holder->granted) == 0;
+    }
+}
+
 /* Puts an envelope without leases around the cell, a state of that algorithm. 0 or TG_EFULL, then
  * nothing has changed. */
 int leased_wrap(struct limit_memory *memory, unsigned algorithm, struct limit_cell *cell);
@@ -69,7 +102,8 @@ unsigned leased_unwrap(struct limit_memory *memory, struct limit_cell *cell);
 int leased_settle(struct limit_memory *memory, struct limit_cell *cell,
                   const struct limit_plan *plan, const struct limit_request *request);
 /* As limit_ops.apply of the inner algorithm, whose plan it is; everything that has ended by now is
- * settled already. TG_EBUSY: the key has HOLDERS_MAX leases. */
+ * settled already. TG_EBUSY: the key has LEASES_MAX leases, or HOLDERS_MAX of all kinds that are
+ * not over. */
 int leased_apply(struct limit_memory *memory, struct limit_cell *cell,
                  const struct limit_plan *plan, const struct limit_request *request,
                  struct limit_decision *out);
@@ -102,8 +136,13 @@ struct holder leased_read_holder(struct bytes_reader *reader);
 
 /* There is room for it. Keeps the order and the sum. */
 void leased_put_in(struct leased *leased, const struct holder *holder);
-/* The lease of that id, not 0, or NULL. */
+/* Takes the first `count` from `at` out. */
+void leased_take_out(struct leased *leased, uint32_t at, uint32_t count);
+/* The holder of that id, not 0, or NULL. */
 struct holder *leased_find(struct leased *leased, uint64_t id);
+/* The first one of that kind; of any that is over with HOLDER_SETTLED. NULL: there is none. */
+struct holder *leased_first_of(struct leased *leased, enum holder_kind kind);
+uint32_t leased_count_of(const struct leased *leased, enum holder_kind kind);
 
 /* Asserts that the envelope in a live slot is whole. */
 void leased_check(const struct limit_memory *memory, const struct limit_cell *cell);

@@ -4,6 +4,9 @@
  *   bytes   | algorithm 1 | drain 8 | holders 4 | holders x (id 8 | until 8 | granted 8 | used 8) |
  *           | the inner algorithm's own fields |
  *
+ * The kind of a holder stands in the two highest bits of `granted`, which is a count far below
+ * them: a node that knows leases alone finds those of other kinds corrupt.
+ *
  * It has no `apply`: who decides knows that it is one (engine.c). Leases whose time is over are
  * left in it until then; whoever has them ends them in the same way.
  */
@@ -56,7 +59,8 @@ static void leased_put(const struct limit_memory *memory, const struct limit_cel
     for (uint32_t i = 0; i < leased->count; i++) {
         bytes_put_u64(writer, leased->holder[i].id);
         bytes_put_i64(writer, leased->holder[i].until_ns);
-        bytes_put_u64(writer, leased->holder[i].granted);
+        bytes_put_u64(writer, leased->holder[i].granted | (uint64_t)leased->holder[i].kind
+                                                              << HOLDER_KIND_SHIFT);
         bytes_put_u64(writer, leased->holder[i].used);
     }
     algorithm_ops(leased->algorithm)->put(memory, &leased->inner, writer);
@@ -66,7 +70,9 @@ struct holder leased_read_holder(struct bytes_reader *reader)
 {
     struct holder holder = {.id = bytes_get_u64(reader)};
     holder.until_ns = bytes_get_i64(reader);
-    holder.granted = bytes_get_u64(reader);
+    const uint64_t granted = bytes_get_u64(reader);
+    holder.kind = (uint8_t)(granted >> HOLDER_KIND_SHIFT);
+    holder.granted = granted & ((UINT64_C(1) << HOLDER_KIND_SHIFT) - 1);
     holder.used = bytes_get_u64(reader);
     return holder;
 }
@@ -86,7 +92,7 @@ int leased_read_head(struct bytes_reader *reader, struct leased_head *head)
     for (uint32_t i = 0; i < head->count; i++) {
         const struct holder holder = leased_read_holder(reader);
         if (reader->failed || holder.until_ns < head->last_ns || holder.granted > LIMIT_USED_MAX ||
-            holder.used >= holder.granted)
+            !holder_is_sound(&holder))
             return TG_ECORRUPT;
         head->last_ns = holder.until_ns;
         out += holder_out(&holder);

@@ -22,6 +22,11 @@
  *                of them and is nobody's: what is out stays out.
  * LEASEDMERGE-4  Leases whose time is over are joined like any other: their tokens are still to be
  *                charged.
+ * LEASEDMERGE-5  Of a reservation settled wins: what either side has committed or cancelled is not
+ *                out any more, and is charged as often as it was charged. That is once, unless both
+ *                sides were told of the commit while they were apart: then it is counted on both.
+ *                A commit wins over an undo. When they are too many, what was settled first is
+ *                forgotten; then reservations become one, as leases do.
  */
 #include <string.h>
 
@@ -44,13 +49,14 @@ static bool is_like(const struct holder *a, const struct holder *b)
            (a->id != 0 || (a->until_ns == b->until_ns && a->granted == b->granted));
 }
 
-static bool head_has(const struct leased_head *head, const struct holder *holder)
+/* `over`: only if it was over by then. */
+static bool head_has(const struct leased_head *head, const struct holder *holder, bool over)
 {
     struct bytes_reader reader = head->holders;
     for (uint32_t i = 0; i < head->count; i++) {
         const struct holder found = leased_read_holder(&reader);
         if (is_like(&found, holder))
-            return true;
+            return !over || holder_is_over(&found);
     }
     return false;
 }
@@ -63,28 +69,56 @@ static struct holder *find(struct leased *leased, const struct holder *holder)
     return NULL;
 }
 
-static void take_out(struct leased *leased, struct holder *holder)
+static void take_out(struct leased *leased, const struct holder *holder)
 {
-    const size_t at = (size_t)(holder - leased->holder);
-    leased->out -= holder_out(holder);
-    leased->count--;
-    memmove(holder, holder + 1, (leased->count - at) * sizeof *holder);
+    leased_take_out(leased, (uint32_t)(holder - leased->holder), 1);
 }
 
-/* LEASEDMERGE-3 */
+/* LEASEDMERGE-3, LEASEDMERGE-5: takes out what stands in the way of a holder of that kind. One that
+ * holds something becomes one with it. False: the holder finds no place. */
+static bool give_way(struct leased *to, struct holder *holder)
+{
+    const bool lease = holder->kind == HOLDER_LEASE;
+    const bool full = to->count == HOLDERS_MAX;
+    struct holder *over = full ? leased_first_of(to, HOLDER_SETTLED) : NULL;
+    if ((!full || over != NULL) &&
+        (!lease || to->count < LEASES_MAX || leased_count_of(to, HOLDER_LEASE) < LEASES_MAX)) {
+        if (over != NULL)
+            take_out(to, over);
+        return true;
+    }
+    struct holder *first = leased_first_of(to, (enum holder_kind)holder->kind);
+    if (holder_is_over(holder) || first == NULL)
+        return false;
+    const uint64_t out = holder_out(first) + holder_out(holder);
+    *holder = (struct holder){
+        .until_ns = first->until_ns > holder->until_ns ? first->until_ns : holder->until_ns,
+        .granted = out < LIMIT_USED_MAX ? out : LIMIT_USED_MAX,
+        .kind = holder->kind,
+    };
+    take_out(to, first);
+    return true;
+}
+
 static void put(struct leased *to, struct holder holder)
 {
-    if (to->count == HOLDERS_MAX) {
-        const struct holder first = to->holder[0];
-        const uint64_t out = holder_out(&first) + holder_out(&holder);
-        holder = (struct holder){
-            .until_ns = first.until_ns > holder.until_ns ? first.until_ns : holder.until_ns,
-            .granted = out < LIMIT_USED_MAX ? out : LIMIT_USED_MAX,
-        };
-        take_out(to, &to->holder[0]);
-    }
-    if (holder.granted <= LIMIT_USED_MAX - to->out) /* else twice the largest limit is out */
+    if (give_way(to, &holder) &&
+        holder_out(&holder) <= LIMIT_USED_MAX - to->out) /* else twice the largest limit is out */
         leased_put_in(to, &holder);
+}
+
+/* LEASEDMERGE-5: the other side's is over. Whether that changed anything. */
+static bool join_over(struct leased *to, const struct leased_head *base, const struct holder *other)
+{
+    struct holder *mine = find(to, other);
+    if (mine == NULL ? head_has(base, other, true)
+                     : mine->kind == HOLDER_LEASE || mine->kind == HOLDER_SETTLED ||
+                           mine->kind == other->kind)
+        return false;
+    if (mine != NULL)
+        take_out(to, mine);
+    put(to, *other);
+    return true;
 }
 
 /* What becomes of one lease of the other side (LEASEDMERGE-1, LEASEDMERGE-2). Whether anything
@@ -92,8 +126,10 @@ static void put(struct leased *to, struct holder holder)
 static bool join(struct leased *to, const struct leased_head *base, const struct holder *other)
 {
     struct holder *mine = find(to, other);
-    const bool shared = head_has(base, other);
-    if (mine == NULL && shared)
+    const bool shared = head_has(base, other, false);
+    if (holder_is_over(other))
+        return join_over(to, base, other);
+    if (mine == NULL ? shared : mine->kind != other->kind)
         return false;
     if (mine == NULL) {
         put(to, *other);

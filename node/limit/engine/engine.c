@@ -292,7 +292,7 @@ static int row_decide_leased(struct table *table, const struct row *row,
         note_given_from(table, row, &before, inner);
     before = *inner;
     int change;
-    if ((row->request.flags & LIMIT_UNDO) != 0) {
+    if ((row->request.flags & (LIMIT_UNDO | LIMIT_HOLD)) == LIMIT_UNDO) {
         change = plan_undo(table, plan, inner, row, out);
         if (change >= 0)
             leased_report(leased_of(&table->memory, cell), plan, now_ns, out);
@@ -366,8 +366,9 @@ static __attribute__((noinline)) void row_apply_leased(struct table *table, cons
                                                        uint32_t number, struct limit_decision *out)
 {
     const struct limit_request *request = &row->request;
-    const bool takes =
-        request->operation == OPERATION_LEASE || request->operation == OPERATION_PEEK;
+    const bool takes = request->operation == OPERATION_LEASE ||
+                       request->operation == OPERATION_PEEK ||
+                       request->operation >= OPERATION_RESERVE;
     struct slot *slot = number == TABLE_NONE ? NULL : &table->slots[number];
     struct limit_cell cell = slot == NULL ? (struct limit_cell){0} : slot_cell(slot);
     const unsigned kind = slot == NULL ? row->limit->algorithm : slot->kind & KIND_ALGORITHM;
@@ -496,7 +497,8 @@ static bool row_asks(const struct row *row)
 {
     const uint8_t operation = row->request.operation;
     return operation == OPERATION_CHECK || operation == OPERATION_PEEK ||
-           (operation == OPERATION_LEASE && (row->request.flags & LIMIT_HOLD) != 0);
+           ((operation == OPERATION_LEASE || operation == OPERATION_RESERVE) &&
+            (row->request.flags & LIMIT_HOLD) != 0);
 }
 
 /* The same row as a peek of another cost. */
@@ -592,20 +594,38 @@ static void group_deny(struct table *table, const struct row *rows, size_t count
     }
 }
 
+/* What gives back what the row took: 0, nothing has to. */
+static enum operation undo_of(const struct row *row)
+{
+    switch (row->request.operation) {
+    case OPERATION_CHECK:
+    case OPERATION_HIT:
+        return OPERATION_REFUND;
+    case OPERATION_LEASE:
+        return row_asks(row) ? OPERATION_RELEASE : 0;
+    case OPERATION_RESERVE:
+        return row_asks(row) ? OPERATION_CANCEL : 0;
+    default:
+        return 0;
+    }
+}
+
 /* Takes back what the first `count` rows of a group took. */
 static void group_undo(struct table *table, const struct row *rows, size_t count,
                        const struct limit_decision *out)
 {
     for (size_t i = count; i-- > 0;) {
         struct row undo = rows[i];
-        const bool lease = row_asks(&undo) && undo.request.operation == OPERATION_LEASE;
-        if (undo.request.operation != OPERATION_CHECK && undo.request.operation != OPERATION_HIT &&
-            !lease)
+        const enum operation operation = undo_of(&undo);
+        if (operation == 0)
             continue;
-        undo.request.operation = lease ? OPERATION_RELEASE : OPERATION_REFUND;
-        undo.request.cost = lease ? 0 : out[i].granted;
+        undo.request.operation = (uint8_t)operation;
+        undo.request.cost = operation == OPERATION_REFUND ? out[i].granted : 0;
         undo.request.flags &= LIMIT_OLDER;
-        undo.request.flags |= lease ? LIMIT_LOADED | LIMIT_HOLD : LIMIT_LOADED;
+        undo.request.flags |= operation == OPERATION_REFUND ? LIMIT_LOADED
+                              : operation == OPERATION_RELEASE
+                                  ? LIMIT_LOADED | LIMIT_HOLD
+                                  : LIMIT_LOADED | LIMIT_HOLD | LIMIT_UNDO;
         struct limit_decision ignored;
         row_apply(table, &undo, &ignored);
     }
@@ -662,6 +682,7 @@ static inline void batch_row(const struct table *table, const struct limit_batch
     row->mark = batch->marks == NULL ? NULL : &batch->marks[i];
     row->request.cost = batch->costs[i];
     row->request.lease = batch->leases == NULL ? 0 : batch->leases[i];
+    row->request.ttl_ms = batch->ttls_ms == NULL ? 0 : batch->ttls_ms[i];
     row->request.now_ns = now_ns;
     row->request.operation = batch->operations == NULL ? OPERATION_CHECK : batch->operations[i];
     row->request.flags = batch->flags == NULL ? 0 : batch->flags[i];
@@ -762,6 +783,7 @@ decide_alone(struct table *table, struct hash128 id, uint32_t vnode, const struc
     row.mark = NULL;
     row.request.cost = cost;
     row.request.lease = lease;
+    row.request.ttl_ms = 0;
     row.request.now_ns = clamp_now(now_ns);
     row.request.operation = (uint8_t)operation;
     row.request.flags = (uint8_t)flags;

@@ -77,7 +77,8 @@ enum {
     TABLE_JOURNAL = TABLE_TARGETS, /* the disk of journaled vnodes, to those who read changes */
     TABLE_READERS,
     TABLE_VNODES_MAX = 65536,
-    TABLE_LEASES_LEN = 16 + 128 * 32, /* bytes that leases of a key add to its export (leased.h) */
+    TABLE_LEASES_LEN =
+        16 + 1024 * 32, /* bytes that holders of a key add to its export (leased.h) */
     /* Bytes of the largest export: a full sliding_log, with leases. */
     TABLE_EXPORT_MAX = 48 + 4 * 65536 + TABLE_LEASES_LEN,
     TABLE_PREFETCH_MAX = 64,  /* keys one call asks memory for */
