@@ -63,7 +63,7 @@ static int show_version(struct cli *cli)
 static int run_command(struct cli *cli)
 {
     const enum cli_command command = cli->arguments->command;
-    if (command <= CLI_RENEW || command == CLI_QUOTA_RESET)
+    if (command <= CLI_CANCEL || command == CLI_QUOTA_RESET)
         return cli_ask(cli);
     if (command >= CLI_QUOTA_SET && command <= CLI_QUOTA_DELETE)
         return cli_quota(cli);

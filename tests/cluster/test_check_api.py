@@ -176,6 +176,22 @@ def test_an_estimate_is_reserved_and_settled_by_what_was_used(ruled):
             link.link.close()
 
 
+def test_the_command_line_reserves_and_settles(ruled):
+    who = ["api=/two", f"user={fresh()}"]
+
+    def said(*words, at=0):
+        return Command(*words, *who, "-o", "json", endpoints=[ruled[at].endpoint]).rows[0]
+    held = said("reserve", "--cost", "3", "--ttl", "5s")
+    assert held["allowed"] and held["hold_ms"] == 5000 and held["used"] == 3
+    assert Command("check", *who, endpoints=[ruled[1].endpoint]).code == 1
+    assert said("commit", "--hold", held["hold_id"], "--actual", "1", at=1)["granted"] == 1
+    assert said("commit", "--hold", held["hold_id"], "--actual", "3", at=2)["used"] == 1
+    shown = Command("reserve", *who, endpoints=[ruled[2].endpoint])
+    hold = shown.output.split()[-1]
+    assert shown.output.splitlines()[0].endswith("HOLD") and re.fullmatch("[0-9a-f]{16}", hold)
+    assert said("cancel", "--hold", hold)["granted"] == 1
+
+
 HOLD = {"key": "a", "rate": "1/s", "hold_id": "0123456789abcdef"}
 HOLD_MISTAKES = [
     ("reserve", {"key": "a", "rate": "1/s", "ttl": 60}, "ttl: found a number, expected a string"),

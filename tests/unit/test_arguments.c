@@ -161,6 +161,9 @@ static void every_command_is_known(void **state)
         {"release --lease 0123456789abcdef a=b", CLI_RELEASE},
         {"renew --lease 0123456789abcdef a=b", CLI_RENEW},
         {"release --lease 0123456789abcdef --used 40 a=b", CLI_RELEASE},
+        {"reserve --cost 40 --ttl 5s a=b", CLI_RESERVE},
+        {"commit --hold 0123456789abcdef --actual 40 a=b", CLI_COMMIT},
+        {"cancel --hold 0123456789abcdef --key a --rate 5/s", CLI_CANCEL},
         {"status --watch", CLI_STATUS},
         {"status --regions", CLI_STATUS},
         {"members", CLI_MEMBERS},
@@ -198,6 +201,12 @@ static void what_is_missing_is_told_first(void **state)
 {
     (void)state;
     refuses("release --used x a=b", CLI_EXIT_USAGE, "needs --lease");
+    refuses("commit --hold 0123456789abcdef a=b", CLI_EXIT_USAGE, "needs --actual N");
+    refuses("commit --actual 5 a=b", CLI_EXIT_USAGE, "'commit' needs --hold ID");
+    refuses("cancel --hold 5 a=b", CLI_EXIT_INVALID,
+            "--hold is '5'; expected 16 hexadecimal digits");
+    refuses("reserve --ttl 5 a=b", CLI_EXIT_INVALID, "--ttl: ");
+    refuses("reserve --ttl 2h a=b", CLI_EXIT_INVALID, "--ttl is '2h'; expected 1s to 1h");
     refuses("block --for bogus", CLI_EXIT_USAGE, "needs");
     refuses("quota set ada --for bogus", CLI_EXIT_USAGE, "--block");
     refuses("block user=ada --for bogus", CLI_EXIT_INVALID, "--for");

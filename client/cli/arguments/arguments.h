@@ -39,6 +39,9 @@ enum cli_command {
     CLI_LEASE,
     CLI_RELEASE,
     CLI_RENEW,
+    CLI_RESERVE,
+    CLI_COMMIT,
+    CLI_CANCEL,
     CLI_STATUS,
     CLI_MEMBERS,
     CLI_RING,
@@ -113,8 +116,9 @@ struct cli_arguments {
     tg_limit_t limit; /* with a key; count 0: no rate was given */
     uint64_t cost;
     bool at_most;
-    uint64_t lease_id; /* of CLI_RELEASE and CLI_RENEW */
-    uint64_t used;     /* the same: tokens of the lease that were used */
+    uint64_t lease_id; /* of CLI_RELEASE and CLI_RENEW; of CLI_COMMIT and CLI_CANCEL the
+                        * reservation */
+    uint64_t used;     /* tokens that were used; of CLI_RESERVE: for how many ms */
     uint64_t repeat;
     bool explain;
     const char *file;           /* of rules; NULL: not given */

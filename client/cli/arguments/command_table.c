@@ -85,6 +85,33 @@ static const struct cli_command_row commands[CLI_COMMAND_COUNT] = {
                    .notes = "Denied, with exit status 1, when the lease is over.\n",
                    .examples =
                        "tidegate renew --lease 9f86d081884c7d65 --key exports --rate 3/30s\n"},
+    [CLI_RESERVE] =
+        {.name = "reserve",
+         .usage = USAGE_ASK,
+         .operand = CLI_OPERAND_TARGET,
+         .summary = "hold an estimate of tokens; HOLD is its name until it is settled",
+         .notes = "For a cost that is known only when the work is done. It takes the tokens out of "
+                  "all limits that the request meets, or out of none. What is not committed or "
+                  "cancelled within --ttl is given back.\n",
+         .examples = "tidegate reserve api=/v1/chat user=ada --cost 4000 --ttl 120s\n"
+                     "tidegate reserve --key ada --rate 10000/min --cost 4000 -o json\n"},
+    [CLI_COMMIT] =
+        {.name = "commit",
+         .usage = "--hold ID --actual N attr=value... | --hold ID --actual N --key K --rate RATE",
+         .operand = CLI_OPERAND_TARGET,
+         .summary = "settle a reservation by what was really used",
+         .notes = "With the same attributes, or key and rate, that it was made with. What is less "
+                  "than was reserved is given back, what is more is charged as hit does; so is a "
+                  "commit that comes too late. Settled is settled: a second commit or cancel "
+                  "changes nothing.\n",
+         .examples =
+             "tidegate commit --hold 9f86d081884c7d65 --actual 1234 api=/v1/chat user=ada\n"},
+    [CLI_CANCEL] = {.name = "cancel",
+                    .usage = "--hold ID attr=value... | --hold ID --key K --rate RATE",
+                    .operand = CLI_OPERAND_TARGET,
+                    .summary = "give a reservation back",
+                    .notes = "With the same attributes, or key and rate, that it was made with.\n",
+                    .examples = "tidegate cancel --hold 9f86d081884c7d65 api=/v1/chat user=ada\n"},
     [CLI_STATUS] =
         {.name = "status",
          .usage = "[--node NAME | --all | --regions | --wait healthy] [--members N|all] "

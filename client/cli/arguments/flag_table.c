@@ -17,9 +17,10 @@
 
 #define ASKING                                                                                     \
     (CLI_SET(CLI_CHECK) | CLI_SET(CLI_PEEK) | CLI_SET(CLI_HIT) | CLI_SET(CLI_REFUND) |             \
-     CLI_SET(CLI_RESET) | CLI_SET(CLI_LEASE))
+     CLI_SET(CLI_RESET) | CLI_SET(CLI_LEASE) | CLI_SET(CLI_RESERVE))
 #define NAMING   (CLI_SET(CLI_RELEASE) | CLI_SET(CLI_RENEW)) /* a lease */
-#define KEYED    (ASKING | NAMING | CLI_SET(CLI_OWNER))
+#define SETTLING (CLI_SET(CLI_COMMIT) | CLI_SET(CLI_CANCEL))
+#define KEYED    (ASKING | NAMING | SETTLING | CLI_SET(CLI_OWNER))
 #define LEASING  (NAMING | CLI_SET(CLI_LEASE))
 #define COSTED   (ASKING & ~CLI_SET(CLI_RESET))
 #define WATCHED  (CLI_SET(CLI_STATUS) | CLI_SET(CLI_MEMBERS) | CLI_SET(CLI_RING))
@@ -87,6 +88,12 @@ static const struct cli_flag_row rows[] = {
      .help = "the lease, as the admission gave it"},
     {CLI_FLAG_USED, "used", .commands = NAMING, .value = "N", NUMBER(used, 0, TG_COST_MAX),
      .help = "of a lease of tokens: how many were used"},
+    {CLI_FLAG_TTL, "ttl", .commands = CLI_SET(CLI_RESERVE), .value = "DURATION",
+     .help = "for how long it is held, 1s to 1h (default 60s)"},
+    {CLI_FLAG_HOLD, "hold", .commands = SETTLING, .value = "ID",
+     .help = "the reservation, as the admission gave it"},
+    {CLI_FLAG_ACTUAL, "actual", .commands = CLI_SET(CLI_COMMIT), .value = "N",
+     NUMBER(used, 0, TG_COST_MAX), .help = "how many tokens were really used"},
     {CLI_FLAG_REPEAT, "repeat", .commands = ASKING, .value = "N", NUMBER(repeat, 1, CLI_REPEAT_MAX),
      .help = "N requests one after the other, each shown"},
     {CLI_FLAG_EXPLAIN, "explain", .commands = ASKING, SWITCH(explain),

@@ -229,20 +229,47 @@ static int take_limits(struct cli_arguments *out, const struct cli_given *given)
     return CLI_EXIT_OK;
 }
 
-static int take_lease(struct cli_arguments *out, const struct cli_given *given)
+/* The id that the flag `--name` has to give, of a lease or a reservation. */
+static int take_id(struct cli_arguments *out, const struct cli_given *given, enum cli_flag flag,
+                   const char *name)
 {
     enum { LEASE_LEN = 16 };
-    const char *value = given->values[CLI_FLAG_LEASE];
-    if (out->command != CLI_RELEASE && out->command != CLI_RENEW)
-        return CLI_EXIT_OK;
+    const char *value = given->values[flag];
     if (value == NULL)
-        return cli_refuse(given, CLI_EXIT_USAGE, "'%s' needs --lease ID, as the admission gave it",
-                          cli_command_name(out->command));
+        return cli_refuse(given, CLI_EXIT_USAGE, "'%s' needs --%s ID, as the admission gave it",
+                          cli_command_name(out->command), name);
     if (strlen(value) != LEASE_LEN || strspn(value, "0123456789abcdef") != LEASE_LEN)
         return cli_refuse(given, CLI_EXIT_INVALID,
-                          "--lease is '%.64s'; expected %d hexadecimal digits", value, LEASE_LEN);
+                          "--%s is '%.64s'; expected %d hexadecimal digits", name, value,
+                          LEASE_LEN);
     out->lease_id = strtoull(value, NULL, LEASE_LEN);
     return CLI_EXIT_OK;
+}
+
+static int take_ttl(struct cli_arguments *out, const struct cli_given *given)
+{
+    char error[QUANTITY_ERROR_LEN];
+    uint64_t ns;
+    const char *ttl = given->values[CLI_FLAG_TTL];
+    if (ttl == NULL)
+        return CLI_EXIT_OK;
+    if (quantity_parse_duration(ttl, &ns, error) != 0)
+        return cli_refuse(given, CLI_EXIT_INVALID, "--ttl: %s", error);
+    out->used = ns / MS_NS + (ns % MS_NS != 0);
+    if (!limit_ttl_fits(out->used))
+        return cli_refuse(given, CLI_EXIT_INVALID, "--ttl is '%.64s'; expected 1s to 1h", ttl);
+    return CLI_EXIT_OK;
+}
+
+static int take_lease(struct cli_arguments *out, const struct cli_given *given)
+{
+    const bool commits = out->command == CLI_COMMIT;
+    if (out->command == CLI_RELEASE || out->command == CLI_RENEW)
+        return take_id(out, given, CLI_FLAG_LEASE, "lease");
+    if (commits && given->values[CLI_FLAG_ACTUAL] == NULL)
+        return cli_refuse(given, CLI_EXIT_USAGE, "'commit' needs --actual N: what was really used");
+    return commits || out->command == CLI_CANCEL ? take_id(out, given, CLI_FLAG_HOLD, "hold")
+                                                 : take_ttl(out, given);
 }
 
 /* --members N, or all: of a status, a line for each of them. */

@@ -1,4 +1,4 @@
-/* ask.c - check, peek, hit, refund, reset, lease, release and renew: one request after the other,
+/* ask.c - check, peek, hit, refund, reset, leases and reservations: one request after the other,
  * each shown at once.
  *
  * A decision is first put into msgpack and then printed by document.c, as every answer is: so
@@ -142,7 +142,8 @@ static const struct mp_token *blocked_of(const struct cli_answer *answer, size_t
     return &answer->tokens[cursor.at];
 }
 
-static void put_decision(struct mp_writer *writer, const tg_decision_t *decision,
+/* `reserves`: what it gives is a reservation, not a lease. */
+static void put_decision(struct mp_writer *writer, const tg_decision_t *decision, bool reserves,
                          const tg_explain_t *explain, const struct cli_answer *explained)
 {
     size_t at = 0;
@@ -170,10 +171,10 @@ static void put_decision(struct mp_writer *writer, const tg_decision_t *decision
     if (decision->lease_id != 0) {
         char lease[LEASE_LEN];
         format_lease(decision->lease_id, lease);
-        put_text(writer, "lease_id", lease);
+        put_text(writer, reserves ? "hold_id" : "lease_id", lease);
     }
     if (decision->lease_ms != 0)
-        put_int(writer, "lease_ms", decision->lease_ms);
+        put_int(writer, reserves ? "hold_ms" : "lease_ms", decision->lease_ms);
     if (explain != NULL)
         put_explain(writer, explain, decision->explain_count);
     if (blocked) {
@@ -186,24 +187,24 @@ static void put_decision(struct mp_writer *writer, const tg_decision_t *decision
 }
 
 /* The decision as msgpack tokens in `bytes`. Their number, or a negative TG_E* code. */
-static int tokens_of(const tg_decision_t *decision, const tg_explain_t *explain,
+static int tokens_of(const tg_decision_t *decision, bool reserves, const tg_explain_t *explain,
                      const struct cli_answer *explained, uint8_t bytes[DECISION_LEN],
                      struct mp_token tokens[DECISION_TOKENS])
 {
     struct mp_writer writer;
     mp_writer_init(&writer, bytes, DECISION_LEN);
-    put_decision(&writer, decision, explain, explained);
+    put_decision(&writer, decision, reserves, explain, explained);
     return writer.failed ? TG_ETOOBIG : mp_parse(bytes, writer.len, tokens, DECISION_TOKENS);
 }
 
-static void add_document(struct cli_text *text, const tg_decision_t *decision,
+static void add_document(struct cli_text *text, const tg_decision_t *decision, bool reserves,
                          const tg_explain_t *explain, const struct cli_answer *explained, bool yaml)
 {
     uint8_t bytes[DECISION_LEN];
     struct mp_token tokens[DECISION_TOKENS];
-    int count = tokens_of(decision, explain, explained, bytes, tokens);
+    int count = tokens_of(decision, reserves, explain, explained, bytes, tokens);
     if (count < 0 && explained != NULL) /* more than any node of this release tells */
-        count = tokens_of(decision, explain, NULL, bytes, tokens);
+        count = tokens_of(decision, reserves, explain, NULL, bytes, tokens);
     if (count < 0)
         text->failed = true; /* the library bounds its texts, so this would be its mistake */
     else if (yaml)
@@ -215,22 +216,28 @@ static void add_document(struct cli_text *text, const tg_decision_t *decision,
 void cli_decision_json(struct cli_text *text, const tg_decision_t *decision,
                        const tg_explain_t *explain)
 {
-    add_document(text, decision, explain, NULL, false);
+    add_document(text, decision, false, explain, NULL, false);
 }
 
 void cli_decision_yaml(struct cli_text *text, const tg_decision_t *decision,
                        const tg_explain_t *explain)
 {
-    add_document(text, decision, explain, NULL, true);
+    add_document(text, decision, false, explain, NULL, true);
 }
 
 /* ---- as a table ------------------------------------------------------------------------------ */
 
 static const char *const decision_headers[] = {"ALLOWED", "OUTCOME",   "RULE",    "WINDOW", "LIMIT",
                                                "USED",    "REMAINING", "GRANTED", "RETRY",  "RESET",
-                                               "NODE",    "DEGRADED",  "MESSAGE", "LEASE"};
+                                               "NODE",    "DEGRADED",  "MESSAGE", NULL};
 
 enum { DECISION_COLUMNS = sizeof decision_headers / sizeof *decision_headers };
+
+/* The last column: what the command's decisions name; NULL: nothing. */
+static const char *names_of(enum cli_command command)
+{
+    return command == CLI_LEASE ? "LEASE" : command == CLI_RESERVE ? "HOLD" : NULL;
+}
 
 static void add_text_cell(struct cli_grid *grid, const char *value)
 {
@@ -373,11 +380,14 @@ static void add_explain(struct cli *cli, const tg_decision_t *decision, const tg
 }
 
 /* Rows come one by one: columns whose values grow start with room for what usually comes. */
-static void init_grid(struct cli_grid *grid, bool leases, bool colour)
+static void init_grid(struct cli_grid *grid, const char *names, bool colour)
 {
+    const char *headers[DECISION_COLUMNS];
+    memcpy(headers, decision_headers, sizeof headers);
+    headers[DECISION_COLUMNS - 1] = names;
     static const size_t usual[DECISION_COLUMNS] = {0, 7, 0, 0, 0, 5, 0, 0, 10, 10, 0, 0, 0, 0};
-    const size_t columns = leases ? DECISION_COLUMNS : DECISION_COLUMNS - 1;
-    cli_grid_init(grid, decision_headers, columns, colour);
+    const size_t columns = names != NULL ? DECISION_COLUMNS : DECISION_COLUMNS - 1;
+    cli_grid_init(grid, headers, columns, colour);
     for (size_t i = 0; i < columns; i++)
         if (grid->widths[i] < usual[i])
             grid->widths[i] = usual[i];
@@ -403,6 +413,12 @@ static tg_operation_t operation_of(enum cli_command command)
         return TG_RELEASE;
     case CLI_RENEW:
         return TG_RENEW;
+    case CLI_RESERVE:
+        return TG_RESERVE;
+    case CLI_COMMIT:
+        return TG_COMMIT;
+    case CLI_CANCEL:
+        return TG_CANCEL;
     default:
         ASSERT(command == CLI_CHECK);
         return TG_CHECK;
@@ -484,10 +500,11 @@ static int show(struct cli *cli, struct cli_grid *grid, const tg_decision_t *dec
         ask_blocked(cli, &answer);
     const bool yaml = cli->arguments->output == CLI_YAML;
     if (cli->arguments->output != CLI_TABLE) {
-        add_document(&cli->text, decision, explain, &answer, yaml);
+        add_document(&cli->text, decision, cli->arguments->command == CLI_RESERVE, explain, &answer,
+                     yaml);
         cli_text_str(&cli->text, yaml ? "" : "\n");
     } else {
-        add_row(grid, cli->arguments->command == CLI_LEASE, decision);
+        add_row(grid, names_of(cli->arguments->command) != NULL, decision);
         cli_grid_write(grid, &cli->text);
         if (blocked)
             add_blocked(&cli->text, &answer);
@@ -506,7 +523,7 @@ int cli_ask(struct cli *cli)
     struct cli_grid grid;
     int status = CLI_EXIT_OK;
     bool denied = false;
-    init_grid(&grid, arguments->command == CLI_LEASE, cli->colour);
+    init_grid(&grid, names_of(arguments->command), cli->colour);
     for (uint64_t i = 0; i < arguments->repeat && status == CLI_EXIT_OK; i++) {
         tg_decision_t decision;
         const int code = tg_call(cli->client, &request, &decision);

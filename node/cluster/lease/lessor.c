@@ -37,10 +37,10 @@
  * LESSOR-7  The answers that wait are those of the checks that say so, each once, and of the term
  *           of their vnode or of one before it.
  * LESSOR-8  A reservation is told as a lease is (LESSOR-1, LESSOR-2, LESSOR-5), while each replica
- * is of a release that reads reservations. So is its commit, as a check that is to be sure
- *           (LESSOR-6): it charges less than was held, and a successor that did not know it would
- *           give back all of that in the end. A cancel waits for nobody: what is forgotten of it
- *           ends by itself. Who learns (LESSOR-3) reserves, as it checks: a reservation that a
+ *           is of a release that reads reservations. So is its commit, as a check that is to be
+ *           sure (LESSOR-6): it charges less than was held, and a successor that did not know it
+ *           would give back all of that in the end. A cancel waits for nobody: what is forgotten of
+ *           it ends by itself. Who learns (LESSOR-3) reserves, as it checks: a reservation that a
  *           majority knew is forgotten only with the counts of its vnode, and its commit is a hit
  *           then.
  */
