@@ -194,7 +194,7 @@ void shard_free(struct shard **pointer)
     if (shard == NULL)
         return;
     const struct allocator *allocator = shard->allocator;
-    usage_tally_free(&shard->usage);
+    usage_tally_free(&shard->tallies.usage);
     peers_fini(shard);
     retry_fini(&shard->retries);
     reserve_fini(&shard->reserves);
@@ -620,6 +620,7 @@ void shard_policy(struct shard *shard, const struct policy *policy)
             slot->people = policy_joined(policy)->people;
             slot->global = policy_has_global(policy);
             slot->version = policy_joined(policy)->version;
+            answered_follow(&shard->tallies.answered, policy);
             if (slot->version > shard->rules_seen)
                 shard->rules_seen = slot->version;
             api_keys_cache_init(&shard->api_keys_cache, &shard->options.secret);
@@ -646,9 +647,9 @@ const struct policy *shard_policy_unused(struct shard *shard)
 
 struct usage_tally *shard_usage(struct shard *shard, struct usage_tally *empty)
 {
-    struct usage_tally *seen = shard->usage;
+    struct usage_tally *seen = shard->tallies.usage;
     ASSERT(empty == NULL || empty->count == 0);
-    shard->usage = empty;
+    shard->tallies.usage = empty;
     return seen;
 }
 

@@ -23,6 +23,7 @@ enum {
     HTTP_ROUTE_PROBE = 1,  /* GET and HEAD tell whoever asks, by any name, from any page */
     HTTP_ROUTE_CHECKS = 2, /* it asks the shard: it may join the batch of requests before it */
     HTTP_ROUTE_ANY = 4,    /* it takes every method, whatever `method` says */
+    HTTP_ROUTE_ASIDE = 16, /* it is there by a listener aside, too, as probes are */
     HTTP_ROUTE_PROXY = 8   /* a trusted proxy asks, by the name and from the page of its caller */
 };
 
@@ -47,11 +48,13 @@ struct http_match {
 };
 
 /* Finds the route, and fills in the exchange's parameters and rest; what is decoded is in
- * `room`. Of several that match the first one is taken. */
+ * `room`. Of several that match the first one is taken. `among`: only routes with one of these
+ * flags are there; 0: all are. */
 void http_route_find(const struct http1_request *request, struct http_exchange *exchange,
-                     char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN], struct http_match *out);
+                     unsigned among, char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN],
+                     struct http_match *out);
 
-/* The same in another table: for tests. */
+/* The same in another table, whose routes are all there: for tests. */
 void http_route_find_in(const struct http_route *table, size_t count,
                         const struct http1_request *request, struct http_exchange *exchange,
                         char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN],

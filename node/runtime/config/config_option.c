@@ -89,6 +89,12 @@ static const struct config_option options[] = {
      .help =
          "name or address that HTTP clients may call this node by, beside loopback, the address "
          "they reach and those of --http; * for any; repeatable, a list in the file"},
+    {.name = "metrics",
+     ENDPOINT(http.metrics),
+     .may_be_off = true,
+     .initial = "off",
+     .help = "where /metrics, /livez and /readyz are answered and nothing else, beside --http; or "
+             "off"},
     {.name = "auth",
      .value = "MAPPING",
      .initial = "{}",
