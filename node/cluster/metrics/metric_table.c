@@ -30,13 +30,13 @@ static const struct metric table[METRICS] = {
     /* ---- checks */
     [METRIC_CHECKS] = COUNTER("checks", "protocol, outcome",
                               "Checks that clients of this node were answered, whoever decided "
-                              "them. Peeks, refunds and the like are checks, too."),
+                              "them, or refused. Peeks, refunds and the like are checks, too."),
     [METRIC_CHECK_DURATION] =
         {.name = "tidegate_check_duration_seconds",
          .type = METRIC_HISTOGRAM,
          .labels = "protocol",
          .help = "From when a check was taken up to when its answer was written, of the same "
-                 "checks. Waiting in sockets is no part of it."},
+                 "checks but those that were refused unread. Waiting in sockets is no part of it."},
     [METRIC_DEGRADED] = COUNTER("degraded_decisions", "protocol",
                                 "Of these checks, those that were answered without the certainty "
                                 "that their rule asks for: `degraded` in the answer."),
@@ -90,6 +90,10 @@ static const struct metric table[METRICS] = {
     /* ---- memory and disk */
     [METRIC_KEYS] = GAUGE("keys", "", "Keys in memory."),
     [METRIC_KEYS_LIMIT] = GAUGE("keys_limit", "", "Keys that memory has places for."),
+    [METRIC_KEYS_ROOM] = GAUGE(
+        "keys_room", "",
+        "Places in memory that new keys can have: free ones, and those of keys that may leave "
+        "it, as the disk has them."),
     [METRIC_MEMORY_USED] = GAUGE("memory_used_bytes", "", "Of `--memory`, what keys take."),
     [METRIC_MEMORY_LIMIT] = GAUGE("memory_limit_bytes", "", "What `--memory` says."),
     [METRIC_TURNED_AWAY] = COUNTER("turned_away_keys", "", "New keys that found no room."),

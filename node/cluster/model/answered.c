@@ -101,6 +101,13 @@ void answered_count(struct answered *answered, uint64_t connection, enum outcome
         by->fresh++;
 }
 
+void answered_refused(struct answered *answered, uint64_t connection, uint32_t count,
+                      enum outcome outcome)
+{
+    ASSERT((unsigned)outcome < OUTCOME_COUNT);
+    answered->by[protocol_of(connection)].outcomes[outcome] += count;
+}
+
 void answered_took(struct answered *answered, int64_t ns)
 {
     for (int i = 0; i < ANSWERED_PROTOCOLS; i++) {

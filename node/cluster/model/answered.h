@@ -71,6 +71,9 @@ void answered_follow(struct answered *answered, const struct policy *policy);
 /* A check was answered, which had waited for so long; 0: it is of the event at hand. */
 void answered_count(struct answered *answered, uint64_t connection, enum outcome outcome,
                     bool degraded, int64_t waited_ns);
+/* So many were refused unread, which took no time. */
+void answered_refused(struct answered *answered, uint64_t connection, uint32_t count,
+                      enum outcome outcome);
 /* It was decided by `rule`: of the policy that is followed, or (not `in_force`) of one before. */
 void answered_count_rule(struct answered *answered, const struct policy_rule *rule, bool in_force,
                          enum answered_fate fate);

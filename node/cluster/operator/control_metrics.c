@@ -561,6 +561,7 @@ static const struct source sources[METRICS] = {
     [METRIC_UNDECIDED] = SUM(quorum.vnodes_undecided),
     [METRIC_KEYS] = SUM(slots),
     [METRIC_KEYS_LIMIT] = SUM(slots_max),
+    [METRIC_KEYS_ROOM] = SUM(room),
     [METRIC_MEMORY_USED] = {.number = memory_used},
     [METRIC_MEMORY_LIMIT] = {.number = memory_limit},
     [METRIC_TURNED_AWAY] = SUM(turned_away),

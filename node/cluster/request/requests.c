@@ -917,6 +917,8 @@ void requests_checks(struct shard *shard, uint64_t connection, const void *frame
         requests_refuse(shard, connection, frame, len, result, error, effects);
         return;
     }
+    if (shard->view == NULL || shard->resigned)
+        tallies_refused(shard, connection, shard->message.checks.count, OUTCOME_ERROR);
     if (shard->view == NULL) {
         requests_error(shard, connection, shard->message.checks.session, shard->message.checks.seq,
                        TG_EUNAVAILABLE, "this node has not joined a cluster yet", effects);

@@ -25,6 +25,11 @@ static void count_usage(struct shard *shard, const struct row *row, bool exceede
     count_one(shard, row->key_hash, row, exceeded);
 }
 
+void tallies_refused(struct shard *shard, uint64_t connection, uint32_t count, uint8_t outcome)
+{
+    answered_refused(&shard->tallies.answered, connection, count, outcome);
+}
+
 static enum answered_fate fate_of(uint8_t outcome)
 {
     if (outcome == OUTCOME_BUSY || outcome == OUTCOME_ERROR)

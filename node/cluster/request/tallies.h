@@ -19,4 +19,7 @@ struct tallies {
 void tallies_count(struct shard *shard, uint64_t connection, int64_t begun_ns,
                    const struct row *row, uint8_t outcome);
 
+/* Counts so many checks whose message was refused as a whole: they have no time. */
+void tallies_refused(struct shard *shard, uint64_t connection, uint32_t count, uint8_t outcome);
+
 #endif

@@ -307,6 +307,7 @@ void shard_refuse(struct shard *shard, int64_t now_ns, uint64_t connection, cons
     const uint32_t count = wire_checks_count(frame, len, &shard->checks_space);
     shard->stats.busy += count;
     shard->stats.shed += count;
+    tallies_refused(shard, connection, count, OUTCOME_BUSY);
     requests_error(shard, connection, envelope.session, envelope.seq, TG_EBUSY,
                    "overloaded: more waits already than can be decided soon", effects);
     shard_settle(shard, effects);
