@@ -1,5 +1,6 @@
 """/metrics of real nodes: what is counted is what was asked, once, at the node that was asked; who may read it."""
 
+import contextlib
 import http.client
 import os
 import pathlib
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from harness import Cluster, Resp, wait_for
+from harness import Client, Cluster, Resp, wait_for
 from harness.client import long_limit
 from harness.http1 import Http, check, request
 from harness.metrics import Page
@@ -81,6 +82,21 @@ def test_checks_are_counted_where_they_were_asked(trio):
         assert page.of("tidegate_decisions_total") > 0
 
 
+# What is answered in parts, as other nodes decide some of it, is counted once all the same.
+def test_a_list_that_is_answered_in_parts_is_counted_once(trio):
+    before = Page(trio[0].http)
+    with Http(trio[0].http) as http1, Resp(trio[0].resp) as redis:
+        for turn in range(20):
+            http1.send(request("POST", "/v1/check", {"checks": [{"key": f"list-{turn}-{at}", "rate": "9/h"}
+                                                                for at in range(50)]}))
+            assert http1.read().status == 200
+            redis.pipeline([("CL.THROTTLE", f"line-{turn}-{at}", 8, 9, 3600, 1) for at in range(50)])
+    after = Page(trio[0].http)
+    for protocol in ("http", "redis"):
+        assert [after.of(name, protocol=protocol) - before.of(name, protocol=protocol)
+                for name in ("tidegate_checks_total", "tidegate_check_duration_seconds_count")] == [1000, 1000]
+
+
 def test_rules_are_counted_by_name_and_trials_by_what_they_would_deny(trio):
     asked = [{"attributes": {"api": "/two", "user": "u"}}] * 3 + [{"attributes": {"api": "/trial", "user": "u"}}] * 3
     asked += [{"attributes": {"api": "/hostile", "user": "u"}}]
@@ -143,6 +159,40 @@ def test_a_place_for_metrics_has_these_and_the_probes_alone(new_cluster):
     assert found == [200, 200, 200, 404, 404, 404, 404, 405, 421, 403]
     assert Page(place).of("tidegate_checks_total") == 0
     assert node.status()["shards"][0]["checks"] == 0
+
+
+# Of several shards, each counts what it was asked; the page is of all of them.
+def test_the_shards_of_a_node_are_one_page(new_cluster):
+    cluster = new_cluster(1, shards=3)
+    place = f"127.0.0.1:{cluster[0].port + 7}"
+    cluster[0].arguments += ["--metrics", place]
+    node = cluster.start()[0]
+    for endpoint in node.endpoints:
+        with Client(endpoint) as client:
+            for at in range(20):
+                client.check(f"k{at}", long_limit(100))
+    # Shards that were not asked for the page leave their figures once a second.
+    page = wait_for(lambda: (page := Page(place)).of("tidegate_checks_total", outcome="allow") == 60 and page, 20,
+                    "all shards tell")
+    assert page.of("tidegate_forwarded_checks_total", peer="n1") == page.of("tidegate_forwarded_checks_total") > 0
+    assert page.of("tidegate_keys") == 20
+    assert page.of("tidegate_decisions_total") == 60
+
+
+# A probe is answered at the place for metrics, too, while a node looks for its cluster; metrics are not.
+def test_a_node_that_waits_has_probes_and_no_metrics(new_cluster):
+    cluster = new_cluster(1)
+    place = f"127.0.0.1:{cluster[0].port + 7}"
+    cluster[0].arguments += ["--metrics", place, "--seed", f"127.0.0.1:{cluster[0].port + 99}"]
+    cluster[0].spawn()
+    found = []
+
+    def look():
+        with contextlib.suppress(OSError), Http(place) as http1:
+            http1.send(request("GET", "/livez"), request("GET", "/metrics"), request("GET", "/readyz"))
+            found[:] = [http1.read().status for _ in range(3)]
+        return found == [200, 503, 503]
+    wait_for(look, 20, "it says that it lives and waits")
 
 
 @pytest.mark.undisturbed
