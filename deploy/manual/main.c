@@ -1,6 +1,7 @@
 /* main.c - `manual DIR VERSION DAY`: writes all that is made of the tables below DIR.
  *
  *   DIR/man/            tidegate.1 tidegated.8 tidegated.yaml.5 tidegate-rules.5
+ *                       tidegate-metrics.7
  *   DIR/reference/      the same as Markdown
  *   DIR/completion/     tidegate.bash _tidegate
  *   DIR/                tidegated.yaml.example tidegate-rules.schema.json
@@ -57,6 +58,7 @@ static int write_pages(const char *folder, const struct page_release *release,
         {"man/tidegated.8", "reference/tidegated.md", manual_tidegated},
         {"man/tidegated.yaml.5", "reference/tidegated.yaml.md", manual_options},
         {"man/tidegate-rules.5", "reference/tidegate-rules.md", manual_rules},
+        {"man/tidegate-metrics.7", "reference/tidegate-metrics.md", manual_metrics},
     };
     int status = 0;
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {

@@ -15,6 +15,8 @@ void manual_tidegated(struct page *page, const struct page_release *release);
 void manual_options(struct page *page, const struct page_release *release);
 /* tidegate-rules(5). */
 void manual_rules(struct page *page, const struct page_release *release);
+/* tidegate-metrics(7). */
+void manual_metrics(struct page *page, const struct page_release *release);
 /* A JSON Schema of rules files. */
 void manual_schema(struct cli_text *text);
 /* tidegated.yaml with every option at its default, each explained. */

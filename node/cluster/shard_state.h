@@ -38,7 +38,6 @@
 #include "node/cluster/lease/lessee.h"
 #include "node/cluster/lease/lessor.h"
 #include "node/cluster/model/pace.h"
-#include "node/cluster/model/usage_tally.h"
 #include "node/cluster/partition/vnode.h"
 #include "node/cluster/peer/channel.h"
 #include "node/cluster/peer/peers.h"
@@ -59,6 +58,7 @@
 #include "node/cluster/request/requests.h"
 #include "node/cluster/request/resolve.h"
 #include "node/cluster/request/route_pending.h"
+#include "node/cluster/request/tallies.h"
 #include "node/cluster/request/unfinished.h"
 #include "node/cluster/shard/admin.h"
 #include "node/cluster/shard/shard.h"
@@ -167,7 +167,7 @@ struct shard {
     int64_t late_until_ns;   /* until then first copies are looked up, too: DECIDE-9 */
     struct reserve reserves; /* the same for requests of several parts */
     struct merge merge;
-    struct usage_tally *usage; /* NULL: nobody wants totals */
+    struct tallies tallies;
 
     /* scratch: valid within one event */
     struct message message;

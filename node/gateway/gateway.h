@@ -50,6 +50,7 @@ struct gateway_peer {
     bool early;     /* what it has said of a request is to be more as soon as its beginning */
     bool open;      /* requests hang together that have to be ended: a transaction */
     bool ends_late; /* its end is not told at once: its library would drop what it has unread */
+    bool aside;     /* it came by a listener that is not for all that its protocol offers */
     bool trusted;   /* who is at `address` is a proxy whose word on its own clients is taken */
     bool closing;   /* nothing is taken any more: it goes when all is answered and sent */
     char address[GATEWAY_ADDRESS_LEN]; /* the other end's */

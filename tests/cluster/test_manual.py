@@ -12,7 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TIDEGATE_BUILD", str(ROOT / "build"))).resolve()
 DOCS = BUILD / "docs"
-PAGES = ["tidegate.1", "tidegated.8", "tidegated.yaml.5", "tidegate-rules.5"]
+PAGES = ["tidegate.1", "tidegated.8", "tidegated.yaml.5", "tidegate-rules.5", "tidegate-metrics.7"]
 GROUPS = {"rules", "apikey", "quota", "pools"}
 
 

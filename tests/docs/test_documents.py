@@ -154,6 +154,18 @@ def test_every_counter_is_told_in_the_words_of_the_command_line():
     assert [name for name, meaning in counters if f"| `{name}` | {meaning} |" not in rows] == []
 
 
+def test_every_alert_has_a_section_that_tells_what_to_do():
+    with open(os.path.join(session.ROOT, "deploy/monitoring/alerts.yaml"), encoding="utf-8") as rules:
+        text = rules.read()
+    with open(os.path.join(session.ROOT, "deploy/docs/operations/alerts.md"), encoding="utf-8") as page:
+        sections = re.findall(r"^### (\w+)\n\n(Page|Ticket)\. ", page.read(), re.MULTILINE)
+    alerts = re.findall(r"- alert: (\w+)\n(?:.*\n)*?.*severity: (\w+)", text)
+    runbooks = re.findall(r"runbook_url: deploy/docs/operations/alerts\.md#(\w+)", text)
+    assert len(alerts) > 25
+    assert sections == [(name, severity.capitalize()) for name, severity in alerts]
+    assert runbooks == [name.lower() for name, _ in alerts]
+
+
 def test_every_field_of_status_has_its_line(tmp_path):
     """The fields that a node gives now, to the deepest map, and those that the command line has a line for."""
     script = ("ip link set lo up; build/tidegated --ephemeral 2>log & build/tidegate status --wait healthy >/dev/null; "

@@ -61,7 +61,7 @@ LAYERS = {
     "node/runtime": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit",
                      "node/policy", "node/cluster", "node/gateway", "node/zones"],
     # Documents are made of the tables of both programs.
-    "deploy/manual": ["base", "client/cli", "node/policy", "node/runtime"],
+    "deploy/manual": ["base", "client/cli", "node/cluster", "node/policy", "node/runtime"],
     "node": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit", "node/policy",
              "node/cluster", "node/gateway", "node/runtime", "node/zones"],
 }
@@ -72,7 +72,7 @@ HOUSES = {
     "client/cli": ("output", "arguments", "session", "status", "replay", "commands"),
     "node/limit": ("algorithms", "table", "engine"),
     "node/policy": ("model", "readers", "index", "people", "compile"),
-    "node/cluster": ("clock", "model", "wire", "dedup", "consensus", "configstore", "usage", "peer",
+    "node/cluster": ("clock", "model", "metrics", "wire", "dedup", "consensus", "configstore", "usage", "peer",
                      "partition", "pending", "replication", "reconcile", "quorum", "writeback", "region",
                      "lease", "admission", "election", "request", "shard", "control", "operator"),
     "node/runtime": ("system", "config", "disk", "shard", "control", "start"),

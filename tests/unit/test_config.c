@@ -232,6 +232,21 @@ static void a_wildcard_needs_an_advertised_host(void **state)
 }
 
 /* Two sockets of one node on one port would fail at start: it is said before. */
+/* A place for metrics alone: none by default, one for all shards, and like any other listener. */
+static void metrics_have_a_place_of_their_own_if_it_is_given(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("--shards", "2"), 0);
+    assert_true(config.http.metrics.off);
+    assert_int_equal(parse("--shards", "2", "--metrics", "127.0.0.1:9464", "--http", "off"), 0);
+    assert_int_equal(config.http.metrics.port, 9464);
+    assert_int_equal(parse("--metrics", "off"), 0);
+    assert_refused(parse("--metrics", "127.0.0.1:7604"), "--http and --metrics: found port 7604");
+    assert_refused(parse("--metrics", "10.0.0.5:9464"), "--metrics: other machines can reach");
+    assert_int_equal(parse("--metrics", "10.0.0.5:9464", "--insecure"), 0);
+    assert_refused(parse("--metrics", "9464"), "expected HOST:PORT");
+}
+
 static void clashing_ports_are_refused(void **state)
 {
     (void)state;
@@ -602,6 +617,7 @@ int main(void)
         cmocka_unit_test(what_is_not_supported_says_so),
         cmocka_unit_test(other_machines_are_let_in_only_with_insecure),
         cmocka_unit_test(a_wildcard_needs_an_advertised_host),
+        cmocka_unit_test(metrics_have_a_place_of_their_own_if_it_is_given),
         cmocka_unit_test(clashing_ports_are_refused),
         cmocka_unit_test(clients_may_come_at_several_places),
         cmocka_unit_test(http_clients_have_one_port_and_names_for_it),

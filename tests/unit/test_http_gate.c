@@ -819,6 +819,85 @@ static void responses_keep_their_order(void **state)
     assert_memory_equal(asked, told, sizeof asked);
 }
 
+/* ---- metrics, and listeners aside ------------------------------------------------------------ */
+
+#define METRICS "GET /metrics HTTP/1.1\r\n" HOST "\r\n"
+
+/* The control core answers the operator's command of the last frame, with that text or a code. */
+static void answer_metrics(int code, const char *text)
+{
+    uint8_t reply[1024];
+    char error[WIRE_ERROR_LEN];
+    struct mp_token tokens[32];
+    struct wire_admin admin;
+    struct mp_writer writer;
+    const struct frame *asked = &bench.frames[bench.frame_count - 1];
+    assert_int_equal(wire_decode_admin(asked->bytes, asked->len, tokens, 32, &admin, error), 0);
+    assert_memory_equal(admin.command.data, "metrics", admin.command.len);
+    mp_writer_init(&writer, reply, sizeof reply);
+    wire_begin_admin_reply(&writer, admin.session, admin.seq, code);
+    mp_put_str(&writer, text);
+    http_gate_answer(bench.gate, reply, writer.len, &finder);
+    check_all();
+}
+
+/* A page of metrics has a room of its own, which the connection's memory is made to have. */
+static char metrics_room[1 << 20];
+
+static void give_room(uint32_t peer)
+{
+    bench.peers[peer].base.out.data = metrics_room;
+    bench.peers[peer].base.out.capacity = sizeof metrics_room;
+}
+
+static void metrics_are_what_the_control_core_says(void **state)
+{
+    (void)state;
+    say(0, METRICS);
+    assert_int_equal(bench.stop[0], GATEWAY_NEED_ROOM);
+    give_room(0);
+    feed(0);
+    submit();
+    answer_metrics(0, "tidegate_keys 1\n");
+    assert_non_null(strstr(metrics_room, "200 OK"));
+    assert_non_null(strstr(metrics_room, "Content-Type: text/plain; version=0.0.4; charset=utf-8"));
+    assert_non_null(strstr(metrics_room, "\r\n\r\ntidegate_keys 1\n"));
+    bench.peers[0].base.out.len = 0;
+    say(0, METRICS);
+    submit();
+    answer_metrics(-1, "no");
+    assert_non_null(strstr(metrics_room, "503 Service Unavailable"));
+}
+
+/* Who comes by a listener for metrics gets these and the probes, whatever else there is. */
+static void a_listener_aside_offers_metrics_and_probes_alone(void **state)
+{
+    static const char *const refused[] = {
+        "POST /v1/check HTTP/1.1\r\n" HOST JSON "Content-Length: 2\r\n\r\n{}",
+        "GET /v1/check HTTP/1.1\r\n" HOST "\r\n", "GET /v1/auth HTTP/1.1\r\n" HOST "\r\n",
+        "OPTIONS /v1/check HTTP/1.1\r\n" HOST "\r\n",
+        "GET /v1/openapi.json HTTP/1.1\r\n" HOST "\r\n"};
+    (void)state;
+    bench.peers[0].base.aside = true;
+    give_room(0);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        bench.peers[0].base.out.len = 0;
+        say(0, refused[i]);
+        assert_memory_equal(metrics_room, "HTTP/1.1 404", 12);
+    }
+    bench.peers[0].base.out.len = 0;
+    say(0, LIVE);
+    assert_memory_equal(metrics_room, "HTTP/1.1 200", 12);
+    bench.peers[0].base.out.len = 0;
+    say(0, METRICS);
+    submit();
+    answer_metrics(0, "");
+    assert_memory_equal(metrics_room, "HTTP/1.1 200", 12);
+    bench.peers[0].base.out.len = 0;
+    say(0, "GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n");
+    assert_memory_equal(metrics_room, "HTTP/1.1 421", 12);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -848,6 +927,8 @@ int main(void)
         TEST(the_loop_is_told_what_a_request_still_needs),
         TEST(a_node_that_waits_or_ends_is_not_ready),
         TEST(responses_keep_their_order),
+        TEST(metrics_are_what_the_control_core_says),
+        TEST(a_listener_aside_offers_metrics_and_probes_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

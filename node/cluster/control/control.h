@@ -229,6 +229,15 @@ struct control_figure {
     uint64_t value;
 };
 
+/* What the machine says of the process. */
+struct control_process {
+    int64_t cpu_ns;
+    uint64_t resident; /* bytes of memory */
+    uint64_t virtual;
+    uint64_t open_files;
+    uint64_t max_files;
+};
+
 struct control_report {
     const struct shard_stats *shards;
     uint32_t shard_count;
@@ -256,6 +265,9 @@ struct control_report {
     uint64_t log_lines_dropped;         /* since start */
     const struct control_figure *files; /* open files, and clients kept out for want of them */
     uint32_t files_count;
+    uint64_t rules_refusals;        /* times that newer rules could not be put in force */
+    const struct shard_told *told;  /* of all shards, by the rules in force; NULL: not known */
+    struct control_process process; /* all 0: not known */
 };
 
 /* Looks at the node as a whole, a few times a second: what is wrong with it is told to others. True

@@ -275,6 +275,7 @@ static const struct {
     void (*answer)(struct answer_context *context);
 } commands[] = {
     {"status", answer_status},
+    {"metrics", answer_metrics},
     {"members", answer_members},
     {"regions", answer_regions},
     {"ring", answer_ring},
@@ -314,13 +315,14 @@ static void dispatch(struct answer_context *context)
             return;
         }
     }
-    answer_error(context, TG_EUNSUPPORTED,
-                 "unknown command; expected status, members, regions, ring, owner, rules.list, "
-                 "rules.show, rules.validate, rules.explain, rules.diff, rules.history, "
-                 "rules.apply, edit.state, block, unblock, blocks, apikey.create, apikey.list, "
-                 "apikey.show, apikey.revoke, apikey.delete, quota.set, quota.show, "
-                 "quota.list, quota.delete, pools.list, "
-                 "pools.report, drain, leave or remove");
+    answer_error(
+        context, TG_EUNSUPPORTED,
+        "unknown command; expected status, metrics, members, regions, ring, owner, rules.list, "
+        "rules.show, rules.validate, rules.explain, rules.diff, rules.history, "
+        "rules.apply, edit.state, block, unblock, blocks, apikey.create, apikey.list, "
+        "apikey.show, apikey.revoke, apikey.delete, quota.set, quota.show, "
+        "quota.list, quota.delete, pools.list, "
+        "pools.report, drain, leave or remove");
 }
 
 bool control_admin_compiles(struct control *control, const void *frame, size_t len,

@@ -10,6 +10,7 @@
  *                     --> control_api_keys.c apikey.create, list, show, revoke, delete
  *                     --> control_quotas.c   quota.set, quota.show, quota.list, quota.delete
  *                     --> control_regions_answer.c   regions, remove of one
+ *                     --> control_metrics.c  metrics
  *                     --> (itself)           members, ring
  *
  * OPERATOR-1  Each answer is exactly one msgpack value after answer_begin, or one sentence by
@@ -147,6 +148,7 @@ void control_put_pools(const struct control_report *report, struct mp_writer *wr
 void answer_pools(struct answer_context *context);
 void answer_status(struct answer_context *context);
 void answer_regions(struct answer_context *context);
+void answer_metrics(struct answer_context *context);
 void answer_rules(struct answer_context *context);
 void answer_validate(struct answer_context *context);
 void answer_explain(struct answer_context *context);

@@ -48,6 +48,7 @@ struct peer {
     uint64_t opened;     /* terms it has opened, as it said last */
     uint64_t known;      /* of those: all up to this one are known here */
     uint32_t told;       /* OPENED records of its announcement so far */
+    uint64_t forwarded;  /* parts sent to it to be decided, since it was met */
     int64_t since_ns;
     int64_t heard_ns;
     int64_t heard_behind_ns; /* behind_ns of the shard then (PEERS-12) */

@@ -379,36 +379,6 @@ static uint16_t source_of(struct shard *shard, const struct row *row, uint8_t ou
     return seen->index;
 }
 
-static void count_one(struct shard *shard, uint64_t hash, const struct row *row, bool exceeded)
-{
-    const uint64_t now_ms = (uint64_t)(shard->now_ns / MS);
-    if (hash == 0)
-        return;
-    if (row->lease_used == 0 && (!row->held || row->reserves))
-        usage_tally_add(shard->usage, hash, exceeded, now_ms);
-    else if (row->lease_used != 0 && row->held)
-        usage_tally_add_used(shard->usage, hash, row->lease_used, now_ms);
-}
-
-/* What is told of a request is counted for its user and its API key. A lease of tokens is none:
- * what was admitted with it is, as soon as that is told. */
-static void count_usage(struct shard *shard, const struct row *row, bool exceeded)
-{
-    if (shard->usage == NULL)
-        return;
-    count_one(shard, row->user_hash, row, exceeded);
-    count_one(shard, row->key_hash, row, exceeded);
-}
-
-/* A block has a rule of its own, and what waited for long one of the policy before: not counted. */
-static void count_rule(struct shard *shard, const struct policy_rule *rule, bool denied)
-{
-    const struct policy *policy = shard->policies[shard->policy].policy;
-    if (rule->rank < policy_rule_count(policy) && policy_rule_at(policy, rule->rank) == rule)
-        busiest_count(&shard->stats.busiest, policy_digest(policy), rule->rank, denied,
-                      shard->now_ns);
-}
-
 /* Whether a client may remember the denial until the time that it is told. Of whom totals are kept,
  * each one that exceeds is counted. */
 static bool is_steady(const struct row *row, uint8_t outcome)
@@ -429,15 +399,9 @@ static int64_t retry_ms_of(const struct row *row, uint8_t outcome)
     return ns == 0 ? 1 : ms_up(ns); /* 0: it could succeed by now, but was denied before */
 }
 
-static void fill_column(struct shard *shard, uint32_t at, struct row *row)
+static void fill_column(struct shard *shard, uint32_t at, const struct row *row, uint8_t outcome)
 {
     struct wire_decision_columns *columns = &shard->reply.columns;
-    const uint8_t outcome = outcome_of(row);
-    if ((row->user_hash | row->key_hash) != 0 && !row->counted)
-        count_usage(shard, row, outcome == OUTCOME_DENY && row->shown); /* by a limit */
-    if (row->rule != NULL && !row->counted && !row->looks)
-        count_rule(shard, row->rule, outcome == OUTCOME_DENY);
-    row->counted = true;
     columns->outcomes[at] = outcome;
     columns->flags[at] =
         (uint8_t)((row->allowed ? WIRE_ALLOWED : 0) | (row->degraded ? WIRE_DEGRADED : 0));
@@ -480,6 +444,8 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
     const struct request *waited =
         request == shard->message.request ? NULL : pool_at(&shard->requests, request);
     const uint32_t explained = waited != NULL ? waited->explained : shard->message.explained;
+    const struct request *kept = request != POOL_NONE ? pool_at(&shard->requests, request) : NULL;
+    const int64_t begun_ns = kept != NULL ? kept->begun_ns : shard->now_ns;
     struct wire_decisions_head head = {
         .session = session,
         .seq = seq,
@@ -499,7 +465,11 @@ static void reply(struct shard *shard, uint64_t connection, uint64_t session, ui
             fill_pending(shard, i);
             continue;
         }
-        fill_column(shard, i, row);
+        const uint8_t outcome = outcome_of(row);
+        if (!row->counted)
+            tallies_count(shard, connection, begun_ns, row, outcome);
+        row->counted = true;
+        fill_column(shard, i, row, outcome);
         if (row->held && row->allowed && row->shown && row->lease != 0 &&
             (row->granted > 0 || row->reserves)) {
             shard->reply.columns.leases[i] = row->lease;
@@ -552,6 +522,7 @@ uint32_t requests_current(struct shard *shard)
     request->seq = shard->message.checks.seq;
     request->count = shard->message.checks.count;
     request->policy = shard->policy;
+    request->begun_ns = shard->now_ns;
     request->explained = shard->message.explained;
     request->partly = (shard->message.checks.flags & WIRE_FLAG_PARTLY) != 0 &&
                       shard->message.explained == POOL_NONE;
@@ -955,6 +926,8 @@ void requests_checks(struct shard *shard, uint64_t connection, const void *frame
         requests_refuse(shard, connection, frame, len, result, error, effects);
         return;
     }
+    if (shard->view == NULL || shard->resigned)
+        tallies_refused(shard, connection, shard->message.checks.count, OUTCOME_ERROR);
     if (shard->view == NULL) {
         requests_error(shard, connection, shard->message.checks.session, shard->message.checks.seq,
                        TG_EUNAVAILABLE, "this node has not joined a cluster yet", effects);

@@ -51,7 +51,7 @@ struct row {
     bool settles;           /* ends a reservation: it has to be asked again until it is decided */
     bool soft;              /* an enforced limit is exceeded, within what mode soft allows */
     bool borrowed;          /* an enforced limit is exceeded, by what a pool has lent */
-    bool counted;           /* it is in its user's totals */
+    bool counted;           /* it is in the tallies */
     bool unsteady;          /* if denied, more than time may change it, or it is to be counted */
     uint8_t failure;        /* enum answer_status when a part could not be decided */
     uint8_t outcome;        /* fixed by policy (no_rule, blocked ...), or OUTCOME_COUNT */
@@ -90,6 +90,7 @@ struct request {
     bool news;           /* partly: some item was decided that no answer has told yet */
     uint32_t policy;     /* index into policies */
     uint32_t explained;  /* its block, or POOL_NONE */
+    int64_t begun_ns;
     int64_t deadline_ns;
     uint32_t blocks[WIRE_CHECKS_MAX / SHARD_ROW_BLOCK];
 };

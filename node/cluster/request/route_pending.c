@@ -85,6 +85,7 @@ void route_pending_send(struct shard *shard, uint32_t index, uint16_t at, struct
     check->loaded = 0;                     /* ROUTEPENDING-5 */
     check->forward.flags |= FORWARD_RETRY; /* from the second time on */
     shard->stats.forwarded++;
+    shard->peers[at]->forwarded++;
 }
 
 /* From here on the check is its leader's, not a fallback leader's: FALLBACK-3. */

@@ -194,7 +194,7 @@ void shard_free(struct shard **pointer)
     if (shard == NULL)
         return;
     const struct allocator *allocator = shard->allocator;
-    usage_tally_free(&shard->usage);
+    usage_tally_free(&shard->tallies.usage);
     peers_fini(shard);
     retry_fini(&shard->retries);
     reserve_fini(&shard->reserves);
@@ -307,6 +307,7 @@ void shard_refuse(struct shard *shard, int64_t now_ns, uint64_t connection, cons
     const uint32_t count = wire_checks_count(frame, len, &shard->checks_space);
     shard->stats.busy += count;
     shard->stats.shed += count;
+    tallies_refused(shard, connection, count, OUTCOME_BUSY);
     requests_error(shard, connection, envelope.session, envelope.seq, TG_EBUSY,
                    "overloaded: more waits already than can be decided soon", effects);
     shard_settle(shard, effects);
@@ -620,6 +621,7 @@ void shard_policy(struct shard *shard, const struct policy *policy)
             slot->people = policy_joined(policy)->people;
             slot->global = policy_has_global(policy);
             slot->version = policy_joined(policy)->version;
+            answered_follow(&shard->tallies.answered, policy);
             if (slot->version > shard->rules_seen)
                 shard->rules_seen = slot->version;
             api_keys_cache_init(&shard->api_keys_cache, &shard->options.secret);
@@ -646,9 +648,9 @@ const struct policy *shard_policy_unused(struct shard *shard)
 
 struct usage_tally *shard_usage(struct shard *shard, struct usage_tally *empty)
 {
-    struct usage_tally *seen = shard->usage;
+    struct usage_tally *seen = shard->tallies.usage;
     ASSERT(empty == NULL || empty->count == 0);
-    shard->usage = empty;
+    shard->tallies.usage = empty;
     return seen;
 }
 

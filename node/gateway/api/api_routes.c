@@ -3,6 +3,7 @@
 
 #include "node/gateway/api/auth_api.h"
 #include "node/gateway/api/check_api.h"
+#include "node/gateway/api/metrics_api.h"
 #include "node/gateway/api/openapi.h"
 #include "node/gateway/api/operate_api.h"
 #include "node/gateway/api/operate_call.h"
@@ -118,6 +119,12 @@ static const struct http_route routes[] = {
      .name = "openapi",
      .summary = "Tells all of this, as OpenAPI 3.1",
      .handle = api_openapi},
+    {.method = HTTP1_GET,
+     .path = "/metrics",
+     .name = "metrics",
+     .summary = "Tells the node's metrics, as Prometheus reads them",
+     .flags = HTTP_ROUTE_CHECKS | HTTP_ROUTE_ASIDE,
+     .handle = api_metrics},
     {.method = HTTP1_GET,
      .path = "/livez",
      .name = "livez",

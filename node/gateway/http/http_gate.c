@@ -197,6 +197,12 @@ static struct http_exchange exchange_of(struct http_gate *gate, struct http_peer
     return exchange;
 }
 
+/* By a listener aside there are but the routes that are meant for it. */
+static unsigned among(const struct http_peer *peer)
+{
+    return peer->base.aside ? HTTP_ROUTE_PROBE | HTTP_ROUTE_ASIDE : 0;
+}
+
 /* Has the handler answer, or ask. */
 static enum http_verdict handle(struct http_gate *gate, struct http_exchange *exchange,
                                 const struct http_route *route)
@@ -226,7 +232,7 @@ static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_
     struct http_match match;
     struct http_guarded guarded;
     enum http_verdict verdict = HTTP_ANSWERED;
-    http_route_find(&gate->request, &exchange, gate->parameters, &match);
+    http_route_find(&gate->request, &exchange, among(peer), gate->parameters, &match);
     http_guard(&gate->request, match.route, &gate->facts, &peer->base, &gate->http_stats, &guarded);
     const bool refused = guarded.status != 0 || match.route == NULL;
     *stop = GATEWAY_NEED_ANSWER;
@@ -262,7 +268,7 @@ static bool tell_to_go_on(struct http_gate *gate, struct http_peer *peer)
     struct http_guarded guarded;
     if (peer->base.waiting > 0)
         return false;
-    http_route_find(&gate->request, &exchange, gate->parameters, &match);
+    http_route_find(&gate->request, &exchange, among(peer), gate->parameters, &match);
     http_guard(&gate->request, match.route, &gate->facts, &peer->base, &gate->http_stats, &guarded);
     if (guarded.status == 0 && match.route != NULL) {
         http_put(&exchange.reply, go_on, sizeof go_on - 1);

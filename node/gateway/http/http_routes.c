@@ -176,16 +176,23 @@ static void miss(const struct http1_request *request, unsigned methods, struct h
     put_allow(out, methods);
 }
 
-void http_route_find_in(const struct http_route *table, size_t count,
-                        const struct http1_request *request, struct http_exchange *exchange,
-                        char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN], struct http_match *out)
+/* Where routes are looked for. */
+struct routes {
+    const struct http_route *table;
+    size_t count;
+    unsigned among;
+};
+
+static void find(const struct routes *routes, const struct http1_request *request,
+                 struct http_exchange *exchange, char *room, struct http_match *out)
 {
     const bool anywhere = request->method == HTTP1_CONNECT || request->path.data[0] == '*';
     unsigned methods = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct http_route *route = &table[i];
+    for (size_t i = 0; i < routes->count; i++) {
+        const struct http_route *route = &routes->table[i];
         struct found found = {.exchange = exchange, .room = room};
-        if (!anywhere && !match(route->path, request->path, &found))
+        if ((routes->among != 0 && (route->flags & routes->among) == 0) ||
+            (!anywhere && !match(route->path, request->path, &found)))
             continue;
         if (!anywhere && takes(route, request->method)) {
             *out = (struct http_match){.route = route};
@@ -196,9 +203,17 @@ void http_route_find_in(const struct http_route *table, size_t count,
     miss(request, methods, out);
 }
 
-void http_route_find(const struct http1_request *request, struct http_exchange *exchange,
-                     char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN], struct http_match *out)
+void http_route_find_in(const struct http_route *table, size_t count,
+                        const struct http1_request *request, struct http_exchange *exchange,
+                        char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN], struct http_match *out)
 {
-    http_route_find_in(exchange->facts->routes, exchange->facts->route_count, request, exchange,
-                       room, out);
+    find(&(struct routes){table, count, 0}, request, exchange, room, out);
+}
+
+void http_route_find(const struct http1_request *request, struct http_exchange *exchange,
+                     unsigned among, char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN],
+                     struct http_match *out)
+{
+    const struct http_facts *facts = exchange->facts;
+    find(&(struct routes){facts->routes, facts->route_count, among}, request, exchange, room, out);
 }

@@ -28,7 +28,8 @@ enum {
     HTTP_ROUTE_ANY = 4,    /* it takes every method, whatever `method` says */
     HTTP_ROUTE_PROXY = 8,  /* a trusted proxy asks, by the name and from the page of its caller */
     HTTP_ROUTE_OPERATOR = 16, /* the operators' token is needed, wherever the request comes from */
-    HTTP_ROUTE_PAGE = 32      /* likewise; a browser may send it as the password of Basic */
+    HTTP_ROUTE_PAGE = 32,     /* likewise; a browser may send it as the password of Basic */
+    HTTP_ROUTE_ASIDE = 64     /* it is there by a listener aside, too, as probes are */
 };
 
 struct http_route {
@@ -53,11 +54,13 @@ struct http_match {
 };
 
 /* Finds the route, and fills in the exchange's parameters and rest; what is decoded is in
- * `room`. Of several that match the first one is taken. */
+ * `room`. Of several that match the first one is taken. `among`: only routes with one of these
+ * flags are there; 0: all are. */
 void http_route_find(const struct http1_request *request, struct http_exchange *exchange,
-                     char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN], struct http_match *out);
+                     unsigned among, char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN],
+                     struct http_match *out);
 
-/* The same in another table: for tests. */
+/* The same in another table, whose routes are all there: for tests. */
 void http_route_find_in(const struct http_route *table, size_t count,
                         const struct http1_request *request, struct http_exchange *exchange,
                         char room[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN],

@@ -70,6 +70,7 @@ struct config_http {
     struct config_listen more;
     struct config_hosts names; /* by which these clients may call the node, beside loopback */
     enum decision_headers headers;
+    struct config_endpoint metrics; /* a place for metrics and probes alone, or off */
 };
 
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };

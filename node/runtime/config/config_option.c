@@ -104,6 +104,12 @@ static const struct config_option options[] = {
      WORD(http.headers, decision_headers_words),
      .help = "header fields that tell what is left of a limit: RateLimit by the IETF's draft, "
              "X-RateLimit-Limit, -Remaining and -Reset (legacy), or none (off)"},
+    {.name = "metrics",
+     ENDPOINT(http.metrics),
+     .may_be_off = true,
+     .initial = "off",
+     .help = "where /metrics, /livez and /readyz are answered and nothing else, beside --http; or "
+             "off"},
     {.name = "auth",
      .value = "MAPPING",
      .initial = "{}",

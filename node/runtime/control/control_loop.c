@@ -22,6 +22,7 @@
 #include "node/runtime/control/daemon_state.h"
 #include "node/runtime/control/member_log.h"
 #include "node/runtime/control/ring_log.h"
+#include "node/runtime/system/resources.h"
 
 enum {
     BURST_FRAMES = 256,
@@ -196,6 +197,18 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
     };
 }
 
+/* What only metrics tell. */
+static void tell_more(struct daemon *daemon, struct shard_told *told, struct control_report *report)
+{
+    memset(told, 0, sizeof *told);
+    answered_follow(&told->answered, report->policy);
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_told(daemon->shards[i], told);
+    report->told = told;
+    resources_look(&report->process);
+    report->process.max_files = daemon->sockets.files.max;
+}
+
 static void answer_admin(struct daemon *daemon, const struct mailbox_message *message,
                          const struct control_compiled *compiled)
 {
@@ -204,6 +217,7 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     struct control_figure native[CLIENT_FIGURES];
     struct control_figure redis[CLIENT_FIGURES];
     struct control_figure http[CLIENT_FIGURES + HTTP_FIGURES];
+    struct shard_told told;
     ASSERT(message->shard < daemon->shard_count);
     sum_clients(daemon, &clients);
     put_figures(&clients.native, client_figures, CLIENT_FIGURES, native);
@@ -234,6 +248,8 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     report.log_lines_dropped = log_output_dropped(&daemon->output);
     report.files = files;
     report.files_count = sizeof files / sizeof *files;
+    report.rules_refusals = daemon->rules.refusals;
+    tell_more(daemon, &told, &report);
     const size_t len = control_admin(daemon->control, now_of(daemon), message->pointer,
                                      message->len, &report, daemon->reply, sizeof daemon->reply);
     ASSERT(len <= sizeof daemon->reply);
@@ -519,12 +535,11 @@ static void tell_waiting(struct daemon *daemon)
 }
 
 static uint32_t list_listeners(const struct daemon *daemon,
-                               const struct daemon_listeners *listeners,
-                               int out[LOBBY_LISTENERS_MAX])
+                               const struct daemon_listeners *listeners, int *out)
 {
     uint32_t count = 0;
-    static_assert((int)LOBBY_LISTENERS_MAX >= (int)CONFIG_SHARDS_MAX * ((int)CONFIG_LISTEN_MAX + 2),
-                  "the lobby is at all of them");
+    static_assert((int)LOBBY_LISTENERS_MAX > (int)CONFIG_SHARDS_MAX * ((int)CONFIG_LISTEN_MAX + 2),
+                  "the lobby is at all of them, and at one for metrics");
     for (uint32_t i = 0; i < daemon->config->shards; i++) {
         ASSERT(listeners->counts[i] <= CONFIG_LISTEN_MAX + 2);
         for (uint32_t k = 0; k < listeners->counts[i]; k++)
@@ -545,13 +560,15 @@ static void look_at_lobby(struct daemon *daemon)
     int redis[LOBBY_LISTENERS_MAX];
     int http[LOBBY_LISTENERS_MAX];
     const struct http_facts facts = daemon_http_facts(daemon);
+    uint32_t http_count = list_listeners(daemon, &daemon->sockets.http, http);
+    http_count += list_listeners(daemon, &daemon->sockets.metrics, http + http_count);
     const struct lobby_options options = {
         .native = native,
         .native_count = list_listeners(daemon, &daemon->sockets.native, native),
         .redis = redis,
         .redis_count = list_listeners(daemon, &daemon->sockets.redis, redis),
         .http = http,
-        .http_count = list_listeners(daemon, &daemon->sockets.http, http),
+        .http_count = http_count,
         .http_session = daemon->node_id,
         .http_facts = &facts,
         .clock = &daemon->clock};

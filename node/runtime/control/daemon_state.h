@@ -79,7 +79,8 @@ struct daemon_sockets {
     struct daemon_listeners native; /* of clients */
     struct daemon_listeners redis;
     struct daemon_listeners http;
-    struct lobby *lobby; /* NULL: the shards answer clients */
+    struct daemon_listeners metrics; /* for HTTP, of the first shard */
+    struct lobby *lobby;             /* NULL: the shards answer clients */
     struct files files;
     struct gossip_out out;
     struct socket_holder holder;
@@ -97,6 +98,7 @@ struct daemon_rules {
     uint64_t sent[CONFIG_SHARDS_MAX]; /* how often each was given some */
     int64_t missed_ns;                /* when the newest rules found no memory; or 0 */
     int64_t refused_ns; /* when rules were refused first, before any were in force; or 0 */
+    uint64_t refusals;  /* how often any were */
     struct compiler *compiler;
     struct rules_file_state file;
 };
@@ -221,8 +223,7 @@ struct http_facts daemon_http_facts(const struct daemon *daemon);
 /* ---- recall.c ---- */
 /* The region that a data directory belongs to. */
 #define DAEMON_REGION_KEY "node.region"
-/* A stored meta value in fresh memory, NULL if there is none. 0, TG_ECORRUPT, TG_ENOMEM, TG_EIO,
- * TG_ETOOBIG. */
+/* A stored meta value in fresh memory, or NULL. 0, TG_ECORRUPT, TG_ENOMEM, TG_EIO, TG_ETOOBIG. */
 int daemon_recall_meta(struct daemon *daemon, const char *key, uint8_t **out, size_t *len);
 /* What is stored of the ring, in fresh memory, for daemon_ring_free; NULL: nothing. */
 struct daemon_ring {
@@ -272,7 +273,7 @@ MUST_USE int usage_open(struct daemon *daemon);
 void usage_look(struct daemon *daemon);
 /* Takes a MESSAGE_USAGE, and its tally. */
 void usage_take(struct daemon *daemon, const struct mailbox_message *message);
-/* Takes what the shards have counted last, after their threads have ended, and writes all. */
+/* After the shards' threads have ended: takes what they have counted last, and writes all. */
 void usage_close(struct daemon *daemon);
 
 /* ---- rules_file.c ---- */
@@ -280,8 +281,7 @@ void usage_close(struct daemon *daemon);
  * TG_EINVALID with "FILE:LINE:COLUMN: what" in `error`; what was before then stays. Without a rules
  * file there is nothing to do. */
 MUST_USE int rules_load(struct daemon *daemon, char *error, size_t capacity);
-/* Gives every running shard the rules in force; one that has no room for the message gets them by
- * rules_look. */
+/* Gives every running shard the rules in force; one without room for them gets them later. */
 void rules_spread(struct daemon *daemon);
 /* Whether nobody may be served yet, for what the settings say could not be put in force. */
 bool rules_awaited(const struct daemon *daemon);

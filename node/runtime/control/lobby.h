@@ -32,7 +32,7 @@ struct lobby_options {
     const struct clock *clock;
 };
 
-enum { LOBBY_LISTENERS_MAX = 160 };
+enum { LOBBY_LISTENERS_MAX = 168 };
 
 /* 0, TG_ENOMEM or TG_EIO. */
 MUST_USE int lobby_new(const struct lobby_options *options, struct lobby **out);

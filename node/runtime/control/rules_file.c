@@ -256,6 +256,7 @@ static void refuse(struct daemon *daemon, uint64_t version, int error, const cha
 {
     ASSERT(error != 0); /* RULESFILE-1 */
     control_rules_refused(daemon->control, version, why);
+    daemon->rules.refusals++;
     if (error == TG_ENOMEM)
         daemon->rules.missed_ns = clock_now_ns(&daemon->clock);
     else if (!daemon->told.ready && daemon->rules.refused_ns == 0)

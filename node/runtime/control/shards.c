@@ -183,6 +183,18 @@ static struct shard_loop_front front_of(const struct daemon *daemon,
     return front;
 }
 
+/* Of HTTP clients: those for metrics alone are the last ones. */
+static struct shard_loop_front http_front_of(struct daemon *daemon, uint32_t number)
+{
+    struct daemon_listeners *metrics = &daemon->sockets.metrics;
+    struct shard_loop_front front =
+        front_of(daemon, &daemon->sockets.http, number, HTTP_CONNECTIONS_MAX);
+    static_assert((int)CONNECTIONS_LISTENERS_MAX > CONFIG_LISTEN_MAX + 3, "all have room");
+    for (; metrics->counts[number] > 0; front.aside++)
+        front.listeners[front.listener_count++] = metrics->fds[number][--metrics->counts[number]];
+    return front;
+}
+
 static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t number)
 {
     const struct config *config = daemon->config;
@@ -227,6 +239,8 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
         if (config->http.more.at[i].path[0] == '\0' &&
             !config_host_is_wildcard(config->http.more.at[i].endpoint.host))
             facts.names[facts.name_count++] = config->http.more.at[i].endpoint.host;
+    if (!config->http.metrics.off && !config_host_is_wildcard(config->http.metrics.host))
+        facts.names[facts.name_count++] = config->http.metrics.host;
     if (config->advertise[0] != '\0')
         facts.names[facts.name_count++] = config->advertise;
     return facts;
@@ -241,7 +255,7 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .redis = front_of(daemon, &daemon->sockets.redis, number, REDIS_CONNECTIONS_MAX),
         .redis_session = daemon_random_id(),
         .redis_facts = redis_facts(daemon, number),
-        .http = front_of(daemon, &daemon->sockets.http, number, HTTP_CONNECTIONS_MAX),
+        .http = http_front_of(daemon, number),
         .http_session = daemon_random_id(),
         .http_facts = daemon_http_facts(daemon),
         .crowded = &daemon->sockets.files.paused,

@@ -216,7 +216,8 @@ static void begin(struct connections *connections, struct connection *connection
                             : CONNECTION_BEGINS);
 }
 
-static void take_in(struct connections *connections, int fd, const struct sockaddr_storage *from)
+static void take_in(struct connections *connections, int fd, const struct sockaddr_storage *from,
+                    bool aside)
 {
     const struct connection_end end = end_of(from);
     const struct in6_addr address = connection_end_counted(&end);
@@ -233,6 +234,7 @@ static void take_in(struct connections *connections, int fd, const struct sockad
     connection->fresh = true;
     struct gateway_peer *peer = connection_peer(connections, connection);
     peer->trusted = trusted;
+    peer->aside = aside;
     struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof local;
     connection_end_text(&end, peer->address);
@@ -258,7 +260,8 @@ void acceptor_accept(struct connections *connections, uint32_t number)
         const int fd = accept4(connections->options.listeners[number], (struct sockaddr *)&from,
                                &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)
-            take_in(connections, fd, &from);
+            take_in(connections, fd, &from,
+                    number + connections->options.aside >= connections->options.listener_count);
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             return;
         else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

@@ -25,7 +25,7 @@
 
 struct connections;
 
-enum { CONNECTIONS_LISTENERS_MAX = 160 };
+enum { CONNECTIONS_LISTENERS_MAX = 168 };
 
 /* How long a client may take nothing of what was answered, until it is cut off; how long what a
  * connection begins with may take, and a request that has begun; and how long it must have been
@@ -41,6 +41,7 @@ struct connections_options {
     struct gateway_stats *stats;
     int listeners[CONNECTIONS_LISTENERS_MAX]; /* of listener_open; the loop's, also if it fails */
     uint32_t listener_count;
+    uint32_t aside;                 /* how many of these, the last ones, are not for everything */
     uint32_t max;                   /* connections at a time */
     struct hash_key key;            /* random: nobody finds addresses that meet in one place */
     const _Atomic bool *crowded;    /* no further connection is to be accepted; NULL: never */

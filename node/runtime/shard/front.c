@@ -38,6 +38,11 @@ bool front_is_pending(const struct front *front)
     return front->connections != NULL && connections_pending(front->connections);
 }
 
+bool front_is_busy(const struct front *front)
+{
+    return front->due || front_is_pending(front);
+}
+
 void front_hurry(struct front *front)
 {
     if (front->connections != NULL)

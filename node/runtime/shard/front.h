@@ -29,6 +29,8 @@ bool front_has_work(const struct front *front, int64_t now_ns);
 void front_turn(struct front *front);
 /* Whether something is left to do that no socket tells of. */
 bool front_is_pending(const struct front *front);
+/* Whether a turn has something to do at once. */
+bool front_is_busy(const struct front *front);
 /* The thread has something else to do: turns do not wait for clients that are about to ask. */
 void front_hurry(struct front *front);
 /* No client is taken in any more, and those that are there are let go. */

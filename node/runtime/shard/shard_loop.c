@@ -58,10 +58,12 @@ enum {
 static_assert((int)STATS_ASKED_MS < (int)STATS_EVERY_MS, "who asks is told newer figures");
 static_assert((int)JOURNAL_BYTES >= (int)SHARD_JOURNAL_BYTES_MIN, "any slot fits a batch");
 
-/* The number of all Redis clients together: to the shard they are one. No token of a connection is
- * as high. */
-#define REDIS_CONNECTION UINT64_MAX
-#define HTTP_CONNECTION  (UINT64_MAX - 1) /* likewise of HTTP clients */
+/* What other threads are told: a copy, under the loop's lock. */
+struct told_figures {
+    struct shard_stats stats;
+    struct shard_told more;
+    int64_t asked_ns; /* when one of them wanted to know */
+};
 
 struct http_clients {
     struct front front;
@@ -120,8 +122,7 @@ struct shard_loop {
     int64_t told_ns;            /* and when; 0: never */
     int64_t rest_ns;            /* how long the last turn took, beside reading */
     pthread_mutex_t stats_lock; /* of what is below */
-    struct shard_stats stats;
-    int64_t stats_asked_ns;
+    struct told_figures figures;
     struct told_clocks clocks;
 };
 
@@ -141,9 +142,9 @@ static void load(struct shard_loop *loop, const struct effect *effect)
 
 static void reply(struct shard_loop *loop, uint64_t connection, const void *data, size_t len)
 {
-    if (connection == REDIS_CONNECTION)
+    if (connection == ANSWERED_REDIS_CONNECTION)
         connections_answer(loop->redis.connections, data, len);
-    else if (connection == HTTP_CONNECTION)
+    else if (connection == ANSWERED_HTTP_CONNECTION)
         connections_answer(loop->http.front.connections, data, len);
     else
         (void)connections_put(loop->native.connections, connection, data, len);
@@ -178,7 +179,8 @@ static void tell_stats(struct shard_loop *loop)
     atomic_fetch_add(loop->options.keys, stats.slots - loop->keys_told);
     loop->keys_told = stats.slots;
     (void)pthread_mutex_lock(&loop->stats_lock);
-    loop->stats = stats;
+    loop->figures.stats = stats;
+    shard_told(loop->options.shard, &loop->figures.more);
     loop->native.told = loop->native.stats;
     loop->redis.told = loop->redis.stats;
     loop->http.front.told = loop->http.front.stats;
@@ -235,11 +237,14 @@ static void carry_out(struct shard_loop *loop)
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-static void decide_client(void *context, uint64_t connection, const void *data, size_t len)
+/* What can be answered at once is, before this returns. */
+static void decide(void *context, uint64_t connection, const void *data, size_t len)
 {
     struct shard_loop *loop = context;
-    shard_client(loop->options.shard, now_of(loop), connection, data, len, &loop->effects);
+    const int64_t began_ns = now_of(loop);
+    shard_client(loop->options.shard, began_ns, connection, data, len, &loop->effects);
     carry_out(loop);
+    shard_took(loop->options.shard, now_of(loop) - began_ns);
 }
 
 static void refuse_client(void *context, uint64_t connection, const void *data, size_t len)
@@ -249,19 +254,14 @@ static void refuse_client(void *context, uint64_t connection, const void *data, 
     carry_out(loop);
 }
 
-/* What Redis clients ask, many at once; what can be answered at once is, before this returns. */
 static void submit_redis(void *context, const void *frame, size_t len)
 {
-    struct shard_loop *loop = context;
-    shard_client(loop->options.shard, now_of(loop), REDIS_CONNECTION, frame, len, &loop->effects);
-    carry_out(loop);
+    decide(context, ANSWERED_REDIS_CONNECTION, frame, len);
 }
 
 static void submit_http(void *context, const void *frame, size_t len)
 {
-    struct shard_loop *loop = context;
-    shard_client(loop->options.shard, now_of(loop), HTTP_CONNECTION, frame, len, &loop->effects);
-    carry_out(loop);
+    decide(context, ANSWERED_HTTP_CONNECTION, frame, len);
 }
 
 static bool take_native(void *context, uint64_t connection, const void *data, size_t len)
@@ -503,7 +503,7 @@ static bool stats_due(struct shard_loop *loop)
     if (now_ns - loop->stats_ns < (int64_t)STATS_ASKED_MS * 1000000)
         return false;
     (void)pthread_mutex_lock(&loop->stats_lock);
-    const int64_t asked_ns = loop->stats_asked_ns;
+    const int64_t asked_ns = loop->figures.asked_ns;
     (void)pthread_mutex_unlock(&loop->stats_lock);
     return now_ns - asked_ns < (int64_t)STATS_LONG_MS * 1000000 ||
            now_ns - loop->stats_ns >= (int64_t)STATS_EVERY_MS * 1000000;
@@ -646,11 +646,6 @@ static bool has_other_work(struct shard_loop *loop)
            shard_journal_due(loop->options.shard);
 }
 
-static bool is_busy(const struct front *front)
-{
-    return front->due || front_is_pending(front);
-}
-
 /* Who is busy for others does not wait for clients that are about to ask: neither for peers, nor
  * for those of one protocol while there is something of another's. */
 static void note_other_work(struct shard_loop *loop)
@@ -660,7 +655,7 @@ static void note_other_work(struct shard_loop *loop)
     for (size_t i = 0; i < 3; i++) {
         const struct front *next = fronts[(i + 1) % 3];
         const struct front *last = fronts[(i + 2) % 3];
-        if (other || is_busy(next) || is_busy(last))
+        if (other || front_is_busy(next) || front_is_busy(last))
             front_hurry(fronts[i]);
     }
 }
@@ -737,6 +732,7 @@ static int open_front(struct shard_loop *loop, struct front *front,
     memcpy(more->listeners, options->listeners, sizeof more->listeners);
     more->listener_count = options->listener_count;
     options->listener_count = 0; /* taken */
+    more->aside = options->aside;
     more->max = options->max;
     more->key = options->key;
     more->stats = &front->stats;
@@ -835,7 +831,7 @@ int shard_loop_new(const struct shard_loop_options *options, uint32_t vnodes,
                                         .shard = (uint16_t)options->number,
                                         .failpoints = options->failpoints};
     const struct clients_options clients = {
-        .clock = options->clock, .decide = decide_client, .refuse = refuse_client, .context = loop};
+        .clock = options->clock, .decide = decide, .refuse = refuse_client, .context = loop};
     int error = take_memory(loop, vnodes);
     if (error == 0)
         error = links_new(&links, &loop->links);
@@ -884,9 +880,16 @@ void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *o
 {
     const int64_t now_ns = now_of(loop);
     (void)pthread_mutex_lock(&loop->stats_lock);
-    *out = loop->stats;
+    *out = loop->figures.stats;
     if (asked)
-        loop->stats_asked_ns = now_ns;
+        loop->figures.asked_ns = now_ns;
+    (void)pthread_mutex_unlock(&loop->stats_lock);
+}
+
+void shard_loop_told(struct shard_loop *loop, struct shard_told *sum)
+{
+    (void)pthread_mutex_lock(&loop->stats_lock);
+    shard_told_join(sum, &loop->figures.more);
     (void)pthread_mutex_unlock(&loop->stats_lock);
 }
 

@@ -18,6 +18,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "node/cluster/shard/shard.h"
+#include "node/cluster/shard/shard_told.h"
 #include "node/gateway/http/http_exchange.h"
 #include "node/gateway/resp_local.h"
 #include "node/runtime/disk/disk.h"
@@ -31,6 +32,7 @@ struct shard_loop;
 struct shard_loop_front {
     int listeners[CONNECTIONS_LISTENERS_MAX]; /* the loop's, also if it cannot be made */
     uint32_t listener_count;
+    uint32_t aside;      /* how many of these, the last ones, are for metrics and probes alone */
     uint32_t max;        /* connections at a time */
     struct hash_key key; /* random */
 };
@@ -68,6 +70,8 @@ struct mailbox *shard_loop_mailbox(struct shard_loop *loop);
 void shard_loop_wake(struct shard_loop *loop);
 /* A recent copy of the shard's counters; `asked`: newer ones are wanted for a while. Any thread. */
 void shard_loop_stats(struct shard_loop *loop, bool asked, struct shard_stats *out);
+/* Adds what the shard tells beside them to `sum`, whose rules are those in force. Any thread. */
+void shard_loop_told(struct shard_loop *loop, struct shard_told *sum);
 /* The same of its clients, by protocol; zeros if it takes none. */
 struct shard_loop_fronts {
     struct gateway_stats native;

@@ -420,6 +420,8 @@ static int bind_sockets(struct daemon *daemon)
         code = listen_together(daemon, &config->http.first, &daemon->sockets.http);
     if (code == 0)
         code = listen_more(daemon, &config->http.more, &daemon->sockets.http);
+    if (code == 0 && !config->http.metrics.off)
+        code = listen_for(daemon, &config->http.metrics, 0, &daemon->sockets.metrics);
     return code;
 }
 
@@ -524,6 +526,7 @@ static void stop(struct daemon *daemon)
     close_listeners(&daemon->sockets.native, &daemon->config->client_more);
     close_listeners(&daemon->sockets.redis, &daemon->config->resp_more);
     close_listeners(&daemon->sockets.http, &daemon->config->http.more);
+    close_listeners(&daemon->sockets.metrics, &(struct config_listen){.count = 0});
     control_free(&daemon->control);
     gossip_out_fini(&daemon->sockets.out);
     socket_close(&daemon->sockets.gossip);

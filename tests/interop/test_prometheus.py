@@ -1,0 +1,365 @@
+"""Debian's Prometheus beside real nodes: it takes their pages, and real faults set off the alerts, which then clear."""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import threading
+import urllib.parse
+import urllib.request
+
+import pytest
+
+from harness import Cluster, Command, program, scaled, wait_for
+from harness.cluster import Until
+from harness.disk import fill
+from harness.http1 import Http, request
+from harness.metrics import Page, fetch
+from test_clocks import Clock
+
+SECONDS = 210
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "monitoring"
+NAME = re.compile(r"\b(?:tidegate|process)_[a-z0-9_]+|\bup\b")
+# Hours are seconds here: the alerts are the same but for how long something has to last.
+WINDOWS = {"6h": "20s", "1h": "8s", "30m": "5s", "15m": "30s", "10m": "5s", "5m": "5s", "1m": "5s"}
+LOAD = pathlib.Path(program("tidegated")).resolve().parent / "tests" / "bench" / "load"
+RULES = """
+rules:
+  - {name: fast, match: {api: /fast}, key: [user], limits: [{rate: 100000/h}]}
+  - {name: sure, match: {api: /sure}, key: [user], consistency: quorum, limits: [{rate: 100000/h}]}
+  - {name: scarce, match: {api: /scarce}, key: [user], limits: [{rate: 1/h}]}
+  - {name: lenient, match: {api: /lenient}, key: [user], on_failure: open, limits: [{rate: 5/24h}]}
+"""
+
+
+def promtool(*words, **options):
+    done = subprocess.run(["promtool", *words], capture_output=True, text=True, timeout=scaled(60), check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def expressions():
+    """Of the dashboard, as Grafana would ask them."""
+    board = json.loads((FOLDER / "dashboard.json").read_text())
+    for panel in board["panels"]:
+        for target in panel.get("targets", []):
+            yield target["expr"].replace("$__rate_interval", "1m").replace("$job", ".+").replace("$node", ".+")
+
+
+def quick_alerts(folder):
+    """alerts.yaml with short windows, and without waiting."""
+    text = (FOLDER / "alerts.yaml").read_text()
+    for long_one, short in WINDOWS.items():
+        text = text.replace(f"[{long_one}]", f"[{short}]")
+    (folder / "alerts.yaml").write_text(re.sub(r"^ +for: \w+\n", "", text, flags=re.MULTILINE))
+
+
+class Prometheus:
+    """The program, scraping nodes each second."""
+
+    def __init__(self, folder, port, nodes):
+        quick_alerts(folder)
+        config = (FOLDER / "prometheus.yaml").read_text().replace("15s", "1s")
+        config = re.sub(r"targets: \[.*\]", f"targets: {json.dumps([node.http for node in nodes])}", config)
+        (folder / "prometheus.yaml").write_text(config)
+        self.base = f"http://127.0.0.1:{port}/api/v1/"
+        with open(folder / "prometheus.log", "wb") as log:
+            self.process = subprocess.Popen(
+                ["prometheus", f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/tsdb",
+                 f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+    def ask(self, path, **words):
+        with urllib.request.urlopen(self.base + path + "?" + urllib.parse.urlencode(words), timeout=scaled(20)) as answer:
+            return json.load(answer)["data"]
+
+    def query(self, expression):
+        return self.ask("query", query=expression)["result"]
+
+    def up(self):
+        """How many nodes it reads."""
+        try:
+            return sum(row["value"][1] == "1" for row in self.query("up"))
+        except OSError:
+            return 0
+
+    def firing(self):
+        return {alert["labels"]["alertname"] for alert in self.ask("alerts")["alerts"] if alert["state"] == "firing"}
+
+    def wait_fires(self, *names):
+        """Waits until each of them has fired, at some time from now on."""
+        left = set(names)
+
+        def look():
+            left.difference_update(self.firing())
+            return Until(left)
+        wait_for(look, 40, f"{sorted(names)} fire; last: those that have not", 0.2)
+
+    def wait_quiet(self, *but):
+        wait_for(lambda: Until(self.firing() - set(but)), 60, "no alert fires; last: those that do", 0.2)
+
+
+@contextlib.contextmanager
+def watched(folder, cluster):
+    prometheus = Prometheus(folder, cluster.block.first + 95, cluster.nodes)
+    try:
+        wait_for(lambda: prometheus.up() == len(cluster.nodes), 40, "all nodes are scraped", 0.1)
+        yield prometheus
+    finally:
+        prometheus.close()
+
+
+@contextlib.contextmanager
+def traffic(node, *apis):
+    """Somebody asks a node some hundred times a second, whatever the answer."""
+    stop = threading.Event()
+
+    def run():
+        number = 0
+        while not stop.is_set():
+            with contextlib.suppress(OSError, AssertionError, ValueError, http.client.HTTPException):
+                with Http(node.http) as http1:
+                    while not stop.is_set():
+                        number += 1
+                        checks = [{"attributes": {"api": api, "user": f"u{number % 97}"}} for api in apis]
+                        http1.send(request("POST", "/v1/check", {"checks": checks}))
+                        assert http1.read() is not None
+                        stop.wait(0.01)  # the pace of the traffic
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def with_rules(folder, count, *arguments):
+    (folder / "rules.yaml").write_text(RULES)
+    return Cluster(folder, count, "--rules", str(folder / "rules.yaml"), *arguments)
+
+
+# --- what ships ------------------------------------------------------------------------------------
+
+
+def test_alert_rules_are_taken_and_each_does_what_its_test_says():
+    promtool("check", "rules", str(FOLDER / "alerts.yaml"))
+    promtool("test", "rules", "alerts_test.yaml", cwd=FOLDER)
+    promtool("check", "config", "prometheus.yaml", cwd=FOLDER)
+    names = re.findall(r"- alert: (\w+)", (FOLDER / "alerts.yaml").read_text())
+    fires = re.findall(r"alertname: (\w+)\n +exp_alerts:", (FOLDER / "alerts_test.yaml").read_text())
+    assert sorted(names) == sorted(fires)
+
+
+def test_the_dashboard_keeps_its_rules(tmp_path):
+    board = json.loads((FOLDER / "dashboard.json").read_text())
+    assert (board["uid"], board["id"], board["editable"], board["tags"]) == ("tidegate", None, False, ["tidegate"])
+    assert isinstance(board["schemaVersion"], int)
+    variables = {each["name"]: each for each in board["templating"]["list"]}
+    assert list(variables) == ["datasource", "job", "region", "node"]
+    for name in ("job", "region", "node"):
+        assert variables[name]["multi"] and variables[name]["includeAll"] and variables[name]["allValue"] == ".+"
+    panels = [panel for panel in board["panels"] if panel["type"] != "row"]
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    for panel in panels:
+        assert panel["description"] and panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        for part in (panel, *panel["targets"]):
+            assert part["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        for target in panel["targets"]:
+            assert target["legendFormat"] and '$job' in target["expr"] and '$node' in target["expr"], panel["title"]
+            assert re.findall(r"\[([^\]]+)\]", target["expr"]) in ([], ["$__rate_interval"], ["$__rate_interval"] * 2)
+    records = [{"record": "a:b", "expr": expression, "labels": {"at": str(at)}}
+               for at, expression in enumerate(expressions())]
+    (tmp_path / "panels.json").write_text(json.dumps({"groups": [{"name": "panels", "rules": records}]}))
+    promtool("check", "rules", str(tmp_path / "panels.json"))
+
+
+def test_a_page_passes_promtool_and_has_all_that_alerts_and_panels_name(single):
+    text, _ = fetch(single.http)
+    assert promtool("check", "metrics", input=text) == ""
+    known = Page(single.http).names() | {"up"}
+    known |= {f"{name}{more}" for name in known if name.endswith("_duration_seconds")
+              for more in ("_bucket", "_sum", "_count")}
+    alerts = re.findall(r"expr: (?:'(.*)'|>-\n((?: {10}.*\n)+))", (FOLDER / "alerts.yaml").read_text())
+    told = [one or more for one, more in alerts] + list(expressions())
+    assert len(told) > 60
+    for expression in told:
+        named = set(NAME.findall(re.sub(r'"[^"]*"', "", expression)))
+        assert named and not named - known, (expression, named - known)
+
+
+# --- a Prometheus, and faults ----------------------------------------------------------------------
+
+
+def test_three_nodes_are_scraped_and_deaths_set_off_alerts_that_clear(tmp_path):
+    with with_rules(tmp_path, 3).start() as cluster, watched(tmp_path, cluster) as prometheus, \
+            traffic(cluster[0], "/fast", "/sure"):
+        prometheus.wait_quiet()
+        wait_for(lambda: all(prometheus.query(each) for each in expressions() if "trouble" not in each), 40,
+                 "each panel has something to show", 0.2)
+        assert [row["value"][1] for row in prometheus.query("tidegate_members{state='alive'}")] == ["3"] * 3
+
+        cluster[2].kill()
+        prometheus.wait_fires("TidegateNodeDown", "TidegateVoterLost", "TidegateUnhealthy", "TidegateCopiesMissing")
+        assert "TidegateRingFrozen" not in prometheus.firing()
+        cluster[1].kill()
+        prometheus.wait_fires("TidegateRingFrozen", "TidegateConfigFrozen", "TidegateCutOff", "TidegateQuorumUndecided",
+                              "TidegateDegradedFast", "TidegateDegradedSlow", "TidegateUndecidedFast",
+                              "TidegateUndecidedSlow", "TidegateOverAdmissionHigh")
+        for node in (cluster[1], cluster[2]):
+            node.start()
+        cluster.wait_healthy()
+        prometheus.wait_quiet()
+
+
+class Keys:
+    """Ever new keys, a thousand a call, and which alerts have fired meanwhile."""
+
+    def __init__(self, node, api, prometheus):
+        self.node, self.api, self.prometheus = node, api, prometheus
+        self.count = 0
+        self.seen = set()
+
+    def add(self, *wanted):
+        checks = [{"attributes": {"api": self.api, "user": f"{self.count + at}"}} for at in range(1000)]
+        with Http(self.node.http) as http1:
+            http1.send(request("POST", "/v1/check", {"checks": checks}))
+            assert http1.read().status == 200
+        self.count += 1000
+        self.seen.update(self.prometheus.firing())
+        return set(wanted) <= self.seen
+
+    def wait_fires(self, *wanted):
+        wait_for(lambda: self.add(*wanted), 60, f"{wanted} fire", 0.05)
+
+
+def test_a_store_at_its_bound_sets_off_alerts(tmp_path):
+    with with_rules(tmp_path, 1, "--vnodes", "64", "--store-max", "6M",
+                    "--flush-interval", "50ms").start() as cluster, watched(tmp_path, cluster) as prometheus:
+        prometheus.wait_quiet()
+        keys = Keys(cluster[0], "/lenient", prometheus)
+        keys.wait_fires("TidegateDiskNearFull", "TidegateDiskFull", "TidegateUnhealthy")
+        assert "TidegateDiskFailing" not in keys.seen
+
+
+def test_a_full_disk_sets_off_alerts_that_clear(tmp_path, small_disk):
+    """One of three: it takes no newer configuration, either."""
+    with with_rules(tmp_path, 3) as cluster:
+        cluster[2].data = str(small_disk / "data")
+        cluster.start()
+        wait_for(lambda: len({Page(node.http).of("tidegate_config_version") for node in cluster}) == 1, 20,
+                 "all have the rules")
+        with watched(tmp_path, cluster) as prometheus:
+            prometheus.wait_quiet("TidegateDiskNearFull")  # the file system is small
+            ballast = fill(small_disk)
+            keys = Keys(cluster[2], "/lenient", prometheus)
+            keys.wait_fires("TidegateDiskFull", "TidegateDiskFailing", "TidegateFlushLate", "TidegateUnhealthy")
+            long_one = tmp_path / "long.yaml"
+            long_one.write_text("".join(f"# {line:70}\n" for line in range(8000)) + RULES.replace("5/24h", "6/24h"))
+            done = Command("rules", "apply", str(long_one), "--yes", endpoints=[cluster[0].endpoint])
+            assert done.code == 0, done
+            keys.wait_fires("TidegateConfigDiverged")
+            ballast.unlink()
+            prometheus.wait_quiet("TidegateDiskNearFull")
+
+
+def test_a_wrong_clock_sets_off_an_alert_that_clears(tmp_path):
+    with with_rules(tmp_path, 3) as cluster:
+        clock = Clock(cluster[2], tmp_path)
+        cluster.start()
+        with watched(tmp_path, cluster) as prometheus:
+            prometheus.wait_quiet()
+            clock.step_to(60)
+            prometheus.wait_fires("TidegateClockOff", "TidegateUnhealthy")
+            clock.step_to(0)
+            prometheus.wait_quiet()
+
+
+def test_a_full_memory_and_many_denials_set_off_alerts_that_clear(tmp_path):
+    with with_rules(tmp_path, 1, "--ephemeral", "--memory", "8M").start() as cluster, \
+            watched(tmp_path, cluster) as prometheus:
+        prometheus.wait_quiet()
+        Keys(cluster[0], "/lenient", prometheus).wait_fires("TidegateKeysTurnedAway", "TidegateUncounted",
+                                                            "TidegateMemoryNearLimit")
+        prometheus.wait_quiet("TidegateMemoryNearLimit")  # they stay for a day, as their limit does
+        with traffic(cluster[0], "/scarce"):
+            prometheus.wait_fires("TidegateDenialsSpike")
+        prometheus.wait_quiet("TidegateMemoryNearLimit")
+
+
+def test_more_than_a_node_can_decide_sets_off_an_alert_that_clears(tmp_path):
+    with with_rules(tmp_path, 1).start() as cluster, watched(tmp_path, cluster) as prometheus:
+        prometheus.wait_quiet()
+        with subprocess.Popen([LOAD, "open", f"endpoints=tcp://{cluster[0].endpoint}",
+                               "items=64", "connections=16", "rate=100000", "seconds=10", "timeout_ms=1000", "keys=100000"],
+                              stdout=subprocess.DEVNULL) as flood:
+            try:
+                prometheus.wait_fires("TidegateShedding", "TidegateUndecidedFast")
+            finally:
+                flood.kill()
+        prometheus.wait_quiet()
+
+
+def test_a_region_that_is_lost_sets_off_an_alert_that_clears(tmp_path):
+    with with_rules(tmp_path, 2) as cluster:
+        cluster[1].arguments += ["--region", "far"]
+        cluster.start_all()
+        with watched(tmp_path, cluster) as prometheus:
+            prometheus.wait_quiet()
+            cluster[1].kill()
+            prometheus.wait_fires("TidegateRegionCutOff", "TidegateNodeDown")
+            cluster[1].start()
+            prometheus.wait_quiet()
+
+
+def test_a_node_whose_files_are_used_up_and_that_starts_often_sets_off_alerts(tmp_path):
+    with with_rules(tmp_path, 1) as cluster:
+        cluster[0].prefix = ("prlimit", "--nofile=300:300")
+        cluster.start()
+        with watched(tmp_path, cluster) as prometheus, contextlib.ExitStack() as held:
+            prometheus.wait_quiet()
+            for _ in range(3):
+                cluster[0].kill()
+                cluster[0].start()
+                wait_for(lambda: prometheus.up() == 1, 20, "it is scraped", 0.1)
+                started = Page(cluster[0].http).of("process_start_time_seconds")
+                wait_for(lambda at=started: prometheus.query(f"process_start_time_seconds >= {at - 0.001}"), 20,
+                         "this process is scraped", 0.1)
+            prometheus.wait_fires("TidegateNodeRestarts")
+
+            def dial():
+                for add in (0, 3):  # each protocol has at most half of the files
+                    connection = held.enter_context(socket.socket())
+                    connection.settimeout(scaled(5))
+                    connection.connect(("127.0.0.1", cluster[0].port + add))
+                return "TidegateAcceptingPaused" in prometheus.firing()
+            wait_for(dial, 40, "clients use all files", 0.02)
+            held.close()
+            prometheus.wait_quiet()
+
+
+def test_a_node_that_hangs_sets_off_alerts_that_clear(tmp_path):
+    with with_rules(tmp_path, 3).start() as cluster, watched(tmp_path, cluster) as prometheus, \
+            traffic(cluster[0], "/fast"):
+        prometheus.wait_quiet()
+        os.kill(cluster[1].pid, signal.SIGSTOP)
+        try:
+            prometheus.wait_fires("TidegateNodeDown", "TidegateUnhealthy")
+        finally:
+            os.kill(cluster[1].pid, signal.SIGCONT)
+        cluster.wait_healthy()
+        prometheus.wait_quiet()
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    with Cluster(tmp_path_factory.mktemp("page"), 1) as cluster:
+        yield cluster.start()[0]
