@@ -342,6 +342,37 @@ static void a_client_holds_tokens_of_another_region(void **state)
     lab_free(lab);
 }
 
+/* A reservation of a key of another region is made at home, and settled there, once. */
+static void a_client_reserves_tokens_of_another_region(void **state)
+{
+    struct lab *lab = begin(2, 1, "{rate: 10/h, algorithm: sliding_log}", "");
+    (void)state;
+    lab_ask_attributes_used(lab, OPERATION_RESERVE, 6, 5000, attributes);
+    const struct wire_decision held = lab_answer(lab, lab_send(lab, NEAR, 1000), 0);
+    assert_true(held.allowed && held.granted == 6 && held.lease != 0 && held.lease_ms == 5000);
+    assert_int_equal(used(lab), 6);
+    for (uint32_t at = 0; at < 2; at++) {
+        lab_ask_attributes_used(lab, OPERATION_COMMIT, held.lease, 2, attributes);
+        assert_int_equal(lab_answer(lab, lab_send(lab, NEAR - at, 1000), 0).granted, 2);
+    }
+    assert_int_equal(used(lab), 2);
+    lab_free(lab);
+}
+
+/* Who is asked in another region may be of a release that does not know of reservations. */
+static void a_region_of_an_older_release_is_not_asked_to_reserve(void **state)
+{
+    struct lab *lab = begin(2, 1, "{rate: 10/h, algorithm: sliding_log}", "");
+    (void)state;
+    struct remote_regions *remote = &lab->shards[NEAR].shard->remote;
+    for (uint32_t i = 0; i < remote->count; i++)
+        remote->regions[i].reads &= (uint8_t)~READS_RESERVATIONS;
+    lab_ask_attributes_used(lab, OPERATION_RESERVE, 6, 5000, attributes);
+    assert_int_equal(lab_answer(lab, lab_send(lab, NEAR, 1000), 0).outcome, OUTCOME_BUSY);
+    assert_int_equal(used(lab), 0);
+    lab_free(lab);
+}
+
 /* In a region of several nodes the leader of the key holds the tokens, whoever is asked; when it
  * dies, what it held is spent and its successor asks anew. */
 static void one_node_of_a_region_holds_its_tokens(void **state)
@@ -891,6 +922,8 @@ int main(void)
         cmocka_unit_test(hits_refunds_and_resets_go_home),
         cmocka_unit_test(a_lost_answer_costs_no_tokens),
         cmocka_unit_test(a_client_holds_tokens_of_another_region),
+        cmocka_unit_test(a_client_reserves_tokens_of_another_region),
+        cmocka_unit_test(a_region_of_an_older_release_is_not_asked_to_reserve),
         cmocka_unit_test(one_node_of_a_region_holds_its_tokens),
         cmocka_unit_test(the_homes_leader_may_change),
         cmocka_unit_test(keys_are_at_home_in_regions_that_have_a_ring),

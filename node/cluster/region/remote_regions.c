@@ -365,6 +365,7 @@ static void flush(struct shard *shard, struct remote_line *line, struct effects 
         .boot = shard->options.boot,
         .records = line->outbox.data,
         .len = line->outbox.len,
+        .reads = READS_ALL,
     };
     const size_t room = line->outbox.len + PEER_ENVELOPE_MAX;
     ASSERT(!line->outbox.failed);
