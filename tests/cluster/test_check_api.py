@@ -25,6 +25,7 @@ rules:
   - {name: places, match: {api: /places}, key: [user], limits: [{algorithm: concurrency, count: 1, timeout: 60s}]}
   - {name: pooled, match: {api: /pooled}, key: [user], limits: [{rate: 5/s}], mode: {elastic: {pool: vector}}}
 """
+ATTEMPTS = 5
 NAMES = ["allowed", "outcome", "rule", "window", "limit", "used", "remaining", "granted", "reset_after_ms",
          "retry_after_ms", "delay_ms", "status", "message", "degraded", "node"]
 
@@ -373,25 +374,26 @@ def test_a_request_that_is_sent_again_is_charged_once(ruled):
 
 
 def test_nobody_waits_for_longer_than_he_says(new_cluster):
-    """The decider hangs: whoever waits for a tenth of a second is told by then, others when a replica decides. What
-    came too late to be asked is not charged."""
+    """The decider hangs: whoever waits for 30 ms is told by then, others when a replica decides."""
     cluster = new_cluster(3).start()
-    key = fresh()
-    decider = cluster.decider(key)
-    other = next(node for node in cluster.nodes if node is not decider)
-    own = {"key": key, "rate": "100/h"}
-    with Http(other) as http:
-        assert http.post("/v1/check", own, X_Request_Timeout="10").said["used"] == 1
-        decider.signal(signal.SIGSTOP)
-        try:
-            began = time.monotonic()
-            late = http.post("/v1/check", own, X_Request_Timeout="100ms")
-            took_s = time.monotonic() - began
-            then = http.post("/v1/check", own, X_Request_Timeout="10")
-        finally:
-            decider.signal(signal.SIGCONT)
-        assert late.status == 503 and late.said["outcome"] == "error" and 0.1 <= took_s < scaled(0.5)
-        assert then.status == 200
+    for _ in range(ATTEMPTS):
+        own = {"key": fresh(), "rate": "100/h"}
+        decider = cluster.decider(own["key"])
+        with Http(next(node for node in cluster.nodes if node is not decider)) as http:
+            assert http.post("/v1/check", own, X_Request_Timeout="10").said["used"] == 1
+            decider.signal(signal.SIGSTOP)
+            try:
+                began = time.monotonic()
+                late = http.post("/v1/check", own, X_Request_Timeout="30ms")
+                took_s = time.monotonic() - began
+                then = http.post("/v1/check", own, X_Request_Timeout="10")
+            finally:
+                decider.signal(signal.SIGCONT)
+        assert took_s < scaled(0.5) and then.status == 200
+        if late.status == 503:
+            break
+        cluster.wait_healthy()  # a replica had decided by then: this process was not run for a while
+    assert late.status == 503 and late.said["outcome"] == "error" and took_s >= 0.03
 
 
 @pytest.mark.parametrize("time", ["", "0", "61", "60001ms", "999us", "1.5", "-1", "1 s", "soon", "9" * 40])
