@@ -72,7 +72,7 @@ struct batch {
     uint32_t groups[SHARD_BATCH_ROWS];
     uint32_t classes[SHARD_BATCH_ROWS]; /* of new keys */
     uint64_t leases[SHARD_BATCH_ROWS];  /* of rows with a concurrency limit, or about tokens */
-    uint32_t ttls_ms[SHARD_BATCH_ROWS]; /* of rows that reserve tokens; else 0 */
+    uint32_t ttls_ms[SHARD_BATCH_ROWS]; /* of rows about tokens that are held */
     const struct limit *limit_of[SHARD_BATCH_ROWS];
     struct limit_mark marks[SHARD_BATCH_ROWS];
     struct batch_item items[SHARD_BATCH_ROWS];

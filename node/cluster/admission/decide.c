@@ -86,6 +86,7 @@ static void hold_row(struct shard *shard, const struct batch_item *item,
     ASSERT(row < batch->count); /* DECIDE-13 */
     batch->flags[row] |= LIMIT_HOLD;
     batch->leases[row] = decide_lease(shard, forward);
+    batch->ttls_ms[row] = 0;
     if (forward->operation == OPERATION_RESERVE)
         batch->ttls_ms[row] = (uint32_t)forward->used;
     else if (!item->recalled && forward->operation != OPERATION_LEASE)
@@ -158,7 +159,6 @@ void decide_rows(struct shard *shard, struct batch_item *item, const struct poli
         batch->flags[row] = (forward->flags & (LIMIT_AT_MOST | LIMIT_COUNT_DENIED)) | older;
         batch->groups[row] = batch->item_count;
         batch->classes[row] = forward->class;
-        batch->ttls_ms[row] = 0;
         if (__builtin_expect(special || limit->algorithm == ALGORITHM_CONCURRENCY, 0))
             special_row(shard, item, forward, loaded, i, row);
     }

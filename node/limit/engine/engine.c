@@ -682,10 +682,12 @@ static inline void batch_row(const struct table *table, const struct limit_batch
     row->mark = batch->marks == NULL ? NULL : &batch->marks[i];
     row->request.cost = batch->costs[i];
     row->request.lease = batch->leases == NULL ? 0 : batch->leases[i];
-    row->request.ttl_ms = batch->ttls_ms == NULL ? 0 : batch->ttls_ms[i];
     row->request.now_ns = now_ns;
     row->request.operation = batch->operations == NULL ? OPERATION_CHECK : batch->operations[i];
     row->request.flags = batch->flags == NULL ? 0 : batch->flags[i];
+    row->request.ttl_ms = 0;
+    if (__builtin_expect(row->request.flags & LIMIT_HOLD, 0) != 0 && batch->ttls_ms != NULL)
+        row->request.ttl_ms = batch->ttls_ms[i];
 }
 
 static inline void batch_put(const struct limit_decisions *out, size_t i,

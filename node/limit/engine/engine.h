@@ -34,8 +34,8 @@ struct limit_batch {
                                * there is none, but what memory holds */
     const uint64_t *leases;   /* of rows with a concurrency limit, or LIMIT_HOLD: which lease; NULL:
                                * there are no such rows */
-    const uint32_t *ttls_ms;  /* of rows that RESERVE tokens, LIMIT_TTL_MIN_MS .. LIMIT_TTL_MAX_MS;
-                               * 0 for others; NULL: there are no such rows */
+    const uint32_t *ttls_ms;  /* of rows with LIMIT_HOLD: those that RESERVE tokens for how long,
+                               * LIMIT_TTL_MIN_MS .. LIMIT_TTL_MAX_MS, others 0; NULL: all 0 */
     struct limit_mark *marks; /* read where LIMIT_UNDO, written where LIMIT_MARK and a check was
                                * allowed with a cost; NULL: no row has such a flag */
 };
