@@ -18,14 +18,22 @@
 #include "node/gateway/http/http_gate.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { PEERS = 4, FRAMES = 16, INPUT = 1 << 16, OUT = 1 << 16, SESSION = 7, CHECK_EVERY = 16 };
+enum {
+    PEERS = 4,
+    FRAMES = 16,
+    INPUT = 1 << 16,
+    OUT = 1 << 16,      /* that peers have, */
+    OUT_MOST = 1 << 20, /* but for the first one: room for whatever an operator's answer may take */
+    SESSION = 7,
+    CHECK_EVERY = 16
+};
 
 struct peer {
     struct http_peer peer;
     uint32_t generation;
     size_t len;
     char input[INPUT];
-    char out[OUT];
+    char out[OUT_MOST];
 };
 
 static struct peer peers[PEERS];
@@ -53,7 +61,7 @@ static void come(struct peer *peer)
     peer->peer.base.id = peer->generation;
     http_gate_open(gate, &peer->peer);
     peer->peer.base.out.data = peer->out;
-    peer->peer.base.out.capacity = sizeof peer->out;
+    peer->peer.base.out.capacity = peer == peers ? OUT_MOST : OUT;
 }
 
 /* Takes one response from the front of what was sent. Its length: a response to HEAD has none of
@@ -83,6 +91,24 @@ static void read_all(struct peer *peer)
     out->len = 0;
 }
 
+/* An operator's command: its answer is some text, or, where some is to be pending, an error. */
+static bool answer_admin(uint32_t at, uint8_t pending)
+{
+    static uint8_t reply[256];
+    struct mp_token tokens[32];
+    char error[WIRE_ERROR_LEN];
+    struct wire_admin admin;
+    struct mp_writer writer;
+    if (wire_decode_admin(frames[at], frame_lens[at], tokens, 32, &admin, error) != 0)
+        return false;
+    mp_writer_init(&writer, reply, sizeof reply);
+    wire_begin_admin_reply(&writer, admin.session, admin.seq, pending != 0 ? TG_EUNAVAILABLE : 0);
+    mp_put_str(&writer, "some text");
+    frame_lens[at] = 0;
+    http_gate_answer(gate, reply, writer.len, &finder);
+    return true;
+}
+
 /* The gate must have made a message that the shard takes (HTTPBATCH-4). */
 static void answer(uint32_t at, uint8_t pending)
 {
@@ -93,7 +119,7 @@ static void answer(uint32_t at, uint8_t pending)
     char error[WIRE_ERROR_LEN];
     struct wire_checks checks;
     const size_t frame_len = frame_lens[at];
-    if (frame_len == 0)
+    if (frame_len == 0 || answer_admin(at, pending))
         return;
     if (pending == 0)
         frame_lens[at] = 0;
@@ -152,8 +178,10 @@ static void feed(struct peer *peer)
         memmove(peer->input, peer->input + used, peer->len);
         if (stop == GATEWAY_NEED_SUBMIT)
             submit();
-        if (stop == GATEWAY_NEED_ROOM)
+        if (stop == GATEWAY_NEED_ROOM) {
             read_all(peer);
+            base->cramped = base->room > base->out.capacity;
+        }
         if (stop == GATEWAY_NEED_ROOM && base->waiting > 0)
             return;
     } while (stop == GATEWAY_NEED_SUBMIT || stop == GATEWAY_NEED_ROOM);
