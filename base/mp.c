@@ -489,13 +489,3 @@ uint8_t *mp_reserve_bin(struct mp_writer *writer, size_t len)
     (void)msgpack_pack_bin(&packer, len);
     return writer_claim(writer, len);
 }
-
-char *mp_reserve_str(struct mp_writer *writer, size_t len)
-{
-    ASSERT(writer->len <= writer->capacity);
-    struct msgpack_packer packer = writer_packer(writer);
-    if (!writer_takes(writer, len))
-        return NULL;
-    (void)msgpack_pack_str(&packer, len);
-    return (char *)writer_claim(writer, len);
-}

@@ -95,6 +95,5 @@ void mp_put_array(struct mp_writer *writer, size_t count);
 void mp_put_map(struct mp_writer *writer, size_t pairs);
 /* Starts a BIN of `len` bytes and returns where to write them, NULL when it does not fit. */
 uint8_t *mp_reserve_bin(struct mp_writer *writer, size_t len);
-char *mp_reserve_str(struct mp_writer *writer, size_t len); /* the same of a STR */
 
 #endif

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import statistics
+import threading
 import time
 
 import pytest
@@ -193,6 +194,32 @@ def test_a_node_that_waits_has_probes_and_no_metrics(new_cluster):
             found[:] = [http1.read().status for _ in range(3)]
         return found == [200, 503, 503]
     wait_for(look, 20, "it says that it lives and waits")
+
+
+# Sixty connections that ask for nothing but pages, ahead of the answers: the node goes on talking to the others.
+@pytest.mark.undisturbed
+def test_a_flood_of_scrapes_keeps_a_node_from_nothing(new_cluster, tmp_path, measured):
+    (tmp_path / "rules.yaml").write_text(RULES_200)
+    cluster = new_cluster(3, "--rules", str(tmp_path / "rules.yaml")).start()
+    until = time.monotonic() + 5
+    answered, complaints = [], set()
+
+    def scrape():
+        with Http(cluster[0].http) as http1:
+            while time.monotonic() < until:
+                http1.send(*[request("GET", "/metrics")] * 8)
+                answered.extend(http1.read().status for _ in range(8))
+    threads = [threading.Thread(target=scrape) for _ in range(60)]
+    for thread in threads:
+        thread.start()
+    while time.monotonic() < until:
+        for node in cluster[1], cluster[2]:
+            complaints.update(node.status()["reasons"])
+    for thread in threads:
+        thread.join()
+    measured("pages a second of one node", len(answered) // 5)
+    assert set(answered) == {200} and len(answered) > 500
+    assert not complaints
 
 
 @pytest.mark.undisturbed

@@ -154,6 +154,17 @@ def test_every_counter_is_told_in_the_words_of_the_command_line():
     assert [name for name, meaning in counters if f"| `{name}` | {meaning} |" not in rows] == []
 
 
+def test_every_metric_has_its_line_in_the_words_of_the_table():
+    with open(os.path.join(session.ROOT, "build/docs/reference/tidegate-metrics.md"), encoding="utf-8") as made:
+        listed = made.read().split("## Metrics")[1].split("## Labels")[0].replace("\n  ", " ")
+    metrics = re.findall(r"^- `(\w+)`: A (\w+)(?: by ([\w, ]+))?\. (.*)$", listed, re.MULTILINE)
+    rows = [f"| `{name}` | {kind} | {labels or '-'} | {meaning} |" for name, kind, labels, meaning in metrics]
+    with open(os.path.join(session.ROOT, "deploy/docs/reference/metrics.md"), encoding="utf-8") as page:
+        told = page.read().split("## Every metric")[1]
+    assert len(rows) > 60
+    assert re.findall(r"^\| `.*$", told, re.MULTILINE) == rows
+
+
 def test_every_alert_has_a_section_that_tells_what_to_do():
     with open(os.path.join(session.ROOT, "deploy/monitoring/alerts.yaml"), encoding="utf-8") as rules:
         text = rules.read()

@@ -19,14 +19,22 @@
 #include "node/gateway/http/http_gate.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { PEERS = 4, FRAMES = 16, INPUT = 1 << 16, OUT = 5 << 20, SESSION = 7, CHECK_EVERY = 16 };
+enum {
+    PEERS = 4,
+    FRAMES = 16,
+    INPUT = 1 << 16,
+    OUT = 1 << 18,      /* that peers have, */
+    OUT_MOST = 5 << 20, /* but for the first one: room for whatever an operator's answer may take */
+    SESSION = 7,
+    CHECK_EVERY = 16
+};
 
 struct peer {
     struct http_peer peer;
     uint32_t generation;
     size_t len;
     char input[INPUT];
-    char out[OUT];
+    char out[OUT_MOST];
 };
 
 static struct peer peers[PEERS];
@@ -54,7 +62,7 @@ static void come(struct peer *peer)
     peer->peer.base.id = peer->generation;
     http_gate_open(gate, &peer->peer);
     peer->peer.base.out.data = peer->out;
-    peer->peer.base.out.capacity = sizeof peer->out;
+    peer->peer.base.out.capacity = peer == peers ? OUT_MOST : OUT;
 }
 
 /* Takes one response from the front of what was sent. Its length: a response to HEAD has none of
@@ -85,8 +93,8 @@ static void read_all(struct peer *peer)
     out->len = 0;
 }
 
-/* What an operator's question is answered: by `kind` an edit, a list, a refusal or rules that do
- * not compile. */
+/* What an operator's question is answered: by `kind` an edit, a list, a refusal, a text, or rules
+ * that do not compile. */
 static void answer_operator(const uint8_t *frame, size_t len, uint8_t kind)
 {
     static const char *const states[] = {"done", "conflict", "waiting", "doubt"};
@@ -104,6 +112,8 @@ static void answer_operator(const uint8_t *frame, size_t len, uint8_t kind)
     } else if (kind == 2) {
         mp_put_array(&writer, 1);
         mp_put_strn(&writer, admin.command.data, admin.command.len);
+    } else if (kind == 4) {
+        mp_put_str(&writer, "some text");
     } else {
         mp_put_map(&writer, 4);
         mp_put_str(&writer, "ok");
@@ -197,7 +207,7 @@ static void feed(struct peer *peer)
             submit();
         if (stop == GATEWAY_NEED_ROOM)
             read_all(peer);
-        base->cramped = base->room > OUT; /* no more is to be had */
+        base->cramped = base->room > base->out.capacity; /* no more is to be had */
         if (stop == GATEWAY_NEED_ROOM && base->waiting > 0)
             return;
     } while (stop == GATEWAY_NEED_SUBMIT || stop == GATEWAY_NEED_ROOM);

@@ -18,11 +18,14 @@
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 
-enum { FRAME_LEN = 1 << 20, TEXT_LEN = 1 << 18, LINES_MAX = 8192, HTTP_ROOM_LEN = 512 << 10 };
+enum { FRAME_LEN = 1 << 20, LINES_MAX = 8192 };
 
 static uint8_t frame[FRAME_LEN];
 static char page[FRAME_LEN + 1];
 static struct shard_told told;
+static struct control_page made;
+
+static bool keeps; /* the next question is one of several at once */
 
 /* Has the node answer `metrics`, into a message of so many bytes; the text is in `page` then.
  * Returns the answer's code. */
@@ -42,7 +45,10 @@ static int ask(struct net *net, const struct policy *policy, const struct shard_
                                           .memory_max = 1000,
                                           .flush_lag_ns = 1500 * NET_MS,
                                           .started_ns = net->now_ns,
-                                          .told = &told};
+                                          .told = &told,
+                                          .page = &made};
+    made.len = keeps ? made.len : 0;
+    keeps = false;
     mp_writer_init(&writer, asked, sizeof asked);
     wire_begin_admin(&writer, 1, 2, "metrics");
     mp_put_map(&writer, 0);
@@ -140,6 +146,24 @@ static void each_metric_is_told_with_its_help_from_the_start(void **state)
     net_free(net);
 }
 
+/* A flood of questions has one page made a turn: gossip is not kept waiting by who scrapes. */
+static void who_asks_at_the_same_time_is_told_the_same_page(void **state)
+{
+    static const struct shard_stats few = {.slots = 1};
+    static const struct shard_stats more = {.slots = 2};
+    struct net *net = net_cluster(1);
+    (void)state;
+    memset(&told, 0, sizeof told);
+    assert_int_equal(ask(net, policy_empty(), &few, FRAME_LEN), 0);
+    assert_line("tidegate_keys 1");
+    keeps = true;
+    assert_int_equal(ask(net, policy_empty(), &more, FRAME_LEN), 0);
+    assert_line("tidegate_keys 1");
+    assert_int_equal(ask(net, policy_empty(), &more, FRAME_LEN), 0);
+    assert_line("tidegate_keys 2");
+    net_free(net);
+}
+
 static void figures_of_shards_and_clients_are_told(void **state)
 {
     static const struct shard_stats stats = {.slots = 3,
@@ -220,7 +244,7 @@ static void the_longest_page_fits_and_nothing_is_cut(void **state)
     for (uint64_t i = 0; i < SHARD_TOLD_PEERS_MAX; i++)
         told.peers[i] = (struct shard_told_peer){UINT64_MAX - i, UINT64_MAX, INT64_MAX};
     assert_int_equal(ask(net, policy_empty(), &none, FRAME_LEN), 0);
-    assert_true(strlen(page) < HTTP_ROOM_LEN - 65536);
+    assert_true(strlen(page) < CONTROL_PAGE_MAX - 65536);
     assert_line("tidegate_forwarded_checks_total{peer=\"ffffffffffffff00\"} 18446744073709551615");
     assert_no_series_is_there_twice();
     assert_int_equal(ask(net, policy_empty(), &none, 4096), TG_ETOOBIG);
@@ -299,6 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_metric_is_told_with_its_help_from_the_start),
+        cmocka_unit_test(who_asks_at_the_same_time_is_told_the_same_page),
         cmocka_unit_test(figures_of_shards_and_clients_are_told),
         cmocka_unit_test(names_of_rules_stay_values_of_labels_and_none_is_there_twice),
         cmocka_unit_test(the_longest_page_fits_and_nothing_is_cut),

@@ -238,6 +238,13 @@ struct control_process {
     uint64_t max_files;
 };
 
+/* A page of metrics, which whoever asks at the same time is told. */
+enum { CONTROL_PAGE_MAX = 480 << 10 };
+struct control_page {
+    size_t len; /* 0: it is to be made */
+    char text[CONTROL_PAGE_MAX];
+};
+
 struct control_report {
     const struct shard_stats *shards;
     uint32_t shard_count;
@@ -268,6 +275,7 @@ struct control_report {
     uint64_t rules_refusals;        /* times that newer rules could not be put in force */
     const struct shard_told *told;  /* of all shards, by the rules in force; NULL: not known */
     struct control_process process; /* all 0: not known */
+    struct control_page *page;      /* of metrics; NULL: they are not told */
 };
 
 /* Looks at the node as a whole, a few times a second: what is wrong with it is told to others. True

@@ -26,6 +26,7 @@
 
 enum {
     BURST_FRAMES = 256,
+    BURST_MESSAGES = 32, /* who asks without end keeps gossip waiting no longer than these take */
     WAITING_MS = 5000,
     WAITING_AGAIN_MS = 60000,
     TIMER_REPEAT_MS = 1,
@@ -197,9 +198,12 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
     };
 }
 
-/* What only metrics tell. */
+/* What only metrics tell, unless they are told already. */
 static void tell_more(struct daemon *daemon, struct shard_told *told, struct control_report *report)
 {
+    report->page = &daemon->page;
+    if (daemon->page.len > 0)
+        return;
     memset(told, 0, sizeof *told);
     answered_follow(&told->answered, report->policy);
     for (uint32_t i = 0; i < daemon->shard_count; i++)
@@ -352,10 +356,13 @@ static void take_settled(struct daemon *daemon, const struct mailbox_message *me
     control_settled(daemon->control, lowest);
 }
 
-static void read_messages(struct daemon *daemon)
+/* Returns how many it has taken; at BURST_MESSAGES there may be more. */
+static uint32_t read_messages(struct daemon *daemon)
 {
+    uint32_t taken = 0;
     struct mailbox_message message;
-    while (mailbox_take(&daemon->mailbox, &message)) {
+    daemon->page.len = 0;
+    for (; taken < BURST_MESSAGES && mailbox_take(&daemon->mailbox, &message); taken++) {
         switch (message.kind) {
         case MESSAGE_ADMIN:
             take_admin(daemon, &message);
@@ -381,6 +388,7 @@ static void read_messages(struct daemon *daemon)
             ASSERT(false); /* a shard's */
         }
     }
+    return taken;
 }
 
 static uint32_t read_gossip(struct daemon *daemon)
@@ -800,7 +808,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 static void turn(struct daemon *daemon)
 {
     read_signals(daemon);
-    read_messages(daemon);
+    const uint32_t messages = read_messages(daemon);
     read_compiled(daemon);
     const uint32_t frames = read_gossip(daemon);
     control_tick(daemon->control, now_of(daemon), &daemon->effects);
@@ -829,7 +837,8 @@ static void turn(struct daemon *daemon)
         room_look(&daemon->room, daemon->store, daemon->config->data, now_ns, daemon->log))
         disk_close(daemon->disk, daemon->room.level == ROOM_FULL);
     int64_t wait_ns = control_next_deadline(daemon->control) - now_ns;
-    if (wait_ns < 0 || frames == BURST_FRAMES || socket_readable(daemon->sockets.gossip))
+    if (wait_ns < 0 || frames == BURST_FRAMES || messages == BURST_MESSAGES ||
+        socket_readable(daemon->sockets.gossip))
         wait_ns = 0;
     if (daemon->held.count > 0 && wait_ns > HELD_EVERY_NS)
         wait_ns = HELD_EVERY_NS;

@@ -195,6 +195,7 @@ struct daemon {
     struct admin_cred cred;
     uint8_t config_bytes[REGISTER_RECORD_LEN_MAX];
     uint8_t reply[SOCKET_FRAME_MAX];
+    struct control_page page; /* of metrics, for all messages that are read at once */
     struct daemon_events events;
     char seeds_lost[SEEDS_LOST_LEN]; /* as of seeds_resolve */
     bool joined_due;
@@ -294,7 +295,6 @@ void rules_reload(struct daemon *daemon);
 /* Takes what the compiler was asked for by this file: rules to be in force, or those of the file.
  * The job stays the caller's. */
 void rules_compiled(struct daemon *daemon, struct compiler_job *job);
-/* How everything of a daemon's is compiled. */
 struct compiler_options rules_compiler_options(struct daemon *daemon);
 
 #endif

@@ -13,6 +13,7 @@
     command   the command-line client
     resp      a Redis client of a few lines
     http      an HTTP client of Python's own
+    metrics   a page of /metrics, read
     releases  the programs of releases that were made before
     plugin    hooks and fixtures, for a conftest.py
 """
