@@ -657,6 +657,8 @@ struct sim {
     struct settings_asked settings_asked[SIM_EDITS_MAX];
     uint32_t settings_done_count;
     struct settings_past settings_done[SIM_EDITS_MAX];
+    uint32_t settings_refused_count; /* edits that were told as not made, a ring */
+    struct hash128 settings_refused[SIM_EDITS_MAX];
     struct borrow borrow;
     struct leases_held leases;
     struct tokens_held tokens;

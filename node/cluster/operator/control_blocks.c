@@ -23,14 +23,16 @@ enum { VALUE_LEN_MAX = BLOCK_UNTIL_LEN + BLOCKS_REASON_LEN_MAX, SENTENCE_LEN = 1
  * is nothing. */
 static bool read_target(struct answer_context *context, struct settings_text *text, bool *is_key)
 {
-    *text = control_read_text(context, "what");
-    *is_key = text->data == NULL;
-    if (*is_key)
-        *text = control_read_text(context, "key");
-    if (text->data != NULL)
+    struct mp_cursor cursor;
+    const bool has_what = answer_argument(context, "what", &cursor);
+    *is_key = answer_argument(context, "key", &cursor);
+    *text = control_read_text(context, *is_key ? "key" : "what");
+    if (text->data != NULL && has_what != *is_key)
         return true;
     answer_error(context, TG_EINVALID,
-                 "expected {\"what\": attr=value or an address, or \"key\": a key}");
+                 has_what && *is_key
+                     ? "found what and key; expected one of them"
+                     : "expected {\"what\": attr=value or an address, or \"key\": a key}");
     return false;
 }
 
@@ -70,6 +72,12 @@ bool control_read_end(struct answer_context *context, const char *over, uint64_t
 {
     const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
     uint64_t for_ms;
+    struct mp_cursor cursor;
+    if (answer_argument(context, "until_ms", &cursor) &&
+        answer_argument(context, "for_ms", &cursor)) {
+        answer_error(context, TG_EINVALID, "found until_ms and for_ms; expected one of them");
+        return false;
+    }
     if (!read_ms(context, "until_ms", 0, UNTIL_MAX_MS, until_ms) ||
         !read_ms(context, "for_ms", 1, FOR_MAX_MS, &for_ms))
         return false;

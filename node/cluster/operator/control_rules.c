@@ -86,6 +86,16 @@ struct policy *control_compile_argument(struct answer_context *context, const ch
     struct policy_error error;
     struct policy *policy = NULL;
     char sentence[WIRE_NAME_MAX + 128];
+    struct mp_cursor cursor;
+    if (answer_argument(context, "text", &cursor) + answer_argument(context, "packed", &cursor) +
+            answer_argument(context, "version", &cursor) >
+        1) {
+        (void)snprintf(sentence, sizeof sentence,
+                       "%s: found more than one of text, packed and version; expected one of them",
+                       command);
+        answer_error(context, TG_EINVALID, sentence);
+        return NULL;
+    }
     *text = control_read_document(context);
     if (text->data == NULL) {
         uint64_t version;
