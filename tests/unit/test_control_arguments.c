@@ -13,6 +13,7 @@
 #include "client/protocol/wire.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/control/control_state.h"
+#include "node/policy/compile/packed.h"
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 
@@ -110,8 +111,6 @@ static void what_is_wrong_with_an_edit_is_named(void **state)
         {"block", {{"what", "user=a", 0}, {"base", "7", 0}}, TG_EINVALID, "base: expected"},
         {"block", {{"what", "user=a", 0}, {"for_ms", NULL, 9}, {"until_ms", NULL, 0}}, TG_EINVALID,
          "found until_ms and for_ms"},
-        {"apikey.create", {{"owner", "a", 0}, {"for_ms", NULL, 9}, {"until_ms", NULL, 0}},
-         TG_EINVALID, "found until_ms and for_ms"},
         {"quota.set", {{"user", "a", 0}, {"for_ms", NULL, 9}}, TG_EINVALID, "expected block"},
         {"quota.set", {{"user", "a", 0}, {"until_ms", NULL, 9}}, TG_EINVALID, "expected block"},
         {"quota.set", {{"user", "a", 0}, {"block", "b", 0}, {"unblock", NULL, 1}}, TG_EINVALID,
@@ -190,6 +189,100 @@ static void a_removal_names_one_member_or_one_region(void **state)
     net_free(net);
 }
 
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+enum { BLOCKS = 2500, RULES = 1500, ROWS_TEXT_LEN = 1 << 18 };
+
+/* Asks for a list behind `after` (NULL: from its beginning) and reads it; how many rows. *last: what
+ * follows goes on behind. */
+static uint32_t list(struct net *net, const char *command, const struct policy *policy,
+                     const char *after, char last[WIRE_NAME_MAX * 4])
+{
+    static uint8_t reply[1 << 20];
+    static struct mp_token tokens[WIRE_ADMIN_TOKENS_MAX];
+    const struct control_report report = {.policy = policy, .storage = "lmdb", .storage_ok = true};
+    uint8_t frame[FRAME_LEN];
+    char error[WIRE_ERROR_LEN];
+    struct wire_admin_reply answer;
+    struct mp_writer writer;
+    mp_writer_init(&writer, frame, sizeof frame);
+    wire_begin_admin(&writer, 7, 1, command);
+    mp_put_map(&writer, after != NULL);
+    if (after != NULL) {
+        mp_put_str(&writer, "after");
+        mp_put_str(&writer, after);
+    }
+    const size_t len = control_admin(net->nodes[0].control, net->now_ns, frame, writer.len, &report,
+                                     reply, sizeof reply);
+    assert_int_equal(wire_decode_admin_reply(reply, len, tokens, WIRE_ADMIN_TOKENS_MAX, &answer,
+                                             error),
+                     0);
+    assert_int_equal(answer.code, 0);
+    struct mp_cursor row = tokens_open(answer.value.tokens, answer.value.token_count);
+    const uint32_t rows = mp_get_array(&row);
+    for (uint32_t i = 0; i < rows; i++) {
+        const bool blocks = strcmp(command, "blocks") == 0;
+        char what[WIRE_NAME_MAX * 2];
+        struct mp_cursor cursor =
+            tokens_field(row, blocks ? "what" : strcmp(command, "members") == 0 ? "id" : "name");
+        mp_copy_str(&cursor, what, sizeof what);
+        (void)snprintf(last, WIRE_NAME_MAX * 4, "%s%s", blocks ? "attr " : "", what);
+        mp_skip(&row);
+    }
+    assert_false(row.failed);
+    return rows;
+}
+
+static uint32_t list_all(struct net *net, const char *command, const struct policy *policy,
+                         uint32_t *parts)
+{
+    char last[WIRE_NAME_MAX * 4];
+    char after[WIRE_NAME_MAX * 4];
+    uint32_t rows = list(net, command, policy, NULL, last);
+    uint32_t more = rows;
+    for (*parts = 1; more > 0; ++*parts) {
+        memcpy(after, last, sizeof after);
+        more = list(net, command, policy, after, last);
+        rows += more;
+    }
+    return rows;
+}
+
+/* No answer has more values than a reader takes, and none is left out. */
+static void lists_come_in_parts_that_can_be_read(void **state)
+{
+    static char text[ROWS_TEXT_LEN];
+    struct net *net = net_cluster(3);
+    struct settings *settings = net->nodes[0].control->settings;
+    struct policy *policy = NULL;
+    struct policy_error error;
+    uint32_t parts;
+    (void)state;
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        char name[64];
+        const int len = snprintf(name, sizeof name, "attr user=u%05u", i);
+        const struct settings_entry entry = {.kind = SETTINGS_BLOCK,
+                                             .name = {name, (size_t)len},
+                                             .value = {"\0\0\0\0\0\0\0\0why", 11},
+                                             .author = {"ada", 3},
+                                             .note = {"", 0},
+                                             .version = 1};
+        assert_int_equal(settings_table_put(&settings->table, &entry), 0);
+    }
+    assert_int_equal(list_all(net, "blocks", policy_empty(), &parts), BLOCKS);
+    assert_true(parts > 3);
+    size_t len = (size_t)snprintf(text, sizeof text, "rules:\n");
+    for (uint32_t i = 0; i < RULES; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len,
+                                "  - {name: r%u, key: [user], limits: [{rate: 5/h}]}\n", i);
+    assert_int_equal(packed_compile(text, len, alloc_heap(), NULL, &policy, &error), 0);
+    assert_int_equal(list_all(net, "rules.list", policy, &parts), RULES);
+    assert_true(parts > 2);
+    policy_free(&policy);
+    assert_int_equal(list_all(net, "members", policy_empty(), &parts), 3);
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +290,7 @@ int main(void)
         cmocka_unit_test(an_edit_on_a_version_that_cannot_be_is_in_conflict),
         cmocka_unit_test(a_node_that_is_not_meant_stays),
         cmocka_unit_test(a_removal_names_one_member_or_one_region),
+        cmocka_unit_test(lists_come_in_parts_that_can_be_read),
     };
     memset(long_text, 'x', LONG_LEN);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,13 @@ void cli_answer_fini(struct cli_answer *answer)
         alloc_put(alloc_heap(), answer->tokens, answer->capacity * sizeof *answer->tokens);
     tg_reply_free(&answer->reply);
     packed_fini(&answer->text, alloc_heap());
+    while (answer->rest != NULL) {
+        struct cli_answer *part = answer->rest;
+        answer->rest = part->rest;
+        part->rest = NULL;
+        cli_answer_fini(part);
+        alloc_put(alloc_heap(), part, sizeof *part);
+    }
     memset(answer, 0, sizeof *answer);
 }
 

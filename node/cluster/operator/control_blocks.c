@@ -204,24 +204,28 @@ static bool in_force(const struct block *block, uint64_t now_ms)
     return block->until_ms == 0 || block->until_ms > now_ms;
 }
 
+/* Whether the record is a block that is in force; then *block is it. */
+static bool is_listed(const struct settings_entry *entry, uint64_t now_ms, struct block *block)
+{
+    return control_block_of(entry, block) && in_force(block, now_ms);
+}
+
+/* In the order of names, behind the one of "after": kind and what of a row, as "kind what". */
 void answer_blocks(struct answer_context *context)
 {
-    const struct control *control = context->control;
+    const struct settings_table *table = &context->control->settings->table;
     const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
-    const struct settings_entry *entry;
     struct mp_writer *writer = context->writer;
     struct block block;
-    uint32_t count = 0;
-    size_t cursor = 0;
-    while ((entry = control_setting_next(control, SETTINGS_BLOCK, &cursor)) != NULL)
-        count += control_block_of(entry, &block) && in_force(&block, now_ms);
-    if (count > context->rows_max)
-        count = context->rows_max; /* the list has no "after": nobody could go on behind */
-    answer_begin(context);
-    mp_put_array(writer, count);
-    cursor = 0;
-    while (count > 0 && (entry = control_setting_next(control, SETTINGS_BLOCK, &cursor)) != NULL) {
-        if (!control_block_of(entry, &block) || !in_force(&block, now_ms))
+    size_t end;
+    size_t listed = 0;
+    const size_t first = answer_rows_from(context, SETTINGS_BLOCK, &end);
+    for (size_t at = first; at < end && listed < context->rows_max; at++)
+        listed += is_listed(&table->records[at]->entry, now_ms, &block);
+    uint32_t count = answer_rows(context, listed);
+    for (size_t at = first; count > 0; at++) {
+        const struct settings_entry *entry = &table->records[at]->entry;
+        if (!is_listed(entry, now_ms, &block))
             continue;
         count--;
         mp_put_map(writer, 9);

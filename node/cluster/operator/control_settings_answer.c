@@ -415,12 +415,13 @@ static bool read_remark(struct answer_context *context, const char *name, size_t
 {
     char sentence[SHOW_SENTENCE_LEN];
     struct mp_cursor cursor;
-    *out = control_read_text(context, name);
-    if (out->data == NULL && !answer_argument(context, name, &cursor))
-        *out = (struct settings_text){.data = "", .len = 0};
-    if (out->data != NULL && settings_text_ok(out, len_max))
+    *out = (struct settings_text){.data = "", .len = 0};
+    if (!answer_argument(context, name, &cursor))
         return true;
-    if (out->data == NULL)
+    out->data = mp_get_str(&cursor, &out->len);
+    if (!cursor.failed && settings_text_ok(out, len_max))
+        return true;
+    if (cursor.failed)
         (void)snprintf(sentence, sizeof sentence, "%s: found no text; expected one", name);
     else if (out->len > len_max)
         (void)snprintf(sentence, sizeof sentence, "%s: found %zu bytes; expected at most %zu", name,
@@ -504,6 +505,20 @@ static bool would_wait(const void *frame, size_t len)
     return wire_decode_admin(frame, len, tokens, SHARD_ADMIN_TOKENS_MAX, &admin, error) == 0 &&
            find_in_map(&admin.arguments, "wait", &cursor) && mp_peek_type(&cursor) == MP_BOOL &&
            mp_get_bool(&cursor);
+}
+
+bool control_admin_waits(const struct control *control, const void *frame, size_t len)
+{
+    enum { TOKENS = 64 };
+    char error[WIRE_ERROR_LEN];
+    struct mp_token tokens[TOKENS];
+    struct wire_admin admin;
+    struct hash128 id;
+    const struct answer_context context = {.admin = &admin};
+    if (wire_decode_admin(frame, len, tokens, TOKENS, &admin, error) != 0 || !read_id(&context, &id))
+        return false;
+    const struct settings_edit *edit = control_edit_find(control, id);
+    return edit != NULL && edit->state == SETTINGS_EDIT_WAITS;
 }
 
 size_t control_admin_again(const void *frame, size_t len, const void *reply, size_t reply_len,
