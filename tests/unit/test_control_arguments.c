@@ -99,25 +99,39 @@ static void assert_refused(struct net *net, const struct wrong *asked)
 static void what_is_wrong_with_an_edit_is_named(void **state)
 {
     const struct wrong all[] = {
-        {"block", {{"what", "user=a", 0}, {"note", "a\nb", 0}}, TG_EINVALID,
+        {"block",
+         {{"what", "user=a", 0}, {"note", "a\nb", 0}},
+         TG_EINVALID,
          "note: found a control character"},
-        {"block", {{"what", "user=a", 0}, {"note", long_text, 0}}, TG_EINVALID,
+        {"block",
+         {{"what", "user=a", 0}, {"note", long_text, 0}},
+         TG_EINVALID,
          "note: found 300 bytes; expected at most "},
-        {"block", {{"what", "user=a", 0}, {"author", long_text, 0}}, TG_EINVALID,
+        {"block",
+         {{"what", "user=a", 0}, {"author", long_text, 0}},
+         TG_EINVALID,
          "author: found 300 bytes; expected at most "},
         {"block", {{"what", "user=a", 0}, {"note", NULL, 7}}, TG_EINVALID, "note: found no text"},
         {"block", {{"what", "user=a", 0}, {"key", "k", 0}}, TG_EINVALID, "found what and key"},
         {"unblock", {{"what", "user=a", 0}, {"key", "k", 0}}, TG_EINVALID, "found what and key"},
         {"block", {{"what", "user=a", 0}, {"base", "7", 0}}, TG_EINVALID, "base: expected"},
-        {"block", {{"what", "user=a", 0}, {"for_ms", NULL, 9}, {"until_ms", NULL, 0}}, TG_EINVALID,
+        {"block",
+         {{"what", "user=a", 0}, {"for_ms", NULL, 9}, {"until_ms", NULL, 0}},
+         TG_EINVALID,
          "found until_ms and for_ms"},
         {"quota.set", {{"user", "a", 0}, {"for_ms", NULL, 9}}, TG_EINVALID, "expected block"},
         {"quota.set", {{"user", "a", 0}, {"until_ms", NULL, 9}}, TG_EINVALID, "expected block"},
-        {"quota.set", {{"user", "a", 0}, {"block", "b", 0}, {"unblock", NULL, 1}}, TG_EINVALID,
+        {"quota.set",
+         {{"user", "a", 0}, {"block", "b", 0}, {"unblock", NULL, 1}},
+         TG_EINVALID,
          "found block and unblock"},
-        {"rules.apply", {{"text", "rules: []", 0}, {"version", NULL, 1}}, TG_EINVALID,
+        {"rules.apply",
+         {{"text", "rules: []", 0}, {"version", NULL, 1}},
+         TG_EINVALID,
          "rules.apply: found more than one"},
-        {"rules.diff", {{"text", "rules: []", 0}, {"version", NULL, 1}}, TG_EINVALID,
+        {"rules.diff",
+         {{"text", "rules: []", 0}, {"version", NULL, 1}},
+         TG_EINVALID,
          "rules.diff: found more than one"},
     };
     struct net *net = net_cluster(1);
@@ -174,14 +188,17 @@ static void a_removal_names_one_member_or_one_region(void **state)
         {"remove", {{"node", long_text, 0}}, TG_EINVALID, "node is no name"},
         {"remove", {{"region", long_text, 0}}, TG_EINVALID, "region is no name"},
         {"remove", {{"region", long_text, 0}, {"node", "n2", 0}}, TG_EINVALID, "region is no"},
-        {"remove", {{"region", "default", 0}, {"node", "n2", 0}}, TG_EINVALID,
+        {"remove",
+         {{"region", "default", 0}, {"node", "n2", 0}},
+         TG_EINVALID,
          "found node and region"},
         {"remove", {{NULL, NULL, 0}}, TG_EINVALID, "expected {\"node\""},
     };
     struct net *net = net_cluster(2);
-    const struct wrong own = {
-        "remove", {{"region", net->nodes[0].options.region, 0}}, TG_ECONFLICT,
-        "is the region of the node that was asked"};
+    const struct wrong own = {"remove",
+                              {{"region", net->nodes[0].options.region, 0}},
+                              TG_ECONFLICT,
+                              "is the region of the node that was asked"};
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_refused(net, &all[i]);
@@ -193,8 +210,8 @@ static void a_removal_names_one_member_or_one_region(void **state)
 
 enum { BLOCKS = 2500, RULES = 1500, ROWS_TEXT_LEN = 1 << 18 };
 
-/* Asks for a list behind `after` (NULL: from its beginning) and reads it; how many rows. *last: what
- * follows goes on behind. */
+/* Asks for a list behind `after` (NULL: from its beginning) and reads it; how many rows. *last:
+ * what follows goes on behind. */
 static uint32_t list(struct net *net, const char *command, const struct policy *policy,
                      const char *after, char last[WIRE_NAME_MAX * 4])
 {
@@ -214,17 +231,17 @@ static uint32_t list(struct net *net, const char *command, const struct policy *
     }
     const size_t len = control_admin(net->nodes[0].control, net->now_ns, frame, writer.len, &report,
                                      reply, sizeof reply);
-    assert_int_equal(wire_decode_admin_reply(reply, len, tokens, WIRE_ADMIN_TOKENS_MAX, &answer,
-                                             error),
-                     0);
+    assert_int_equal(
+        wire_decode_admin_reply(reply, len, tokens, WIRE_ADMIN_TOKENS_MAX, &answer, error), 0);
     assert_int_equal(answer.code, 0);
     struct mp_cursor row = tokens_open(answer.value.tokens, answer.value.token_count);
     const uint32_t rows = mp_get_array(&row);
     for (uint32_t i = 0; i < rows; i++) {
         const bool blocks = strcmp(command, "blocks") == 0;
         char what[WIRE_NAME_MAX * 2];
-        struct mp_cursor cursor =
-            tokens_field(row, blocks ? "what" : strcmp(command, "members") == 0 ? "id" : "name");
+        struct mp_cursor cursor = tokens_field(row, blocks                            ? "what"
+                                                    : strcmp(command, "members") == 0 ? "id"
+                                                                                      : "name");
         mp_copy_str(&cursor, what, sizeof what);
         (void)snprintf(last, WIRE_NAME_MAX * 4, "%s%s", blocks ? "attr " : "", what);
         mp_skip(&row);

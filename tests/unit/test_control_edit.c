@@ -226,7 +226,8 @@ static void a_question_that_waits_is_asked_again_until_the_edit_is_decided(void 
     net_free(net);
 }
 
-/* ---- how edits end ---------------------------------------------------------------------------- */
+/* ---- how edits end ----------------------------------------------------------------------------
+ */
 
 enum { EDITOR = 77 };
 
@@ -390,7 +391,10 @@ static void what_came_of_an_edit_stays_for_whoever_waits(void **state)
 /* Edits that wait are bounded in bytes as well. */
 static void edits_of_too_many_bytes_at_once_are_refused(void **state)
 {
-    enum { LEN = SETTINGS_VALUE_LEN_MAX - 1, FIT = SETTINGS_EDITS_BYTES_MAX / SETTINGS_VALUE_LEN_MAX };
+    enum {
+        LEN = SETTINGS_VALUE_LEN_MAX - 1,
+        FIT = SETTINGS_EDITS_BYTES_MAX / SETTINGS_VALUE_LEN_MAX
+    };
     static char value[SETTINGS_VALUE_LEN_MAX];
     struct net *net = net_cluster(1);
     (void)state;

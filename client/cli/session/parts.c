@@ -102,7 +102,8 @@ static int append(struct cli_answer *answer, struct cli_answer *part)
     return 0;
 }
 
-/* Asks for what is behind the row of the answer; *row becomes the last of what came, 0 at the end. */
+/* Asks for what is behind the row of the answer; *row becomes the last of what came, 0 at the end.
+ */
 static int ask_on(struct cli *cli, const char *command, const struct mp_writer *question,
                   cli_behind *behind, struct cli_answer *answer, size_t *row)
 {

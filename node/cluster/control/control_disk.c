@@ -42,7 +42,7 @@ int control_disk_refused(struct control *control, int64_t now_ns,
     control->now_ns = now_ns;
     control->disk_full = true;
     control->peers_due = true;
-    control_edits_unsaid(control);
+    control_edits_note(control, false);
     register_forget(control->ballots);
     settings_forget(control->settings);
     memset(control->config, 0, sizeof *control->config);

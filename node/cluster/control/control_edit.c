@@ -236,8 +236,7 @@ static struct settings_edit *find_place(struct control *control, int64_t now_ns,
             unused = unused != NULL ? unused : edit;
         else if (hash128_equal(edit->id, id))
             again = edit;
-        else if (may_forget(edit, now_ns) &&
-                 (oldest == NULL || edit->ended_ns < oldest->ended_ns))
+        else if (may_forget(edit, now_ns) && (oldest == NULL || edit->ended_ns < oldest->ended_ns))
             oldest = edit;
     }
     if (bytes > SETTINGS_EDITS_BYTES_MAX)
@@ -309,17 +308,11 @@ bool control_edit_may_come(const struct control *control, const struct settings_
     return edit->offered > version || edit->offering > version;
 }
 
-/* Takes back what was proposed of the edit, unless voters may have it already (SETTINGS-5). */
-static void withdraw(const struct control *control, const struct settings_edit *edit)
-{
-    if (hash128_equal(control->settings->attempt, edit->id))
-        register_withdraw(control->settings->ballots);
-}
-
 void control_edit_end(const struct control *control, struct settings_edit *edit,
                       enum settings_edit_state state, uint64_t version)
 {
-    withdraw(control, edit);
+    if (hash128_equal(control->settings->attempt, edit->id)) /* SETTINGS-5 */
+        register_withdraw(control->settings->ballots);
     edit->state = state;
     edit->version = version;
     edit->ended_ns = control->now_ns;
@@ -403,13 +396,6 @@ static void say_nothing(struct settings_edit *edit)
         (void)snprintf(edit->sentence, sizeof edit->sentence, "%s", sentences[edit->kind]);
 }
 
-/* Whether the edit may have been made and undone since: voters had its change, and nobody here knows
- * what was decided then, for records were copied without their history (SETTINGS-6). */
-static bool is_lost(const struct settings *settings, const struct settings_edit *edit)
-{
-    return edit->offered != 0 && edit->offered <= settings->log.floor_version;
-}
-
 /* SETTINGS-4. True if the edit is still to be proposed. */
 static bool judge(struct control *control, struct settings_edit *edit)
 {
@@ -429,11 +415,11 @@ static bool judge(struct control *control, struct settings_edit *edit)
         control_edit_end(control, edit, SETTINGS_EDIT_DONE, made != 0 ? made : have);
         return false;
     }
-    if (is_lost(settings, edit)) {
+    if (edit->offered != 0 && edit->offered <= settings->log.floor_version) { /* SETTINGS-6 */
         control_edit_end(control, edit, SETTINGS_EDIT_DOUBT, 0);
         (void)snprintf(edit->sentence, sizeof edit->sentence,
-                       "this node was away while voters had the change, and has no history of that "
-                       "time: look whether it was made before you repeat it");
+                       "this node has no history of the time when voters had the change: look "
+                       "whether it was made before you repeat it");
         return false;
     }
     if (control_edit_may_come(control, edit))
@@ -574,43 +560,23 @@ static bool move_edits(struct control *control, struct effects *effects)
     return false;
 }
 
-/* The edit that was proposed last, while it waits; NULL otherwise. */
-static struct settings_edit *find_proposed(struct control *control)
-{
-    struct settings *settings = control->settings;
-    const uint32_t last = (settings->proposing + SETTINGS_EDITS_MAX - 1) % SETTINGS_EDITS_MAX;
-    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++) {
-        struct settings_edit *edit = &settings->edits[(last + i) % SETTINGS_EDITS_MAX];
-        if (edit->state == SETTINGS_EDIT_WAITS && hash128_equal(edit->id, settings->attempt))
-            return edit;
-    }
-    return NULL;
-}
-
 void control_edits_offer(struct control *control)
 {
     struct settings *settings = control->settings;
-    if (!register_offers(settings->ballots) && !settings->wants.decided)
-        return;
-    struct settings_edit *edit = find_proposed(control);
-    if (edit != NULL)
-        edit->offering = settings->version + 1;
+    const bool offers = register_offers(settings->ballots) || settings->wants.decided;
+    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX && offers; i++)
+        if (hash128_equal(settings->edits[i].id, settings->attempt))
+            settings->edits[i].offering = settings->version + 1;
 }
 
-void control_edits_note(struct control *control)
+void control_edits_note(struct control *control, bool said)
 {
     for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++) {
         struct settings_edit *edit = &control->settings->edits[i];
-        if (edit->offering != 0)
+        if (edit->offering != 0 && said)
             edit->offered = edit->offering;
         edit->offering = 0;
     }
-}
-
-void control_edits_unsaid(struct control *control)
-{
-    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++)
-        control->settings->edits[i].offering = 0;
 }
 
 bool control_edits_wait(const struct control *control)

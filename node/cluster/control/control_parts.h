@@ -184,10 +184,9 @@ void control_edit_move(struct control *control, struct effects *effects);
 /* After every call of the settings' register: whether the edit that was proposed last, or something
  * in its place, is about to be told to voters; */
 void control_edits_offer(struct control *control);
-/* before every event, when all that was wanted so far was carried out: what was, is known to them;
- * and when it was not, for want of room on the disk: nobody knows of it. */
-void control_edits_note(struct control *control);
-void control_edits_unsaid(struct control *control);
+/* before every event: what was, is known to them if all that was wanted was carried out (`said`);
+ * not if there was no room on the disk. */
+void control_edits_note(struct control *control, bool said);
 /* Whether the edit's change may yet be decided, whatever is said of it now: voters may have it. */
 bool control_edit_may_come(const struct control *control, const struct settings_edit *edit);
 /* Ends the edit; only its outcome is kept. */

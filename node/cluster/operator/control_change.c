@@ -51,8 +51,8 @@ void control_put_register(const struct control *control, int64_t now_ns, struct 
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* A text argument; "" if it is not given. False if it is none, or longer than may be: that is not as
- * if it were not given. */
+/* A text argument; "" if it is not given. False if it is none, or longer than may be: that is not
+ * as if it were not given. */
 static bool read_text(const struct answer_context *context, const char *name, char *out,
                       size_t capacity)
 {

@@ -515,7 +515,8 @@ bool control_admin_waits(const struct control *control, const void *frame, size_
     struct wire_admin admin;
     struct hash128 id;
     const struct answer_context context = {.admin = &admin};
-    if (wire_decode_admin(frame, len, tokens, TOKENS, &admin, error) != 0 || !read_id(&context, &id))
+    if (wire_decode_admin(frame, len, tokens, TOKENS, &admin, error) != 0 ||
+        !read_id(&context, &id))
         return false;
     const struct settings_edit *edit = control_edit_find(control, id);
     return edit != NULL && edit->state == SETTINGS_EDIT_WAITS;
