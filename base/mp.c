@@ -394,8 +394,9 @@ static int writer_append(void *context, const char *data, size_t len)
     return 0;
 }
 
-static struct msgpack_packer writer_packer(struct mp_writer *writer)
+static struct msgpack_packer begin_value(struct mp_writer *writer)
 {
+    writer->tokens++;
     return (struct msgpack_packer){.data = writer, .callback = writer_append};
 }
 
@@ -417,31 +418,31 @@ void mp_writer_init(struct mp_writer *writer, void *data, size_t capacity)
 
 void mp_put_nil(struct mp_writer *writer)
 {
-    struct msgpack_packer packer = writer_packer(writer);
+    struct msgpack_packer packer = begin_value(writer);
     (void)msgpack_pack_nil(&packer);
 }
 
 void mp_put_bool(struct mp_writer *writer, bool value)
 {
-    struct msgpack_packer packer = writer_packer(writer);
+    struct msgpack_packer packer = begin_value(writer);
     (void)(value ? msgpack_pack_true(&packer) : msgpack_pack_false(&packer));
 }
 
 void mp_put_uint(struct mp_writer *writer, uint64_t value)
 {
-    struct msgpack_packer packer = writer_packer(writer);
+    struct msgpack_packer packer = begin_value(writer);
     (void)msgpack_pack_uint64(&packer, value);
 }
 
 void mp_put_int(struct mp_writer *writer, int64_t value)
 {
-    struct msgpack_packer packer = writer_packer(writer);
+    struct msgpack_packer packer = begin_value(writer);
     (void)msgpack_pack_int64(&packer, value);
 }
 
 void mp_put_real(struct mp_writer *writer, double value)
 {
-    struct msgpack_packer packer = writer_packer(writer);
+    struct msgpack_packer packer = begin_value(writer);
     (void)msgpack_pack_double(&packer, value);
 }
 
@@ -453,7 +454,7 @@ void mp_put_str(struct mp_writer *writer, const char *text)
 void mp_put_strn(struct mp_writer *writer, const char *text, size_t len)
 {
     ASSERT(text != NULL || len == 0);
-    struct msgpack_packer packer = writer_packer(writer);
+    struct msgpack_packer packer = begin_value(writer);
     if (writer_takes(writer, len))
         (void)msgpack_pack_str_with_body(&packer, text, len);
 }
@@ -461,21 +462,21 @@ void mp_put_strn(struct mp_writer *writer, const char *text, size_t len)
 void mp_put_bin(struct mp_writer *writer, const void *data, size_t len)
 {
     ASSERT(data != NULL || len == 0);
-    struct msgpack_packer packer = writer_packer(writer);
+    struct msgpack_packer packer = begin_value(writer);
     if (writer_takes(writer, len))
         (void)msgpack_pack_bin_with_body(&packer, data, len);
 }
 
 void mp_put_array(struct mp_writer *writer, size_t count)
 {
-    struct msgpack_packer packer = writer_packer(writer);
+    struct msgpack_packer packer = begin_value(writer);
     if (writer_takes(writer, count))
         (void)msgpack_pack_array(&packer, count);
 }
 
 void mp_put_map(struct mp_writer *writer, size_t pairs)
 {
-    struct msgpack_packer packer = writer_packer(writer);
+    struct msgpack_packer packer = begin_value(writer);
     if (writer_takes(writer, pairs))
         (void)msgpack_pack_map(&packer, pairs);
 }
@@ -483,7 +484,7 @@ void mp_put_map(struct mp_writer *writer, size_t pairs)
 uint8_t *mp_reserve_bin(struct mp_writer *writer, size_t len)
 {
     ASSERT(writer->len <= writer->capacity);
-    struct msgpack_packer packer = writer_packer(writer);
+    struct msgpack_packer packer = begin_value(writer);
     if (!writer_takes(writer, len))
         return NULL;
     (void)msgpack_pack_bin(&packer, len);

@@ -79,7 +79,8 @@ struct mp_writer {
     uint8_t *data;
     size_t len;
     size_t capacity;
-    bool failed; /* sticky: the bound was reached, and what was written is of no use */
+    size_t tokens; /* values that were put: what mp_parse makes of it */
+    bool failed;   /* sticky: the bound was reached, and what was written is of no use */
 };
 
 void mp_writer_init(struct mp_writer *writer, void *data, size_t capacity);

@@ -16,9 +16,11 @@
  *                records.
  * SIMSETTINGS-7  At rest regions have as many voters each, but for one: so the loss of one that has
  *                fewer stops no edit, nor, where there are three, that of any.
+ * SIMSETTINGS-8  An edit that was told as one that changed nothing, unavailable or in conflict, is
+ * in the history of no node, then or later.
  *
  * A disk of which an old copy was restored breaks its promises: after that SIMSETTINGS-1 to
- * SIMSETTINGS-3 are not judged.
+ * SIMSETTINGS-3, and SIMSETTINGS-8, are not judged.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,6 +136,21 @@ static void check_records(struct sim *sim, struct node *node, bool copied)
     }
 }
 
+/* SIMSETTINGS-8, of the changes that came after `version`. */
+static void check_refused(struct sim *sim, const struct node *node, uint64_t version)
+{
+    const struct settings_log *log = &settings_of(node)->log;
+    for (uint32_t i = log->count; i > 0 && !any_rewound(sim); i--) {
+        const struct settings_logged *made = &log->changes[(log->first + i - 1) % SETTINGS_LOG_MAX];
+        if (made->version <= version)
+            return;
+        for (uint32_t k = 0; k < sim->settings_refused_count && k < SIM_EDITS_MAX; k++)
+            if (hash128_equal(made->id, sim->settings_refused[k]))
+                sim_fail(sim, "settings %llu are an edit that was told as one that changed nothing",
+                         (unsigned long long)made->version);
+    }
+}
+
 void settings_check(struct sim *sim, struct node *node)
 {
     const struct settings *settings = settings_of(node);
@@ -142,6 +159,7 @@ void settings_check(struct sim *sim, struct node *node)
     if (settings->version < node->settings_version && !node->rewound)
         sim_fail(sim, "node %u went back to settings %llu", node->index,
                  (unsigned long long)settings->version); /* SIMSETTINGS-5 */
+    check_refused(sim, node, node->settings_version);
     node->settings_version = settings->version;
     const struct settings_past *past = past_of(sim, settings->version);
     const bool apart = past != NULL && !hash128_equal(past->digest, settings->digest);
@@ -208,6 +226,15 @@ static void note_done(struct sim *sim, uint64_t version)
     sim->settings_done[sim->settings_done_count++] = *past;
 }
 
+/* SIMSETTINGS-8. */
+static void note_refused(struct sim *sim, struct hash128 id)
+{
+    sim->settings_refused[sim->settings_refused_count++ % SIM_EDITS_MAX] = id;
+    for (uint32_t i = 0; i < sim->all_count; i++)
+        if (sim->nodes[i].up)
+            check_refused(sim, &sim->nodes[i], 0);
+}
+
 /* Looks how the edits ended that were asked for; those of a process that has ended are forgotten.
  */
 static void look(struct sim *sim)
@@ -229,6 +256,8 @@ static void look(struct sim *sim)
         sim->coverage.settings_conflicts += edit->state == SETTINGS_EDIT_CONFLICT;
         sim->coverage.settings_refused += edit->state == SETTINGS_EDIT_UNAVAILABLE;
         sim->coverage.settings_doubts += edit->state == SETTINGS_EDIT_DOUBT;
+        if (edit->state == SETTINGS_EDIT_CONFLICT || edit->state == SETTINGS_EDIT_UNAVAILABLE)
+            note_refused(sim, asked.id);
         if (edit->state == SETTINGS_EDIT_DONE && edit->changed)
             note_done(sim, edit->version);
     }

@@ -651,12 +651,12 @@ struct sim {
     struct load load;
     struct history history;
     int64_t settings_next_ns;
-    uint32_t settings_count;
+    uint32_t settings_count, settings_asked_count;
     struct settings_past settings[SIM_SETTINGS_MAX];
-    uint32_t settings_asked_count;
     struct settings_asked settings_asked[SIM_EDITS_MAX];
-    uint32_t settings_done_count;
+    uint32_t settings_done_count, settings_refused_count; /* told as made, and as not made */
     struct settings_past settings_done[SIM_EDITS_MAX];
+    struct hash128 settings_refused[SIM_EDITS_MAX];
     struct borrow borrow;
     struct leases_held leases;
     struct tokens_held tokens;

@@ -226,6 +226,185 @@ static void a_question_that_waits_is_asked_again_until_the_edit_is_decided(void 
     net_free(net);
 }
 
+/* ---- how edits end ----------------------------------------------------------------------------
+ */
+
+enum { EDITOR = 77 };
+
+static struct hash128 id_of(uint64_t number)
+{
+    return (struct hash128){.hi = EDITOR, .lo = number};
+}
+
+/* Has node 0 put a pool called `name` that was of version `based_on`; what control_edit says. */
+static int put(struct net *net, uint64_t number, const char *name, const char *value,
+               uint64_t based_on)
+{
+    const struct control_edit_request request = {
+        .id = id_of(number),
+        .kind = SETTINGS_POOL,
+        .based_on = based_on,
+        .name = {name, strlen(name)},
+        .value = {value, strlen(value)},
+        .author = {"ada", 3},
+        .note = {"", 0},
+    };
+    return control_edit(net->nodes[0].control, net->now_ns, &request);
+}
+
+static enum settings_edit_state end_of(const struct net *net, uint64_t number)
+{
+    const struct settings_edit *edit = control_edit_find(net->nodes[0].control, id_of(number));
+    assert_non_null(edit);
+    return edit->state;
+}
+
+static void run_to_end(struct net *net, uint64_t number)
+{
+    for (uint32_t i = 0; i < 1000 && end_of(net, number) == SETTINGS_EDIT_WAITS; i++)
+        net_run(net, net->step_ns);
+    assert_true(end_of(net, number) != SETTINGS_EDIT_WAITS);
+}
+
+static void cut_others(struct net *net, bool cut)
+{
+    for (uint32_t i = 1; i < net->count; i++)
+        net->nodes[i].cut = cut;
+}
+
+static bool is_made(const struct net *net, uint64_t number)
+{
+    bool made = false;
+    for (uint32_t i = 0; i < net->count; i++)
+        made = made || settings_log_find(&net->nodes[i].control->settings->log, id_of(number)) != 0;
+    return made;
+}
+
+/* Voters that come back when their answer was given up find no proposal that goes on without its
+ * edit. */
+static void an_edit_that_was_told_as_unavailable_is_never_made(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    for (uint64_t number = 1; number <= 8; number++) {
+        cut_others(net, true);
+        assert_int_equal(put(net, number, "api", "never", SETTINGS_ANY), 0);
+        run_to_end(net, number);
+        assert_int_equal(end_of(net, number), SETTINGS_EDIT_UNAVAILABLE);
+        cut_others(net, false);
+        net_run(net, 5 * NET_SECOND);
+        assert_false(is_made(net, number));
+    }
+    assert_int_equal(put(net, 9, "api", "now", SETTINGS_ANY), 0);
+    run_to_end(net, 9);
+    assert_int_equal(end_of(net, 9), SETTINGS_EDIT_DONE);
+    net_free(net);
+}
+
+/* Promises may come with the very event by which the attempt, or the edit, is too old: what is
+ * offered to voters in it may come about. */
+static void what_is_offered_as_an_edit_is_given_up_is_in_doubt(void **state)
+{
+    struct net *net = net_cluster(3);
+    const int64_t step_ns = net->step_ns;
+    (void)state;
+    assert_int_equal(put(net, 1, "api", "late", SETTINGS_ANY), 0);
+    net_run(net, step_ns); /* it is proposed, */
+    net_run(net, step_ns); /* and promises are on the way */
+    net->step_ns = 3100 * NET_MS;
+    net_run(net, net->step_ns);
+    net->step_ns = step_ns;
+    const enum settings_edit_state end = end_of(net, 1);
+    net_run(net, 10 * NET_SECOND);
+    assert_true(is_made(net, 1));
+    assert_int_equal(end, SETTINGS_EDIT_DOUBT);
+    net_free(net);
+}
+
+/* One that ended without a change is begun anew when it is asked for again, whatever kept it from
+ * being made then; one that was made is not. */
+static void an_edit_that_changed_nothing_is_begun_anew(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    cut_others(net, true);
+    assert_int_equal(put(net, 1, "api", "a", SETTINGS_ANY), 0);
+    run_to_end(net, 1);
+    assert_int_equal(end_of(net, 1), SETTINGS_EDIT_UNAVAILABLE);
+    cut_others(net, false);
+    net_run(net, 5 * NET_SECOND);
+    assert_int_equal(put(net, 1, "api", "a", SETTINGS_ANY), 0);
+    assert_int_equal(end_of(net, 1), SETTINGS_EDIT_WAITS);
+    run_to_end(net, 1);
+    assert_int_equal(end_of(net, 1), SETTINGS_EDIT_DONE);
+    const uint64_t version = control_edit_find(net->nodes[0].control, id_of(1))->version;
+    assert_int_equal(put(net, 2, "web", "b", version), 0); /* there is none yet */
+    run_to_end(net, 2);
+    assert_int_equal(end_of(net, 2), SETTINGS_EDIT_CONFLICT);
+    assert_int_equal(put(net, 2, "web", "b", 0), 0);
+    run_to_end(net, 2);
+    assert_int_equal(end_of(net, 2), SETTINGS_EDIT_DONE);
+    assert_int_equal(put(net, 2, "web", "c", SETTINGS_ANY), 0); /* it was made */
+    assert_int_equal(end_of(net, 2), SETTINGS_EDIT_DONE);
+    net_free(net);
+}
+
+/* An edit in doubt is not: it may have been made. */
+static void an_edit_in_doubt_is_not_begun_anew(void **state)
+{
+    struct net *net = net_cluster(3);
+    (void)state;
+    assert_int_equal(put(net, 1, "api", "a", SETTINGS_ANY), 0);
+    const struct settings_edit *edit = control_edit_find(net->nodes[0].control, id_of(1));
+    for (uint32_t i = 0; i < 100 && edit->offering == 0; i++)
+        net_run(net, net->step_ns);
+    assert_true(edit->offering != 0 && edit->state == SETTINGS_EDIT_WAITS);
+    net_stop(net, 1); /* what was sent to them is lost */
+    net_stop(net, 2);
+    run_to_end(net, 1);
+    assert_int_equal(end_of(net, 1), SETTINGS_EDIT_DOUBT);
+    assert_int_equal(put(net, 1, "api", "b", SETTINGS_ANY), 0);
+    assert_int_equal(end_of(net, 1), SETTINGS_EDIT_DOUBT);
+    net_free(net);
+}
+
+/* What came of an edit that the log does not know stays for whoever waits for it, though others
+ * want its place; the place of one that was made is given away. */
+static void what_came_of_an_edit_stays_for_whoever_waits(void **state)
+{
+    struct net *net = net_cluster(1);
+    (void)state;
+    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++)
+        assert_int_equal(put(net, i + 1, "api", "same", SETTINGS_ANY), 0);
+    net_run(net, 100 * NET_MS);
+    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++)
+        assert_int_equal(end_of(net, i + 1), SETTINGS_EDIT_DONE);
+    assert_int_equal(put(net, 1001, "web", "x", SETTINGS_ANY), 0); /* in place of the one made */
+    assert_int_equal(put(net, 1002, "web", "y", SETTINGS_ANY), TG_EBUSY);
+    for (uint32_t i = 1; i < SETTINGS_EDITS_MAX; i++)
+        assert_int_equal(end_of(net, i + 1), SETTINGS_EDIT_DONE);
+    net_run(net, NET_SECOND);
+    assert_int_equal(put(net, 1002, "web", "y", SETTINGS_ANY), 0);
+    net_free(net);
+}
+
+/* Edits that wait are bounded in bytes as well. */
+static void edits_of_too_many_bytes_at_once_are_refused(void **state)
+{
+    enum {
+        LEN = SETTINGS_VALUE_LEN_MAX - 1,
+        FIT = SETTINGS_EDITS_BYTES_MAX / SETTINGS_VALUE_LEN_MAX
+    };
+    static char value[SETTINGS_VALUE_LEN_MAX];
+    struct net *net = net_cluster(1);
+    (void)state;
+    memset(value, 'x', LEN);
+    for (uint32_t i = 0; i < FIT; i++)
+        assert_int_equal(put(net, i + 1, "api", value, SETTINGS_ANY), 0);
+    assert_int_equal(put(net, 1001, "api", value, SETTINGS_ANY), TG_EBUSY);
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +412,12 @@ int main(void)
         cmocka_unit_test(an_edit_is_done_when_the_shards_decide_by_it),
         cmocka_unit_test(a_version_that_is_kept_is_applied_again),
         cmocka_unit_test(a_question_that_waits_is_asked_again_until_the_edit_is_decided),
+        cmocka_unit_test(an_edit_that_was_told_as_unavailable_is_never_made),
+        cmocka_unit_test(what_is_offered_as_an_edit_is_given_up_is_in_doubt),
+        cmocka_unit_test(an_edit_that_changed_nothing_is_begun_anew),
+        cmocka_unit_test(an_edit_in_doubt_is_not_begun_anew),
+        cmocka_unit_test(what_came_of_an_edit_stays_for_whoever_waits),
+        cmocka_unit_test(edits_of_too_many_bytes_at_once_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -927,7 +927,8 @@ static void too_many_edits_at_once_are_refused(void **state)
         const struct control_edit_request wanted = request(i + 1, "x", "y", SETTINGS_ANY);
         edit(net, 0, &wanted);
     }
-    const struct control_edit_request wanted = request(99, "x", "y", SETTINGS_ANY);
+    const struct control_edit_request wanted =
+        request(SETTINGS_EDITS_MAX + 1, "x", "y", SETTINGS_ANY);
     assert_int_equal(control_edit(net->nodes[0].control, net->now_ns, &wanted), TG_EBUSY);
     net_run(net, NET_SECOND);
     assert_int_equal(control_edit(net->nodes[0].control, net->now_ns, &wanted), 0);

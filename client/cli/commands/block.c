@@ -24,7 +24,7 @@ static void add_number(struct cli_edit *edit, const char *name, uint64_t number)
 static int list(struct cli *cli)
 {
     struct cli_answer answer;
-    const int code = cli_answer_ask(cli, "blocks", NULL, cli->timeout_ms, &answer);
+    const int code = cli_answer_ask_list(cli, "blocks", NULL, cli_behind_block, &answer);
     const int status =
         code == 0 ? cli_answer_show(cli, &answer) : cli_answer_fail(cli, code, &answer);
     cli_answer_fini(&answer);

@@ -29,7 +29,11 @@ enum {
 static int ask_and_show(struct cli *cli, const char *command, const struct mp_writer *question)
 {
     struct cli_answer answer;
-    const int code = cli_answer_ask(cli, command, question, cli->timeout_ms, &answer);
+    const int code = strcmp(command, "members") == 0
+                         ? cli_answer_ask_list(cli, command, question, cli_behind_id, &answer)
+                     : strcmp(command, "rules.list") == 0
+                         ? cli_answer_ask_list(cli, command, question, cli_behind_name, &answer)
+                         : cli_answer_ask(cli, command, question, cli->timeout_ms, &answer);
     if (code == 0 && cli->arguments->watch && cli->terminal)
         cli_text_str(&cli->text, "\033[H\033[2J"); /* the answer replaces the one before */
     const int status = code != 0                 ? cli_answer_fail(cli, code, &answer)

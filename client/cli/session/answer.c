@@ -16,12 +16,23 @@ enum { MS_NS = 1000000, S_MS = 1000 };
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-void cli_answer_fini(struct cli_answer *answer)
+static void release(struct cli_answer *answer)
 {
     if (answer->tokens != NULL)
         alloc_put(alloc_heap(), answer->tokens, answer->capacity * sizeof *answer->tokens);
     tg_reply_free(&answer->reply);
     packed_fini(&answer->text, alloc_heap());
+}
+
+void cli_answer_fini(struct cli_answer *answer)
+{
+    struct cli_answer *next;
+    release(answer);
+    for (struct cli_answer *part = answer->rest; part != NULL; part = next) {
+        next = part->rest;
+        release(part);
+        alloc_put(alloc_heap(), part, sizeof *part);
+    }
     memset(answer, 0, sizeof *answer);
 }
 

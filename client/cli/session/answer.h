@@ -16,13 +16,25 @@ struct cli_answer {
     struct mp_token *tokens;
     size_t capacity; /* of tokens */
     size_t count;
-    struct packed text; /* what cli_answer_unpack unpacked */
+    struct packed text;      /* what cli_answer_unpack unpacked */
+    struct cli_answer *rest; /* whose tokens are among these: of cli_answer_ask_list */
 };
 
 /* Asks; 0 or the code. The answer is to be finished in any case. `question`: NULL for none. */
 MUST_USE int cli_answer_ask(struct cli *cli, const char *command, const struct mp_writer *question,
                             int timeout_ms, struct cli_answer *answer);
 void cli_answer_fini(struct cli_answer *answer);
+/* Writes what a list goes on behind: of the row at that token. False if it has no such fields. */
+typedef bool cli_behind(const struct cli_answer *answer, size_t row, struct mp_writer *writer);
+/* The same for a list that a node may answer in parts: asks on behind the last row, which `behind`
+ * writes as the value of "after", until there are no more. `question`: as many pairs as it has. */
+MUST_USE int cli_answer_ask_list(struct cli *cli, const char *command,
+                                 const struct mp_writer *question, cli_behind *behind,
+                                 struct cli_answer *answer);
+/* A `behind` of rows that have fields `id`; `name`; `kind` and `what`. */
+cli_behind cli_behind_id;
+cli_behind cli_behind_name;
+cli_behind cli_behind_block;
 /* Makes an answer of what was written, as if a node had sent it; the bytes must outlive it. False
  * without memory, after saying so. */
 MUST_USE bool cli_answer_from(const struct mp_writer *writer, struct cli_answer *answer);

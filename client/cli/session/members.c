@@ -34,7 +34,7 @@ int cli_members_read(struct cli *cli, struct cli_members *members)
     struct cli_answer answer;
     int status = CLI_EXIT_OK;
     *members = (struct cli_members){.list = NULL};
-    const int code = cli_answer_ask(cli, "members", NULL, cli->timeout_ms, &answer);
+    const int code = cli_answer_ask_list(cli, "members", NULL, cli_behind_id, &answer);
     if (code != 0) {
         status = cli_answer_fail(cli, code, &answer);
     } else if (answer.tokens[0].type == MP_ARRAY) {

@@ -32,7 +32,8 @@
  *             carried it out.
  * SETTINGS-5  Without a majority of the voters nothing can be changed, and the node says so; it
  *             goes on with what it has. A change that was accepted by some, but not told as
- *             decided, may come about.
+ *             decided, may come about; one that was told as refused cannot: its proposal is
+ *             withdrawn, and who does not know whether voters have it says just that.
  * SETTINGS-6  A node that was away takes the changes that it lacks; where they are not kept any
  *             more, the records, range by range. In between its records are mixed, of different
  *             versions, each of them whole, and even of a lineage that may be lost with its source.
@@ -45,7 +46,9 @@
  * SETTINGS-7  Force (`remove --force`) begins a new lineage with the forcing node's records and
  *             voters that live; who comes back from the old one drops what it had beyond. The byte
  *             of its maker tells apart two that begin at once, as for the ring.
- * SETTINGS-8  An id of SETTINGS_EDITS_MAX edits is remembered; more at once are refused as busy.
+ * SETTINGS-8  An id of SETTINGS_EDITS_MAX edits is remembered; more at once, or of more bytes than
+ *             SETTINGS_EDITS_BYTES_MAX, are refused as busy. What came of one that is not in the
+ *             log stays long enough for whoever waits to hear of it.
  * SETTINGS-9  A node that joins does not serve before it has the settings, or has waited for them
  *             for long (control_settings_awaited): it would decide by other rules, or by none.
  *
@@ -64,7 +67,8 @@
 #include "node/cluster/model/effects.h"
 
 enum {
-    SETTINGS_EDITS_MAX = 32,
+    SETTINGS_EDITS_MAX = 128,
+    SETTINGS_EDITS_BYTES_MAX = 32 << 20, /* of all that wait */
     SETTINGS_RULES_KEPT = 64,            /* versions of the rules, the one in force included */
     SETTINGS_RULES_KEPT_BYTES = 8 << 20, /* of all of them; the one in force is always kept */
     SETTINGS_SENTENCE_LEN = 400,
@@ -92,7 +96,7 @@ enum settings_edit_state {
     SETTINGS_EDIT_WAITS,
     SETTINGS_EDIT_DONE,
     SETTINGS_EDIT_CONFLICT,
-    SETTINGS_EDIT_UNAVAILABLE, /* never offered: no majority of the voters, no room on the disk */
+    SETTINGS_EDIT_UNAVAILABLE, /* not made: no majority of the voters, no room on the disk */
     SETTINGS_EDIT_DOUBT        /* offered, and not known to be decided in time */
 };
 
@@ -101,11 +105,14 @@ struct settings_edit {
     struct hash128 id;
     uint32_t kind;
     bool removes;
-    bool offered;      /* to voters: it may come about, whatever becomes of it here */
     bool changed;      /* DONE: by a change of its own */
     bool keeps_last;   /* as of control_edit_request */
     uint64_t based_on; /* version of the record that it replaces, 0: none, SETTINGS_ANY */
     uint64_t version;  /* DONE: where it is; CONFLICT: what it met */
+    /* As the change of which version it is known to voters, so that it may come about whatever
+     * becomes of it here; the same once what is wanted now was carried out. 0: none. */
+    uint64_t offered;
+    uint64_t offering;
     int64_t started_ns;
     int64_t ended_ns;
     size_t name_len;
@@ -145,7 +152,8 @@ struct settings {
     struct hash128 digest;
     struct register_voters voters;
     struct settings_edit edits[SETTINGS_EDITS_MAX];
-    uint32_t proposing; /* the place after that of the edit that was proposed last */
+    uint32_t proposing;     /* the place after that of the edit that was proposed last */
+    struct hash128 attempt; /* the edit whose change was proposed last, 0: one of upkeep */
     struct settings_copying copying;
     int64_t more_ns;     /* when changes came behind which there are more, 0: none are known */
     uint64_t rules_told; /* version of the rules that the runtime was given */

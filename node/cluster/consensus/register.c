@@ -528,6 +528,12 @@ void register_forget(struct register_core *core)
     core->phase = PHASE_IDLE;
 }
 
+void register_withdraw(struct register_core *core)
+{
+    if (core->phase == PHASE_PREPARING && core->best.number == 0)
+        core->phase = PHASE_IDLE; /* REGISTER-3: promises that come are of a ballot of the past */
+}
+
 bool register_busy(const struct register_core *core)
 {
     return core->phase != PHASE_IDLE;

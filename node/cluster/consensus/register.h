@@ -156,6 +156,9 @@ void register_tick(struct register_core *core, int64_t now_ns, struct register_o
 /* When register_tick is due, INT64_MAX for never. */
 int64_t register_next_deadline(const struct register_core *core);
 
+/* Gives up the attempt under way, if it is for an own wish that nobody was offered yet: that cannot
+ * be decided any more. One that carries on what was accepted before goes on. */
+void register_withdraw(struct register_core *core);
 /* Whether an attempt is under way; whether its value was offered to the voters, so that it may be
  * chosen. */
 bool register_busy(const struct register_core *core);

@@ -423,7 +423,7 @@ void control_receive(struct control *control, int64_t now_ns, const void *frame,
                      struct effects *effects)
 {
     control->now_ns = now_ns;
-    control_edits_note(control);
+    control_edits_note(control, true);
     if (join_is(frame, len))
         receive_join(control, frame, len, effects);
     else
@@ -434,7 +434,7 @@ void control_receive(struct control *control, int64_t now_ns, const void *frame,
 void control_tick(struct control *control, int64_t now_ns, struct effects *effects)
 {
     control->now_ns = now_ns;
-    control_edits_note(control);
+    control_edits_note(control, true);
     swim_tick(control->swim, now_ns, &control->gossip);
     settle(control, effects);
 }

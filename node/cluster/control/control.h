@@ -294,6 +294,9 @@ size_t control_admin(struct control *control, int64_t now_ns, const void *frame,
                      const struct control_report *report, void *out, size_t capacity);
 
 enum { CONTROL_AGAIN_LEN = 128 };
+/* Whether such a question, as control_admin_again makes it, need not be asked now: its edit has not
+ * ended. */
+bool control_admin_waits(const struct control *control, const void *frame, size_t len);
 /* Whether whoever sent the ADMIN frame would rather wait than be given this reply: its argument
  * "wait" is true, and the edit is not decided. The length of the ADMIN frame in `out` that asks for
  * the same edit, to be answered in the place of this one; or 0. */

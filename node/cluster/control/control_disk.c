@@ -42,6 +42,7 @@ int control_disk_refused(struct control *control, int64_t now_ns,
     control->now_ns = now_ns;
     control->disk_full = true;
     control->peers_due = true;
+    control_edits_note(control, false);
     register_forget(control->ballots);
     settings_forget(control->settings);
     memset(control->config, 0, sizeof *control->config);
@@ -120,7 +121,8 @@ static void refuse(const struct control *control, struct settings_edit *edit)
     static const char doubt[] = "; whether this change comes about all the same is not known yet: "
                                 "look at the history before you repeat it";
     /* DISKFULL-3 */
-    const bool offered = edit->offered || register_in_doubt(control->settings->ballots);
+    const bool offered =
+        control_edit_may_come(control, edit) || register_in_doubt(control->settings->ballots);
     control_edit_end(control, edit, offered ? SETTINGS_EDIT_DOUBT : SETTINGS_EDIT_UNAVAILABLE, 0);
     control_say_disk_full(control, edit->sentence, sizeof edit->sentence - sizeof doubt);
     if (offered)

@@ -31,6 +31,7 @@ enum { RULES_NAME_LEN = 17 };
 #define EDIT_NS        (3000 * CONTROL_MS)  /* until an edit is given up */
 #define EDIT_FROZEN_NS (1500 * CONTROL_MS)  /* the same while no majority lives */
 #define EDIT_KEPT_NS   (60000 * CONTROL_MS) /* how long its outcome can be asked for */
+#define EDIT_TOLD_NS   (500 * CONTROL_MS)   /* the same at least, whoever wants its place */
 #define SWEEP_NS       (30000 * CONTROL_MS) /* between looks for blocks that ended */
 #define SWEPT_AFTER_NS (60000 * CONTROL_MS) /* a block is kept so long after its end */
 
@@ -154,6 +155,7 @@ static bool propose(struct control *control, const struct settings_change *chang
     if (!register_propose_value(settings->ballots, control->now_ns, settings->value, (size_t)len,
                                 &settings->wants))
         return false;
+    settings->attempt = change->id;
     control_take_votes(control, NULL, effects);
     return true;
 }
@@ -197,27 +199,54 @@ const struct settings_edit *control_edit_find(const struct control *control, str
     return NULL;
 }
 
+bool control_edit_known(const struct control *control, struct hash128 id)
+{
+    const struct settings_edit *edit = control_edit_find(control, id);
+    return edit != NULL && edit->state != SETTINGS_EDIT_UNAVAILABLE &&
+           edit->state != SETTINGS_EDIT_CONFLICT;
+}
+
 static void release(struct control *control, struct settings_edit *edit)
 {
     alloc_put(control->allocator, edit->bytes, edit->bytes_len);
     memset(edit, 0, sizeof *edit);
 }
 
-/* A free place, or that of the edit that ended first; NULL if all wait. */
-static struct settings_edit *find_place(struct control *control)
+/* Whether the place of the edit may be given away: the log says what came of it, or whoever waits
+ * for it has been told. */
+static bool may_forget(const struct settings_edit *edit, int64_t now_ns)
+{
+    return (edit->state == SETTINGS_EDIT_DONE && edit->changed) ||
+           (edit->state != SETTINGS_EDIT_WAITS && now_ns - edit->ended_ns >= EDIT_TOLD_NS);
+}
+
+/* The place of what the edit was before, a free one, or that of the edit that ended first; NULL if
+ * there is none (SETTINGS-8). `len`: its bytes. */
+static struct settings_edit *find_place(struct control *control, int64_t now_ns, struct hash128 id,
+                                        size_t len)
 {
     struct settings_edit *oldest = NULL;
+    struct settings_edit *unused = NULL;
+    struct settings_edit *again = NULL;
+    size_t bytes = len;
     for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++) {
         struct settings_edit *edit = &control->settings->edits[i];
+        bytes += edit->bytes_len;
         if (edit->state == SETTINGS_EDIT_FREE)
-            return edit;
-        if (edit->state != SETTINGS_EDIT_WAITS &&
-            (oldest == NULL || edit->ended_ns < oldest->ended_ns))
+            unused = unused != NULL ? unused : edit;
+        else if (hash128_equal(edit->id, id))
+            again = edit;
+        else if (may_forget(edit, now_ns) && (oldest == NULL || edit->ended_ns < oldest->ended_ns))
             oldest = edit;
     }
-    if (oldest != NULL)
-        release(control, oldest);
-    return oldest;
+    if (bytes > SETTINGS_EDITS_BYTES_MAX)
+        return NULL;
+    if (again == NULL && unused != NULL)
+        return unused;
+    struct settings_edit *place = again != NULL ? again : oldest;
+    if (place != NULL)
+        release(control, place);
+    return place;
 }
 
 static void append(struct settings_edit *edit, size_t *at, const struct settings_text *text)
@@ -238,13 +267,13 @@ int control_edit(struct control *control, int64_t now_ns,
         !settings_text_ok(&request->author, SETTINGS_AUTHOR_LEN_MAX) ||
         !settings_text_ok(&request->note, SETTINGS_NOTE_LEN_MAX))
         return TG_EINVALID;
-    if (control_edit_find(control, request->id) != NULL)
+    if (control_edit_known(control, request->id))
         return 0;
-    struct settings_edit *edit = find_place(control);
-    if (edit == NULL)
-        return TG_EBUSY; /* SETTINGS-8 */
     const size_t len = request->name.len + request->value.len + request->author.len +
                        request->note.len + request->beside.len;
+    struct settings_edit *edit = find_place(control, now_ns, request->id, len);
+    if (edit == NULL)
+        return TG_EBUSY; /* SETTINGS-8 */
     uint8_t *bytes = alloc_get(control->allocator, len);
     if (bytes == NULL)
         return TG_ENOMEM;
@@ -273,9 +302,17 @@ int control_edit(struct control *control, int64_t now_ns,
     return 0;
 }
 
+bool control_edit_may_come(const struct control *control, const struct settings_edit *edit)
+{
+    const uint64_t version = control->settings->version;
+    return edit->offered > version || edit->offering > version;
+}
+
 void control_edit_end(const struct control *control, struct settings_edit *edit,
                       enum settings_edit_state state, uint64_t version)
 {
+    if (hash128_equal(control->settings->attempt, edit->id)) /* SETTINGS-5 */
+        register_withdraw(control->settings->ballots);
     edit->state = state;
     edit->version = version;
     edit->ended_ns = control->now_ns;
@@ -378,6 +415,15 @@ static bool judge(struct control *control, struct settings_edit *edit)
         control_edit_end(control, edit, SETTINGS_EDIT_DONE, made != 0 ? made : have);
         return false;
     }
+    if (edit->offered != 0 && edit->offered <= settings->log.floor_version) { /* SETTINGS-6 */
+        control_edit_end(control, edit, SETTINGS_EDIT_DOUBT, 0);
+        (void)snprintf(edit->sentence, sizeof edit->sentence,
+                       "this node has no history of the time when voters had the change: look "
+                       "whether it was made before you repeat it");
+        return false;
+    }
+    if (control_edit_may_come(control, edit))
+        return true; /* whatever it meets: it is for the voters to say */
     if (edit->based_on != SETTINGS_ANY && edit->based_on != have) {
         control_edit_end(control, edit, SETTINGS_EDIT_CONFLICT, have);
         say_conflict(edit, current);
@@ -463,10 +509,10 @@ static void look_at_time(struct control *control, struct settings_edit *edit)
     const struct register_voters *voters = &control->settings->voters;
     const bool frozen = control->settings->version > 0 && control_settings_frozen(control);
     const bool full = control_voters_full(control, voters->ids, voters->count);
-    if (age_ns < ((frozen || full) && !edit->offered ? EDIT_FROZEN_NS : EDIT_NS))
+    const bool may_come = control_edit_may_come(control, edit);
+    if (age_ns < ((frozen || full) && !may_come ? EDIT_FROZEN_NS : EDIT_NS))
         return;
-    control_edit_end(control, edit, edit->offered ? SETTINGS_EDIT_DOUBT : SETTINGS_EDIT_UNAVAILABLE,
-                     0);
+    control_edit_end(control, edit, may_come ? SETTINGS_EDIT_DOUBT : SETTINGS_EDIT_UNAVAILABLE, 0);
     if (full)
         control_say_voters_full(control, voters->ids, voters->count, edit->sentence,
                                 sizeof edit->sentence / 2);
@@ -477,7 +523,7 @@ static void look_at_time(struct control *control, struct settings_edit *edit)
                        control->settings->version > 0 && !has_to_copy(control)
                            ? "the voters of the configuration do not agree in time"
                            : "this node does not know the cluster's configuration yet");
-    if (!edit->offered)
+    if (!may_come)
         return;
     const size_t len = strlen(edit->sentence);
     (void)snprintf(edit->sentence + len, sizeof edit->sentence - len,
@@ -514,12 +560,23 @@ static bool move_edits(struct control *control, struct effects *effects)
     return false;
 }
 
-void control_edits_note(struct control *control)
+void control_edits_offer(struct control *control)
 {
     struct settings *settings = control->settings;
-    const uint32_t last = (settings->proposing + SETTINGS_EDITS_MAX - 1) % SETTINGS_EDITS_MAX;
-    if (register_offers(settings->ballots))
-        settings->edits[last].offered = settings->edits[last].state == SETTINGS_EDIT_WAITS;
+    const bool offers = register_offers(settings->ballots) || settings->wants.decided;
+    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX && offers; i++)
+        if (hash128_equal(settings->edits[i].id, settings->attempt))
+            settings->edits[i].offering = settings->version + 1;
+}
+
+void control_edits_note(struct control *control, bool said)
+{
+    for (uint32_t i = 0; i < SETTINGS_EDITS_MAX; i++) {
+        struct settings_edit *edit = &control->settings->edits[i];
+        if (edit->offering != 0 && said)
+            edit->offered = edit->offering;
+        edit->offering = 0;
+    }
 }
 
 bool control_edits_wait(const struct control *control)

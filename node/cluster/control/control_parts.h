@@ -181,9 +181,14 @@ void control_edits_refuse(struct control *control);
 
 /* ---- control_edit.c ---- */
 void control_edit_move(struct control *control, struct effects *effects);
-/* Before every event, when all that was wanted so far was carried out: whether the edit that was
- * proposed last, or something in its place, is known to voters. */
-void control_edits_note(struct control *control);
+/* After every call of the settings' register: whether the edit that was proposed last, or something
+ * in its place, is about to be told to voters; */
+void control_edits_offer(struct control *control);
+/* before every event: what was, is known to them if all that was wanted was carried out (`said`);
+ * not if there was no room on the disk. */
+void control_edits_note(struct control *control, bool said);
+/* Whether the edit's change may yet be decided, whatever is said of it now: voters may have it. */
+bool control_edit_may_come(const struct control *control, const struct settings_edit *edit);
 /* Ends the edit; only its outcome is kept. */
 void control_edit_end(const struct control *control, struct settings_edit *edit,
                       enum settings_edit_state state, uint64_t version);

@@ -424,13 +424,19 @@ static const char *named_at_home(const struct policy *policy, const char *name, 
     return NULL;
 }
 
+/* Whether the region is this node's, and has a ring. */
+static bool is_own(const struct control *control, const char *name)
+{
+    return strcmp(name, control->options.region) == 0 && control->config->epoch > 0;
+}
+
 static bool refuse_removal(const struct control *control, const char *name,
                            const struct policy *policy, bool force,
                            char sentence[CONTROL_SENTENCE_LEN])
 {
     const char *what;
     const char *named = named_at_home(policy, name, &what);
-    if (strcmp(name, control->options.region) == 0 && control->config->epoch > 0) {
+    if (is_own(control, name)) {
         (void)snprintf(sentence, CONTROL_SENTENCE_LEN,
                        "%s is the region of the node that was asked: another region removes it",
                        name);
@@ -461,7 +467,7 @@ int control_region_remove(struct control *control, int64_t now_ns, const char *n
                           char sentence[CONTROL_SENTENCE_LEN])
 {
     static const struct settings_text nothing = {.data = "", .len = 0};
-    if (!control_region_gone(control, name) &&
+    if ((is_own(control, name) || !control_region_gone(control, name)) &&
         refuse_removal(control, name, policy, force, sentence))
         return TG_ECONFLICT;
     (void)snprintf(control->removed, sizeof control->removed, "%s", name);

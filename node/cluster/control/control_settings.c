@@ -102,6 +102,7 @@ void control_take_votes(struct control *control, const struct register_frame *fr
 {
     struct settings *settings = control->settings;
     const struct register_out *out = &settings->wants;
+    control_edits_offer(control);
     if (out->persist) {
         const int len = register_encode(settings->ballots, settings->bytes, JOIN_LARGE_FRAME_MAX);
         ASSERT(len > 0);

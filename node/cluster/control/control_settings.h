@@ -83,8 +83,9 @@ struct control_edit_request {
 };
 
 /* Has this node propose the change, from its next tick on; control_edit_find says what became of
- * it. 0 (also if it is known), TG_EBUSY (SETTINGS_EDITS_MAX wait), TG_ETOOBIG, TG_EINVALID
- * (a text is too long, or has control characters), TG_ENOMEM. */
+ * it. An edit that is known is not begun again, unless it has ended as one that changed nothing for
+ * certain. 0 (also if it is known), TG_EBUSY (SETTINGS-8), TG_ETOOBIG, TG_EINVALID (a text is too
+ * long, or has control characters), TG_ENOMEM. */
 MUST_USE int control_edit(struct control *control, int64_t now_ns,
                           const struct control_edit_request *request);
 /* The same for rules; which of their limits go on with counts of the rules before is decided here.
@@ -94,6 +95,8 @@ MUST_USE int control_edit_rules(struct control *control, int64_t now_ns, const s
 /* What is kept beside the newest rules, for ordinals_give; len 0: nothing. Lives until the next
  * event. */
 struct settings_text control_ordinals_known(const struct control *control);
+/* Whether the edit waits, was made, or may have been: asked for again, it is not begun anew. */
+bool control_edit_known(const struct control *control, struct hash128 id);
 /* The edit, while it is remembered; NULL otherwise. Lives until the next event. */
 const struct settings_edit *control_edit_find(const struct control *control, struct hash128 id);
 

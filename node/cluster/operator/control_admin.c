@@ -73,6 +73,11 @@ void answer_begin(struct answer_context *context)
     wire_begin_admin_reply(context->writer, context->admin->session, context->admin->seq, 0);
 }
 
+bool answer_too_large(const struct answer_context *context)
+{
+    return context->writer->failed || context->writer->tokens > WIRE_ADMIN_TOKENS_MAX;
+}
+
 uint32_t answer_rows(struct answer_context *context, size_t count)
 {
     const uint32_t rows = count < context->rows_max ? (uint32_t)count : context->rows_max;
@@ -218,6 +223,25 @@ static uint32_t sort_members(const struct control *control, const struct view *v
     return count;
 }
 
+/* The place in `order` behind the member whose id is the argument "after": the first without one,
+ * the end where there is no such member any more. */
+static uint32_t place_behind(const struct answer_context *context, const struct view *view,
+                             const uint16_t *order, uint32_t count)
+{
+    char id[17];
+    uint32_t at = 0;
+    struct mp_cursor cursor;
+    if (!answer_argument(context, "after", &cursor))
+        return 0;
+    const struct settings_text after = control_read_text(context, "after");
+    for (; at < count; at++) {
+        (void)snprintf(id, sizeof id, "%016llx", (unsigned long long)view->members[order[at]].id);
+        if (after.len == strlen(id) && memcmp(after.data, id, after.len) == 0)
+            return at + 1;
+    }
+    return at;
+}
+
 static void answer_members(struct answer_context *context)
 {
     uint16_t order[VIEW_MEMBERS_MAX * 2];
@@ -230,10 +254,10 @@ static void answer_members(struct answer_context *context)
         return;
     }
     const uint32_t count = sort_members(context->control, view, all, order);
-    answer_begin(context);
-    mp_put_array(context->writer, count);
-    for (uint32_t i = 0; i < count; i++)
-        put_member(context, view, &view->members[order[i]]);
+    const uint32_t first = place_behind(context, view, order, count);
+    const uint32_t rows = answer_rows(context, count - first);
+    for (uint32_t i = 0; i < rows; i++)
+        put_member(context, view, &view->members[order[first + i]]);
     view_free(&view);
 }
 
@@ -367,12 +391,12 @@ size_t control_admin(struct control *control, int64_t now_ns, const void *frame,
         answer_error(&context, result, error);
     else
         dispatch(&context);
-    while (writer.failed && context.lists && context.rows_max > 1) { /* OPERATOR-3 */
+    while (answer_too_large(&context) && context.lists && context.rows_max > 1) { /* OPERATOR-3 */
         context.rows_max /= 2;
         mp_writer_init(&writer, out, capacity);
         dispatch(&context);
     }
-    if (writer.failed) {
+    if (answer_too_large(&context)) {
         mp_writer_init(&writer, out, capacity);
         answer_error(&context, TG_ETOOBIG, "the answer is larger than a message may be");
     }

@@ -17,8 +17,9 @@
  *             answer_error.
  * OPERATOR-2  A map says how many fields it has before they are known: who adds a field raises the
  *             count. Tests read each answer as a whole, so a wrong count fails.
- * OPERATOR-3  A list that does not fit into a message is answered again with half as many rows;
- *             whoever asks goes on behind the last one.
+ * OPERATOR-3  A list that does not fit into a message, or has more values than a reader takes
+ *             (WIRE_ADMIN_TOKENS_MAX), is answered again with half as many rows; whoever asks goes
+ *             on behind the last one.
  */
 #ifndef NODE_CLUSTER_OPERATOR_CONTROL_ANSWER_H
 #define NODE_CLUSTER_OPERATOR_CONTROL_ANSWER_H
@@ -79,6 +80,8 @@ void control_put_changes(const struct answer_context *context);
 /* A field `health`: what is wrong with that member, as an array of codes. */
 void control_put_health(const struct answer_context *context, uint64_t id);
 
+/* Whether the answer so far is more than can be sent, or read. */
+bool answer_too_large(const struct answer_context *context);
 /* Begins an array of so many rows, of which as many are to follow as it returns. */
 uint32_t answer_rows(struct answer_context *context, size_t count);
 /* Where the list of records of that kind goes on: behind the one of the argument "after". The place

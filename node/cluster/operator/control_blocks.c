@@ -23,14 +23,16 @@ enum { VALUE_LEN_MAX = BLOCK_UNTIL_LEN + BLOCKS_REASON_LEN_MAX, SENTENCE_LEN = 1
  * is nothing. */
 static bool read_target(struct answer_context *context, struct settings_text *text, bool *is_key)
 {
-    *text = control_read_text(context, "what");
-    *is_key = text->data == NULL;
-    if (*is_key)
-        *text = control_read_text(context, "key");
-    if (text->data != NULL)
+    struct mp_cursor cursor;
+    const bool has_what = answer_argument(context, "what", &cursor);
+    *is_key = answer_argument(context, "key", &cursor);
+    *text = control_read_text(context, *is_key ? "key" : "what");
+    if (text->data != NULL && has_what != *is_key)
         return true;
     answer_error(context, TG_EINVALID,
-                 "expected {\"what\": attr=value or an address, or \"key\": a key}");
+                 has_what && *is_key
+                     ? "found what and key; expected one of them"
+                     : "expected {\"what\": attr=value or an address, or \"key\": a key}");
     return false;
 }
 
@@ -70,6 +72,12 @@ bool control_read_end(struct answer_context *context, const char *over, uint64_t
 {
     const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
     uint64_t for_ms;
+    struct mp_cursor cursor;
+    if (answer_argument(context, "until_ms", &cursor) &&
+        answer_argument(context, "for_ms", &cursor)) {
+        answer_error(context, TG_EINVALID, "found until_ms and for_ms; expected one of them");
+        return false;
+    }
     if (!read_ms(context, "until_ms", 0, UNTIL_MAX_MS, until_ms) ||
         !read_ms(context, "for_ms", 1, FOR_MAX_MS, &for_ms))
         return false;
@@ -196,24 +204,28 @@ static bool in_force(const struct block *block, uint64_t now_ms)
     return block->until_ms == 0 || block->until_ms > now_ms;
 }
 
+/* Whether the record is a block that is in force; then *block is it. */
+static bool is_listed(const struct settings_entry *entry, uint64_t now_ms, struct block *block)
+{
+    return control_block_of(entry, block) && in_force(block, now_ms);
+}
+
+/* In the order of names, behind the one of "after": kind and what of a row, as "kind what". */
 void answer_blocks(struct answer_context *context)
 {
-    const struct control *control = context->control;
+    const struct settings_table *table = &context->control->settings->table;
     const uint64_t now_ms = (uint64_t)(context->now_ns / CONTROL_MS);
-    const struct settings_entry *entry;
     struct mp_writer *writer = context->writer;
     struct block block;
-    uint32_t count = 0;
-    size_t cursor = 0;
-    while ((entry = control_setting_next(control, SETTINGS_BLOCK, &cursor)) != NULL)
-        count += control_block_of(entry, &block) && in_force(&block, now_ms);
-    if (count > context->rows_max)
-        count = context->rows_max; /* the list has no "after": nobody could go on behind */
-    answer_begin(context);
-    mp_put_array(writer, count);
-    cursor = 0;
-    while (count > 0 && (entry = control_setting_next(control, SETTINGS_BLOCK, &cursor)) != NULL) {
-        if (!control_block_of(entry, &block) || !in_force(&block, now_ms))
+    size_t end;
+    size_t listed = 0;
+    const size_t first = answer_rows_from(context, SETTINGS_BLOCK, &end);
+    for (size_t at = first; at < end && listed < context->rows_max; at++)
+        listed += is_listed(&table->records[at]->entry, now_ms, &block);
+    uint32_t count = answer_rows(context, listed);
+    for (size_t at = first; count > 0; at++) {
+        const struct settings_entry *entry = &table->records[at]->entry;
+        if (!is_listed(entry, now_ms, &block))
             continue;
         count--;
         mp_put_map(writer, 9);

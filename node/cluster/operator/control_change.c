@@ -51,25 +51,27 @@ void control_put_register(const struct control *control, int64_t now_ns, struct 
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* A text argument; "" if it is not given or no text. */
-static void read_text(const struct answer_context *context, const char *name, char *out,
+/* A text argument; "" if it is not given. False if it is none, or longer than may be: that is not
+ * as if it were not given. */
+static bool read_text(const struct answer_context *context, const char *name, char *out,
                       size_t capacity)
 {
     struct mp_cursor cursor;
     out[0] = '\0';
     if (!answer_argument(context, name, &cursor))
-        return;
+        return true;
     mp_copy_str(&cursor, out, capacity);
     if (cursor.failed)
         out[0] = '\0';
+    return !cursor.failed && out[0] != '\0';
 }
 
 /* Who asks, for the log; older command lines do not say. */
 static void read_author(const struct answer_context *context, char out[SETTINGS_AUTHOR_LEN_MAX + 1])
 {
-    read_text(context, "author", out, SETTINGS_AUTHOR_LEN_MAX + 1);
+    const bool given = read_text(context, "author", out, SETTINGS_AUTHOR_LEN_MAX + 1);
     const struct settings_text text = {.data = out, .len = strlen(out)};
-    if (text.len == 0 || !settings_text_ok(&text, SETTINGS_AUTHOR_LEN_MAX))
+    if (!given || text.len == 0 || !settings_text_ok(&text, SETTINGS_AUTHOR_LEN_MAX))
         (void)snprintf(out, SETTINGS_AUTHOR_LEN_MAX + 1, "an operator");
 }
 
@@ -219,17 +221,23 @@ int control_depart(struct control *control, enum control_departure departure,
     return 0;
 }
 
+/* Whether the command names another node than this by its id, or nothing that is an id. */
+static bool means_another(const struct answer_context *context)
+{
+    char meant[ID_DIGITS + 1];
+    return !read_text(context, "id", meant, sizeof meant) ||
+           (meant[0] != '\0' && !is_id(meant, context->control->options.node_id));
+}
+
 static void depart(struct answer_context *context, enum control_departure departure)
 {
     struct control *control = context->control;
     char sentence[CONTROL_SENTENCE_LEN];
-    char meant[ID_DIGITS + 1];
-    read_text(context, "id", meant, sizeof meant);
     if (!joined(context))
         return;
     const bool begins = control->departure < departure;
     int error = TG_ECONFLICT;
-    if (meant[0] != '\0' && !is_id(meant, control->options.node_id))
+    if (means_another(context))
         (void)snprintf(sentence, sizeof sentence, "this is %s, not the node that was asked first",
                        control->options.name);
     else
@@ -467,8 +475,11 @@ int control_remove(struct control *control, int64_t now_ns, uint64_t id, const c
         control_region_say(control, sentence, CONTROL_SENTENCE_LEN);
         return TG_EUNAVAILABLE;
     }
-    if (refuse_removal(control, id, name, force, sentence))
+    if (refuse_removal(control, id, name, force, sentence)) {
+        if (control->request.remove == id) /* what was asked for before is refused as well */
+            memset(&control->request, 0, sizeof control->request);
         return TG_ECONFLICT;
+    }
     if (!removal_due(control, id, force) || (member != NULL && member->state == SWIM_SUSPECT))
         return 0;
     control->removal_of = id;
@@ -524,6 +535,25 @@ static void answer_elsewhere(struct answer_context *context, const struct meanin
         mp_put_str(writer, asked[i]);
 }
 
+/* The member or the region that the command names: just one of them. False after it was answered
+ * that it does not. */
+static bool read_removal(struct answer_context *context, char node[RING_NAME_LEN + SWIM_PLACE_LEN],
+                         char region[SWIM_PLACE_LEN])
+{
+    const char *wrong = NULL;
+    if (!read_text(context, "node", node, RING_NAME_LEN + SWIM_PLACE_LEN))
+        wrong = "remove: node is no name and no id; expected one of `tidegate members`";
+    else if (!read_text(context, "region", region, SWIM_PLACE_LEN))
+        wrong = "remove: region is no name of one; expected one of `tidegate status --regions`";
+    else if (node[0] != '\0' && region[0] != '\0')
+        wrong = "remove: found node and region; expected one of them";
+    else if (node[0] == '\0' && region[0] == '\0')
+        wrong = "remove: expected {\"node\": name or id} or {\"region\": name}";
+    if (wrong != NULL)
+        answer_error(context, TG_EINVALID, wrong);
+    return wrong == NULL;
+}
+
 void answer_remove(struct answer_context *context)
 {
     struct control *control = context->control;
@@ -532,15 +562,10 @@ void answer_remove(struct answer_context *context)
     char sentence[CONTROL_SENTENCE_LEN];
     struct meaning meaning = {.text = text};
     const bool force = read_bool(context, "force");
-    read_text(context, "node", text, sizeof text);
-    read_text(context, "region", region, sizeof region);
+    if (!read_removal(context, text, region))
+        return;
     if (region[0] != '\0') {
         answer_remove_region(context, region, force);
-        return;
-    }
-    if (text[0] == '\0') {
-        answer_error(context, TG_EINVALID,
-                     "remove: expected {\"node\": name or id} or {\"region\": name}");
         return;
     }
     if (!control->joined) {

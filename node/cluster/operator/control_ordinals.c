@@ -159,7 +159,7 @@ int control_edit_rules(struct control *control, int64_t now_ns, const struct pol
     struct settings_entry newest = {.version = 0};
     if (request->value.len > SETTINGS_VALUE_LEN_MAX)
         return TG_ETOOBIG;
-    if (control_edit_find(control, request->id) != NULL)
+    if (control_edit_known(control, request->id))
         return 0;
     int result = control_ordinals(control, mine, request->rules, request->value.len, &ordinals);
     if (result != 0)

@@ -99,9 +99,16 @@ bool control_read_limits(struct answer_context *context, struct own_limits *own)
 static int read_block(struct answer_context *context, struct quota *quota)
 {
     const struct settings_text reason = control_read_text(context, "block");
+    struct mp_cursor cursor;
     bool unblock;
     if (!control_read_flag(context, "unblock", &unblock))
         return TG_EINVALID;
+    if (unblock && reason.data != NULL)
+        return refuse(context, "found block and unblock; expected one of them");
+    if (reason.data == NULL && (answer_argument(context, "until_ms", &cursor) ||
+                                answer_argument(context, "for_ms", &cursor)))
+        return refuse(context, "found the end of a block, until_ms or for_ms; expected block, its "
+                               "reason, as well");
     if (unblock) {
         quota->blocked = false;
         quota->until_ms = 0;

@@ -41,13 +41,25 @@ static void put_rule(const struct policy_rule *rule, struct mp_writer *writer)
     put_field_str(writer, "rule", len > 0 ? text : "");
 }
 
+static bool is_called(const struct policy_rule *rule, const struct settings_text *name)
+{
+    return rule->name.len == name->len && memcmp(rule->name.data, name->data, name->len) == 0;
+}
+
 void answer_rules(struct answer_context *context)
 {
     const struct policy *policy = context->report->policy;
-    answer_begin(context);
-    mp_put_array(context->writer, policy_rule_count(policy));
-    for (size_t i = 0; i < policy_rule_count(policy); i++)
-        put_rule(policy_rule_at(policy, i), context->writer);
+    const size_t count = policy_rule_count(policy);
+    const struct settings_text after = control_read_text(context, "after");
+    size_t first = 0;
+    if (after.data != NULL) {
+        while (first < count && !is_called(policy_rule_at(policy, first), &after))
+            first++;
+        first += first < count; /* behind one that is none any more there is nothing */
+    }
+    const uint32_t rows = answer_rows(context, count - first);
+    for (uint32_t i = 0; i < rows; i++)
+        put_rule(policy_rule_at(policy, first + i), context->writer);
 }
 
 static int compile(const struct answer_context *context, const struct settings_text *text,
@@ -86,6 +98,16 @@ struct policy *control_compile_argument(struct answer_context *context, const ch
     struct policy_error error;
     struct policy *policy = NULL;
     char sentence[WIRE_NAME_MAX + 128];
+    struct mp_cursor cursor;
+    if (answer_argument(context, "text", &cursor) + answer_argument(context, "packed", &cursor) +
+            answer_argument(context, "version", &cursor) >
+        1) {
+        (void)snprintf(sentence, sizeof sentence,
+                       "%s: found more than one of text, packed and version; expected one of them",
+                       command);
+        answer_error(context, TG_EINVALID, sentence);
+        return NULL;
+    }
     *text = control_read_document(context);
     if (text->data == NULL) {
         uint64_t version;
@@ -226,7 +248,7 @@ static void put_explained(struct answer_context *context, const struct control_d
     policy_report_put(context->writer, policy, &result, reasons,
                       denial->refusal != NULL || denial->block != NULL || person->denied != NULL);
     control_put_denial(context, denial);
-    if (!context->writer->failed)
+    if (!answer_too_large(context))
         return;
     *context->writer = begin;
     answer_error(context, TG_ETOOBIG,

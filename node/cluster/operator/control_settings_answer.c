@@ -120,7 +120,7 @@ static int digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* 32 hexadecimal digits, the higher half first. */
+/* 32 hexadecimal digits, not all of them 0, the higher half first. */
 static bool read_id(const struct answer_context *context, struct hash128 *id)
 {
     const struct settings_text text = control_read_text(context, "id");
@@ -134,7 +134,7 @@ static bool read_id(const struct answer_context *context, struct hash128 *id)
         uint64_t *half = i < ID_DIGITS / 2 ? &id->hi : &id->lo;
         *half = *half << 4 | (uint64_t)value;
     }
-    return true;
+    return id->hi != 0 || id->lo != 0;
 }
 
 /* ---- rules.show, rules.history --------------------------------------------------------------- */
@@ -408,18 +408,63 @@ void answer_edit_state(struct answer_context *context)
         answer_error(context, TG_ENOTFOUND, "this node does not know of such an edit");
 }
 
+/* A text that goes with an edit, of at most `len_max` bytes; "" if it is not given. False after it
+ * was answered what is wrong with it. */
+static bool read_remark(struct answer_context *context, const char *name, size_t len_max,
+                        struct settings_text *out)
+{
+    char sentence[SHOW_SENTENCE_LEN];
+    struct mp_cursor cursor;
+    *out = (struct settings_text){.data = "", .len = 0};
+    if (!answer_argument(context, name, &cursor))
+        return true;
+    out->data = mp_get_str(&cursor, &out->len);
+    if (!cursor.failed && settings_text_ok(out, len_max))
+        return true;
+    if (cursor.failed)
+        (void)snprintf(sentence, sizeof sentence, "%s: found no text; expected one", name);
+    else if (out->len > len_max)
+        (void)snprintf(sentence, sizeof sentence, "%s: found %zu bytes; expected at most %zu", name,
+                       out->len, len_max);
+    else
+        (void)snprintf(sentence, sizeof sentence,
+                       "%s: found a control character; expected a text of one line", name);
+    answer_error(context, TG_EINVALID, sentence);
+    return false;
+}
+
+/* On which version of its record the edit is based; a version that can be none is as one that is
+ * not there (SETTINGS_ANY is no operator's to ask for). False after it was answered that it is no
+ * number. */
+static bool read_base(struct answer_context *context, struct control_edit_request *request)
+{
+    struct mp_cursor cursor;
+    if (!request->based)
+        request->based_on = SETTINGS_ANY;
+    if (!answer_argument(context, "base", &cursor))
+        return true;
+    if (!control_read_uint(context, "base", &request->based_on)) {
+        answer_error(context, TG_EINVALID,
+                     "base: expected a number, as `base` of an answer tells it, or 0");
+        return false;
+    }
+    if (request->based_on == SETTINGS_ANY)
+        request->based_on = SETTINGS_ANY - 1;
+    return true;
+}
+
 void control_answer_edit(struct answer_context *context, struct control_edit_request *request)
 {
     if (!read_id(context, &request->id)) {
-        answer_error(context, TG_EINVALID, "an edit needs {\"id\": 32 hex digits}");
+        answer_error(context, TG_EINVALID,
+                     "an edit needs {\"id\": 32 hex digits, not all of them 0}");
         return;
     }
-    request->author = control_read_text(context, "author");
-    request->note = control_read_text(context, "note");
-    if (!request->based)
-        request->based_on = SETTINGS_ANY;
-    (void)control_read_uint(context, "base", &request->based_on);
-    if (request->author.data == NULL || request->author.len == 0) {
+    if (!read_remark(context, "author", SETTINGS_AUTHOR_LEN_MAX, &request->author) ||
+        !read_remark(context, "note", SETTINGS_NOTE_LEN_MAX, &request->note) ||
+        !read_base(context, request))
+        return;
+    if (request->author.len == 0) {
         answer_error(context, TG_EINVALID, "an edit needs {\"author\": who makes it}");
         return;
     }
@@ -460,6 +505,21 @@ static bool would_wait(const void *frame, size_t len)
     return wire_decode_admin(frame, len, tokens, SHARD_ADMIN_TOKENS_MAX, &admin, error) == 0 &&
            find_in_map(&admin.arguments, "wait", &cursor) && mp_peek_type(&cursor) == MP_BOOL &&
            mp_get_bool(&cursor);
+}
+
+bool control_admin_waits(const struct control *control, const void *frame, size_t len)
+{
+    enum { TOKENS = 64 };
+    char error[WIRE_ERROR_LEN];
+    struct mp_token tokens[TOKENS];
+    struct wire_admin admin;
+    struct hash128 id;
+    const struct answer_context context = {.admin = &admin};
+    if (wire_decode_admin(frame, len, tokens, TOKENS, &admin, error) != 0 ||
+        !read_id(&context, &id))
+        return false;
+    const struct settings_edit *edit = control_edit_find(control, id);
+    return edit != NULL && edit->state == SETTINGS_EDIT_WAITS;
 }
 
 size_t control_admin_again(const void *frame, size_t len, const void *reply, size_t reply_len,

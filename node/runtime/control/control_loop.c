@@ -288,6 +288,10 @@ static void look_at_held(struct daemon *daemon)
     struct mailbox_message questions[HELD_MAX];
     const uint32_t count = held_take(&daemon->held, now_of(daemon), questions);
     for (uint32_t i = 0; i < count; i++) {
+        if (control_admin_waits(daemon->control, questions[i].pointer, questions[i].len)) {
+            held_keep(&daemon->held, &questions[i]);
+            continue;
+        }
         answer_admin(daemon, &questions[i], NULL);
         free(questions[i].pointer);
     }

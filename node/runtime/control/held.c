@@ -21,6 +21,12 @@ bool held_put(struct held *held, const struct mailbox_message *message, const vo
     return true;
 }
 
+void held_keep(struct held *held, const struct mailbox_message *question)
+{
+    ASSERT(held->count < HELD_MAX); /* HELD-1 */
+    held->questions[held->count++] = *question;
+}
+
 uint32_t held_take(struct held *held, int64_t now_ns, struct mailbox_message out[HELD_MAX])
 {
     const uint32_t count = held->count;

@@ -15,7 +15,7 @@
 
 #include "node/runtime/system/mailbox.h"
 
-enum { HELD_MAX = 64 };
+enum { HELD_MAX = 128 };
 #define HELD_EVERY_NS INT64_C(2000000)
 
 struct held {
@@ -28,6 +28,8 @@ struct held {
  * memory. */
 bool held_put(struct held *held, const struct mailbox_message *message, const void *question,
               size_t len);
+/* Holds a question that held_take gave, as it is. There is always a place. */
+void held_keep(struct held *held, const struct mailbox_message *question);
 /* Gives all that are held to `out` if they are due, and forgets them: their blocks are the
  * caller's. Returns how many. */
 uint32_t held_take(struct held *held, int64_t now_ns, struct mailbox_message out[HELD_MAX]);
