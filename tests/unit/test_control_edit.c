@@ -12,6 +12,7 @@
 #include "client/protocol/wire.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/control/control_state.h"
+#include "node/cluster/model/edit_wait.h"
 #include "tests/unit/support_control.h"
 #include "tests/unit/support_tokens.h"
 
@@ -189,7 +190,7 @@ static void a_question_that_waits_is_asked_again_until_the_edit_is_decided(void 
     struct answer answer;
     struct net *net = net_cluster(1);
     uint8_t frame[1024];
-    uint8_t again[CONTROL_AGAIN_LEN];
+    uint8_t again[EDIT_WAIT_LEN];
     uint8_t reply[1024];
     struct mp_writer writer;
     for (unsigned waits = 0; waits < 2; waits++) {
@@ -207,7 +208,7 @@ static void a_question_that_waits_is_asked_again_until_the_edit_is_decided(void 
         const struct control_report report = {.policy = policy_empty()};
         const size_t len = control_admin(net->nodes[0].control, net->now_ns, frame, writer.len,
                                          &report, reply, sizeof reply);
-        const size_t again_len = control_admin_again(frame, writer.len, reply, len, again);
+        const size_t again_len = edit_wait_again(frame, writer.len, reply, len, again);
         assert_int_equal(again_len > 0, waits != 0);
         net_run(net, NET_SECOND);
         if (again_len == 0)
@@ -221,7 +222,7 @@ static void a_question_that_waits_is_asked_again_until_the_edit_is_decided(void 
         tokens_assert_text(value_of(&answer), "state", "done");
         tokens_assert_text(value_of(&answer), "id", id_b);
         assert_true(answer.reply.session == 7 && answer.reply.seq == 9);
-        assert_int_equal(control_admin_again(again, again_len, reply, end, again), 0);
+        assert_int_equal(edit_wait_again(again, again_len, reply, end, again), 0);
     }
     net_free(net);
 }

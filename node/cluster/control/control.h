@@ -282,10 +282,9 @@ struct control_report {
  * if newer figures are wanted than are left for nobody: something is wrong, or somebody looks. */
 bool control_look(struct control *control, int64_t now_ns, const struct control_report *report);
 
-/* Whether the answer to the ADMIN frame takes a text of rules compiled, which takes long where
- * there are many: the text, in the frame, or of an older version, in the configuration store until
- * that changes. The caller may then compile it, in a thread of its own, and have the frame answered
- * with that. */
+/* Whether the answer to the ADMIN frame takes a text of rules compiled, which may take long: the
+ * text, in the frame, or in the configuration store until that changes. The caller may then compile
+ * it, in a thread of its own, and have the frame answered with that. */
 bool control_admin_compiles(struct control *control, const void *frame, size_t len,
                             const char **text, size_t *text_len);
 
@@ -293,15 +292,8 @@ bool control_admin_compiles(struct control *control, const void *frame, size_t l
 size_t control_admin(struct control *control, int64_t now_ns, const void *frame, size_t len,
                      const struct control_report *report, void *out, size_t capacity);
 
-enum { CONTROL_AGAIN_LEN = 128 };
-/* Whether such a question, as control_admin_again makes it, need not be asked now: its edit has not
- * ended. */
+/* Whether the ADMIN frame is on an edit that has not ended. */
 bool control_admin_waits(const struct control *control, const void *frame, size_t len);
-/* Whether whoever sent the ADMIN frame would rather wait than be given this reply: its argument
- * "wait" is true, and the edit is not decided. The length of the ADMIN frame in `out` that asks for
- * the same edit, to be answered in the place of this one; or 0. */
-size_t control_admin_again(const void *frame, size_t len, const void *reply, size_t reply_len,
-                           uint8_t out[CONTROL_AGAIN_LEN]);
 
 void control_check_invariants(const struct control *control);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/mp_walk.h"
 #include "base/natural.h"
 #include "node/cluster/operator/control_answer.h"
 
@@ -42,16 +43,11 @@ void put_field_hex(struct mp_writer *writer, const char *name, uint64_t value)
 bool answer_argument(const struct answer_context *context, const char *name,
                      struct mp_cursor *cursor)
 {
-    mp_cursor_init(cursor, context->admin->arguments.tokens, context->admin->arguments.token_count);
-    const uint32_t pairs = mp_get_map(cursor);
-    for (uint32_t i = 0; i < pairs && !cursor->failed; i++) {
-        size_t len;
-        const char *found = mp_get_str(cursor, &len);
-        if (found != NULL && len == strlen(name) && memcmp(found, name, len) == 0)
-            return true;
-        mp_skip(cursor);
-    }
-    return false;
+    const struct wire_value *all = &context->admin->arguments;
+    const struct mp_token *found = mp_find(all->tokens, all->token_count, name);
+    const size_t left = found != NULL ? all->token_count - (size_t)(found - all->tokens) : 0;
+    mp_cursor_init(cursor, found, left);
+    return found != NULL;
 }
 
 void answer_error(struct answer_context *context, int code, const char *text)

@@ -17,7 +17,9 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "node/cluster/configstore/settings.h"
+#include "node/cluster/model/edit_wait.h"
 #include "node/cluster/operator/control_answer.h"
 #include "node/policy/compile/packed.h"
 #include "node/policy/compile/policy_diff.h"
@@ -113,13 +115,6 @@ bool control_read_flag(struct answer_context *context, const char *name, bool *o
     return false;
 }
 
-static int digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* 32 hexadecimal digits, not all of them 0, the higher half first. */
 static bool read_id(const struct answer_context *context, struct hash128 *id)
 {
@@ -128,7 +123,7 @@ static bool read_id(const struct answer_context *context, struct hash128 *id)
     if (text.data == NULL || text.len != ID_DIGITS)
         return false;
     for (size_t i = 0; i < ID_DIGITS; i++) {
-        const int value = digit(text.data[i]);
+        const int value = hex_digit(text.data[i]);
         if (value < 0)
             return false;
         uint64_t *half = i < ID_DIGITS / 2 ? &id->hi : &id->lo;
@@ -354,7 +349,7 @@ static const char *state_name(enum settings_edit_state state)
     case SETTINGS_EDIT_WAITS:
         break;
     }
-    return "waiting";
+    return edit_wait_state;
 }
 
 static void put_edit(struct answer_context *context, struct hash128 id, const char *state,
@@ -480,33 +475,6 @@ void control_answer_edit(struct answer_context *context, struct control_edit_req
 
 /* ---- questions that wait --------------------------------------------------------------------- */
 
-/* The cursor at what the value, a map, has under that name; false if there is none. */
-static bool find_in_map(const struct wire_value *value, const char *name, struct mp_cursor *cursor)
-{
-    mp_cursor_init(cursor, value->tokens, value->token_count);
-    const uint32_t pairs = mp_peek_type(cursor) == MP_MAP ? mp_get_map(cursor) : 0;
-    for (uint32_t i = 0; i < pairs && !cursor->failed; i++) {
-        size_t len;
-        const char *found = mp_get_str(cursor, &len);
-        if (found != NULL && len == strlen(name) && memcmp(found, name, len) == 0)
-            return true;
-        mp_skip(cursor);
-    }
-    return false;
-}
-
-/* Whether the question is on an edit, and is to be answered when that is decided. */
-static bool would_wait(const void *frame, size_t len)
-{
-    char error[WIRE_ERROR_LEN];
-    struct mp_token tokens[SHARD_ADMIN_TOKENS_MAX];
-    struct wire_admin admin;
-    struct mp_cursor cursor;
-    return wire_decode_admin(frame, len, tokens, SHARD_ADMIN_TOKENS_MAX, &admin, error) == 0 &&
-           find_in_map(&admin.arguments, "wait", &cursor) && mp_peek_type(&cursor) == MP_BOOL &&
-           mp_get_bool(&cursor);
-}
-
 bool control_admin_waits(const struct control *control, const void *frame, size_t len)
 {
     enum { TOKENS = 64 };
@@ -520,36 +488,6 @@ bool control_admin_waits(const struct control *control, const void *frame, size_
         return false;
     const struct settings_edit *edit = control_edit_find(control, id);
     return edit != NULL && edit->state == SETTINGS_EDIT_WAITS;
-}
-
-size_t control_admin_again(const void *frame, size_t len, const void *reply, size_t reply_len,
-                           uint8_t out[CONTROL_AGAIN_LEN])
-{
-    enum { TOKENS = 64 };
-    char error[WIRE_ERROR_LEN];
-    struct mp_token tokens[TOKENS];
-    struct wire_admin_reply said;
-    struct mp_cursor cursor;
-    struct mp_writer writer;
-    size_t text_len = 0;
-    size_t id_len = 0;
-    if (wire_decode_admin_reply(reply, reply_len, tokens, TOKENS, &said, error) != 0 ||
-        said.code != 0 || !find_in_map(&said.value, "state", &cursor))
-        return 0; /* an edit has fewer tokens than that */
-    const char *state = mp_get_str(&cursor, &text_len);
-    const char *waits = state_name(SETTINGS_EDIT_WAITS);
-    if (state == NULL || text_len != strlen(waits) || memcmp(state, waits, text_len) != 0 ||
-        !find_in_map(&said.value, "id", &cursor) || !would_wait(frame, len))
-        return 0;
-    const char *id = mp_get_str(&cursor, &id_len);
-    mp_writer_init(&writer, out, CONTROL_AGAIN_LEN);
-    wire_begin_admin(&writer, said.session, said.seq, "edit.state");
-    mp_put_map(&writer, 2);
-    mp_put_str(&writer, "id");
-    mp_put_strn(&writer, id != NULL ? id : "", id_len);
-    mp_put_str(&writer, "wait");
-    mp_put_bool(&writer, true);
-    return writer.failed ? 0 : writer.len;
 }
 
 /* ---- rules.apply ----------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 
 #include "base/assert.h"
 #include "client/protocol/wire.h"
+#include "node/cluster/model/edit_wait.h"
 #include "node/runtime/control/daemon_state.h"
 #include "node/runtime/control/member_log.h"
 #include "node/runtime/control/ring_log.h"
@@ -257,9 +258,9 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
     const size_t len = control_admin(daemon->control, now_of(daemon), message->pointer,
                                      message->len, &report, daemon->reply, sizeof daemon->reply);
     ASSERT(len <= sizeof daemon->reply);
-    uint8_t again[CONTROL_AGAIN_LEN];
+    uint8_t again[EDIT_WAIT_LEN];
     const size_t again_len =
-        control_admin_again(message->pointer, message->len, daemon->reply, len, again);
+        edit_wait_again(message->pointer, message->len, daemon->reply, len, again);
     if (again_len > 0 && held_put(&daemon->held, message, again, again_len))
         return;
     (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[message->shard]), MESSAGE_REPLY,
