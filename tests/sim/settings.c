@@ -17,7 +17,7 @@
  * SIMSETTINGS-7  At rest regions have as many voters each, but for one: so the loss of one that has
  *                fewer stops no edit, nor, where there are three, that of any.
  * SIMSETTINGS-8  An edit that was told as one that changed nothing, unavailable or in conflict, is
- * in the history of no node, then or later.
+ *                in the history of no node, then or later.
  *
  * A disk of which an old copy was restored breaks its promises: after that SIMSETTINGS-1 to
  * SIMSETTINGS-3, and SIMSETTINGS-8, are not judged.
