@@ -265,6 +265,36 @@ static uint32_t list_all(struct net *net, const char *command, const struct poli
     return rows;
 }
 
+/* Of many rules that do not act a part is told, and how many more there are. */
+static void assert_explained(struct net *net, const struct policy *policy)
+{
+    static uint8_t reply[1 << 20];
+    static struct mp_token tokens[WIRE_ADMIN_TOKENS_MAX];
+    const struct control_report report = {.policy = policy, .storage = "lmdb", .storage_ok = true};
+    uint8_t frame[FRAME_LEN];
+    char error[WIRE_ERROR_LEN];
+    struct wire_admin_reply answer;
+    struct mp_writer writer;
+    mp_writer_init(&writer, frame, sizeof frame);
+    wire_begin_admin(&writer, 7, 1, "rules.explain");
+    mp_put_map(&writer, 1);
+    mp_put_str(&writer, "attributes");
+    mp_put_map(&writer, 1);
+    mp_put_str(&writer, "ip");
+    mp_put_str(&writer, "10.0.0.1");
+    const size_t len = control_admin(net->nodes[0].control, net->now_ns, frame, writer.len, &report,
+                                     reply, sizeof reply);
+    assert_int_equal(
+        wire_decode_admin_reply(reply, len, tokens, WIRE_ADMIN_TOKENS_MAX, &answer, error), 0);
+    assert_int_equal(answer.code, 0);
+    const struct mp_cursor map = tokens_open(answer.value.tokens, answer.value.token_count);
+    struct mp_cursor rules = tokens_field(map, "rules");
+    struct mp_cursor more = tokens_field(map, "rules_more");
+    const uint32_t told = mp_get_array(&rules);
+    assert_true(told > 0 && told < RULES);
+    assert_int_equal(mp_get_uint(&more) + told, RULES);
+}
+
 /* No answer has more values than a reader takes, and none is left out. */
 static void lists_come_in_parts_that_can_be_read(void **state)
 {
@@ -295,6 +325,7 @@ static void lists_come_in_parts_that_can_be_read(void **state)
     assert_int_equal(packed_compile(text, len, alloc_heap(), NULL, &policy, &error), 0);
     assert_int_equal(list_all(net, "rules.list", policy, &parts), RULES);
     assert_true(parts > 2);
+    assert_explained(net, policy);
     policy_free(&policy);
     assert_int_equal(list_all(net, "members", policy_empty(), &parts), 3);
     net_free(net);

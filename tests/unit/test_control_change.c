@@ -757,6 +757,24 @@ static void a_region_out_of_reach_is_shown_and_removed(void **state)
     net_free(net);
 }
 
+/* Whoever is told that a member stays is not surprised by what was asked for before it came back.
+ */
+static void a_removal_that_is_refused_is_not_pursued(void **state)
+{
+    struct net *net = net_cluster(3);
+    struct control *control = net->nodes[0].control;
+    const uint64_t epoch = control->config->epoch;
+    struct answer answer;
+    (void)state;
+    control->request = (struct control_request){.remove = net->nodes[2].options.node_id,
+                                                .until_ns = net->now_ns + CONTROL_REQUEST_NS};
+    assert_int_equal(ask(net, 0, "remove", "n3", false, NULL, 0, &answer), TG_ECONFLICT);
+    assert_said(&answer, "n3 is alive");
+    net_run(net, 5 * NET_SECOND);
+    assert_int_equal(control->config->epoch, epoch);
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -784,6 +802,7 @@ int main(void)
         cmocka_unit_test(nobody_is_named_to_ask_in_a_region_out_of_reach),
         cmocka_unit_test(a_name_of_two_regions_is_told_apart),
         cmocka_unit_test(a_region_out_of_reach_is_shown_and_removed),
+        cmocka_unit_test(a_removal_that_is_refused_is_not_pursued),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

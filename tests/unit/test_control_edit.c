@@ -210,9 +210,12 @@ static void a_question_that_waits_is_asked_again_until_the_edit_is_decided(void 
                                          &report, reply, sizeof reply);
         const size_t again_len = edit_wait_again(frame, writer.len, reply, len, again);
         assert_int_equal(again_len > 0, waits != 0);
+        const struct control *control = net->nodes[0].control;
+        assert_int_equal(control_admin_waits(control, again, again_len), waits != 0);
         net_run(net, NET_SECOND);
         if (again_len == 0)
             continue;
+        assert_false(control_admin_waits(control, again, again_len));
         const size_t end = control_admin(net->nodes[0].control, net->now_ns, again, again_len,
                                          &report, reply, sizeof reply);
         char error[WIRE_ERROR_LEN];

@@ -169,7 +169,7 @@ static int show_report(struct cli *cli, const struct policy *policy,
     struct mp_writer writer;
     int status = CLI_EXIT_INVALID;
     mp_writer_init(&writer, bytes, room);
-    policy_report_put(&writer, policy, result, reasons, false);
+    policy_report_put(&writer, policy, result, reasons, false, SIZE_MAX);
     mp_put_nil(&writer); /* what is blocked, only a node knows */
     if (cli_answer_from(&writer, &answer))
         status = cli_answer_show(cli, &answer);

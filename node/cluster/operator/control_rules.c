@@ -244,12 +244,15 @@ static void put_explained(struct answer_context *context, const struct control_d
     }
     if (denial->refusal == NULL)
         people_apply(person, denial->attributes, denial->count, &result);
-    answer_begin(context);
-    policy_report_put(context->writer, policy, &result, reasons,
-                      denial->refusal != NULL || denial->block != NULL || person->denied != NULL);
-    control_put_denial(context, denial);
-    if (!answer_too_large(context))
-        return;
+    const bool denied = denial->refusal != NULL || denial->block != NULL || person->denied != NULL;
+    for (size_t rules_max = policy_rule_count(policy) + 1; rules_max > 0; rules_max /= 2) {
+        *context->writer = begin;
+        answer_begin(context);
+        policy_report_put(context->writer, policy, &result, reasons, denied, rules_max);
+        control_put_denial(context, denial);
+        if (!answer_too_large(context))
+            return;
+    }
     *context->writer = begin;
     answer_error(context, TG_ETOOBIG,
                  "rules.explain: these are more rules than fit into one message; expected "

@@ -21,9 +21,8 @@
     {                                                                                              \
         .name = "for", .argument = "for_ms", .kind = OPERATE_SPAN, .says = "how long it lasts"     \
     }
-#define UNTIL NUMBER("until_ms", "when it ends, in milliseconds since 1970")
-#define AFTER(n)                                                                                   \
-    TEXT("after", "the list goes on behind this " n ": there may be more than one answer has")
+#define UNTIL    NUMBER("until_ms", "when it ends, in milliseconds since 1970")
+#define AFTER(n) TEXT("after", "behind this " n ": until an answer has none")
 #define LIMITS                                                                                     \
     {                                                                                              \
         .name = "limits", .kind = OPERATE_RATES, .says = "own rates, each replaces its window's"   \
@@ -62,8 +61,8 @@ const struct operate_call operate_calls[OPERATE_CALLS] = {
     [OPERATE_MEMBERS] = {.command = "members",
                          .list = "members",
                          .flags = OPERATE_LARGE,
-                         .field_count = 1,
-                         .fields = {FLAG("all", "true: those that have left, too")}},
+                         .field_count = 2,
+                         .fields = {FLAG("all", "true: those that have left, too"), AFTER("id")}},
     [OPERATE_RING] = {.command = "ring", .flags = OPERATE_LARGE},
     [OPERATE_REGIONS] = {.command = "regions", .flags = OPERATE_LARGE},
     [OPERATE_OWNER] = {.command = "owner", .list = "owners", .flags = OPERATE_LARGE, ASKED_ABOUT},
@@ -74,7 +73,11 @@ const struct operate_call operate_calls[OPERATE_CALLS] = {
                              .flags = OPERATE_EDITS | OPERATE_DOCUMENT,
                              .field_count = 1,
                              .fields = {TEXT("text", "the document of rules, as YAML")}},
-    [OPERATE_RULES_LIST] = {.command = "rules.list", .list = "rules", .flags = OPERATE_HUGE},
+    [OPERATE_RULES_LIST] = {.command = "rules.list",
+                            .list = "rules",
+                            .flags = OPERATE_HUGE,
+                            .field_count = 1,
+                            .fields = {AFTER("name")}},
     [OPERATE_RULES_HISTORY] = {.command = "rules.history",
                                .list = "versions",
                                .flags = OPERATE_LARGE},
@@ -99,7 +102,11 @@ const struct operate_call operate_calls[OPERATE_CALLS] = {
                                             .kind = OPERATE_NUMBER,
                                             .needed = true,
                                             .says = "of a document that is kept"}}},
-    [OPERATE_BLOCKS] = {.command = "blocks", .list = "blocks", .flags = OPERATE_LARGE},
+    [OPERATE_BLOCKS] = {.command = "blocks",
+                        .list = "blocks",
+                        .flags = OPERATE_LARGE,
+                        .field_count = 1,
+                        .fields = {AFTER("row, its kind, a blank and its what")}},
     [OPERATE_BLOCK] = {.command = "block",
                        .flags = OPERATE_EDITS,
                        .field_count = 5,

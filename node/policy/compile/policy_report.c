@@ -84,11 +84,34 @@ static void put_rule(struct mp_writer *writer, const struct policy_rule *rule,
     put_text(writer, "because", sentence);
 }
 
+/* Fields `rules` and `rules_more`: all that act, and of the others the first ones. */
+static void put_rules(struct mp_writer *writer, const struct policy *policy,
+                      const struct policy_reason *reasons, size_t rules_max)
+{
+    const size_t count = policy_rule_count(policy);
+    size_t acting = 0;
+    for (size_t i = 0; i < count; i++)
+        acting += reasons[i].why == POLICY_WHY_ACTS;
+    const size_t room = rules_max > acting ? rules_max - acting : 0;
+    size_t others = count - acting < room ? count - acting : room;
+    mp_put_str(writer, "rules_more");
+    mp_put_uint(writer, count - acting - others);
+    mp_put_str(writer, "rules");
+    mp_put_array(writer, acting + others);
+    for (size_t i = 0; i < count; i++) {
+        const bool acts = reasons[i].why == POLICY_WHY_ACTS;
+        if (!acts && others == 0)
+            continue;
+        others -= !acts;
+        put_rule(writer, policy_rule_at(policy, i), &reasons[i]);
+    }
+}
+
 void policy_report_put(struct mp_writer *writer, const struct policy *policy,
                        const struct policy_result *result, const struct policy_reason *reasons,
-                       bool blocked)
+                       bool blocked, size_t rules_max)
 {
-    mp_put_map(writer, FIELDS + 2);
+    mp_put_map(writer, FIELDS + 3);
     put_text(writer, "action", action_name(result->action));
 
     mp_put_str(writer, "allowed");
@@ -98,9 +121,6 @@ void policy_report_put(struct mp_writer *writer, const struct policy *policy,
     mp_put_strn(writer, result->missing.len != 0 ? result->missing.data : "", result->missing.len);
     put_text(writer, "message", result->action == POLICY_OVERFLOW ? POLICY_CROWD_SENTENCE : "");
     put_limits(writer, result);
-    mp_put_str(writer, "rules");
-    mp_put_array(writer, (uint32_t)policy_rule_count(policy));
-    for (size_t i = 0; i < policy_rule_count(policy); i++)
-        put_rule(writer, policy_rule_at(policy, i), &reasons[i]);
+    put_rules(writer, policy, reasons, rules_max);
     mp_put_str(writer, "blocked");
 }
