@@ -409,11 +409,16 @@ static void add_named_rows(struct cli_text *text, const struct mp_token *tokens,
 
 /* ---- a map ----------------------------------------------------------------------------------- */
 
-/* What an edit is based on: the version that people are shown, and what they never need. */
-static bool is_for_programs(const char *field, size_t len)
+/* What people never need: what an edit is based on, which they are shown as a version, and that of
+ * a list no more was left out. */
+static bool is_for_programs(const char *field, size_t len, const struct mp_token *value)
 {
     static const char base[] = "base";
-    return len == sizeof base - 1 && memcmp(field, base, len) == 0;
+    static const char more[] = "_more";
+    const size_t tail = sizeof more - 1;
+    const bool counts = len > tail && memcmp(field + len - tail, more, tail) == 0;
+    return (len == sizeof base - 1 && memcmp(field, base, len) == 0) ||
+           (counts && value->type == MP_UINT && value->uint == 0);
 }
 
 static void add_pairs(struct cli_text *text, const struct mp_token *tokens, size_t count,
@@ -429,8 +434,9 @@ static void add_pairs(struct cli_text *text, const struct mp_token *tokens, size
         const bool named = tokens[at].type == MP_STR;
         const char *field = named ? (const char *)tokens[at].data : "";
         const size_t len = named ? tokens[at].count : 0;
-        if (value < count && !is_for_programs(field, len) && !is_rows(tokens, value, count) &&
-            !is_named_rows(tokens, value, count) && !is_told_twice(tokens, 0, count, field, len)) {
+        if (value < count && !is_for_programs(field, len, &tokens[value]) &&
+            !is_rows(tokens, value, count) && !is_named_rows(tokens, value, count) &&
+            !is_told_twice(tokens, 0, count, field, len)) {
             cli_text_clear(&name);
             add_name(&name, &tokens[at]);
             cli_grid_add(&grid, name.data != NULL ? name.data : "");
