@@ -194,6 +194,25 @@ static void fields_become_arguments(void **state)
     expect("\"detail\":\"none of that name\"");
 }
 
+/* Who lets a node go is in its log, whether the request says so or not. */
+static void what_is_no_edit_says_who_asks_as_well(void **state)
+{
+    (void)state;
+    call("POST /v1/drain", "", "");
+    assert_string_equal(bench.asked, "drain {\"author\":\"http [2001:db8::1]\"}");
+    begin(0);
+    mp_put_map(&answered, 0);
+    send();
+    call("POST /v1/remove", JSON, "{\"node\":\"n2\",\"author\":\"ada\"}");
+    assert_string_equal(bench.asked, "remove {\"node\":\"n2\",\"author\":\"ada\"}");
+    begin(0);
+    mp_put_map(&answered, 0);
+    send();
+    call("GET /v1/rules", JSON, "{}"); /* a body where none is taken is not passed over */
+    assert_string_equal(bench.asked, "");
+    expect("the body: expected none, but a query");
+}
+
 /* An edit has an id of its own, says who asks, waits, and is based on what If-Match says. */
 static void an_edit_is_named_and_based(void **state)
 {
@@ -255,7 +274,11 @@ static void each_end_of_an_edit_has_its_status(void **state)
         expect(ends[i].status);
         expect("so it is");
     }
-    expect("Location: /v1/edits/000000000000000000000000000000aa\r\n");
+    const char *id = strstr(bench.asked, "\"id\":\""); /* by which the last one was asked for */
+    char place[96];
+    assert_non_null(id);
+    (void)snprintf(place, sizeof place, "Location: /v1/edits/%.32s\r\n", id + 6);
+    expect(place);
     call("GET /v1/edits/000000000000000000000000000000aa", "", "");
     answer_edit("unavailable", "so it was"); /* what is shown is not what was asked for */
     expect("HTTP/1.1 200 OK\r\n");
@@ -470,6 +493,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(fields_become_arguments),
+        TEST(what_is_no_edit_says_who_asks_as_well),
         TEST(an_edit_is_named_and_based),
         TEST(each_end_of_an_edit_has_its_status),
         TEST(documents_need_no_json),

@@ -17,6 +17,7 @@
 
 #include "base/assert.h"
 #include "base/mp_json.h"
+#include "base/mp_walk.h"
 
 enum {
     STATUS_OK = 200,
@@ -37,44 +38,38 @@ static_assert(sizeof(struct operate_asked) <= HTTP_CONTEXT_LEN, "a question keep
 
 /* ---- reading answers ------------------------------------------------------------------------- */
 
-/* The cursor at what the answer, a map, has under that name. */
-static bool find(const struct wire_admin_reply *reply, const char *name, struct mp_cursor *cursor)
+/* What the answer, a map, has under that name, if it is of that type; else NULL. */
+static const struct mp_token *find(const struct wire_admin_reply *reply, const char *name,
+                                   enum mp_type type)
 {
-    mp_cursor_init(cursor, reply->value.tokens, reply->value.token_count);
-    const uint32_t pairs = mp_peek_type(cursor) == MP_MAP ? mp_get_map(cursor) : 0;
-    for (uint32_t i = 0; i < pairs && !cursor->failed; i++) {
-        size_t len;
-        const char *found = mp_get_str(cursor, &len);
-        if (found != NULL && len == strlen(name) && memcmp(found, name, len) == 0)
-            return true;
-        mp_skip(cursor);
-    }
-    return false;
+    const struct mp_token *found = mp_find(reply->value.tokens, reply->value.token_count, name);
+    return found != NULL && found->type == type ? found : NULL;
+}
+
+static struct wire_text text_in(const struct mp_token *token)
+{
+    if (token == NULL)
+        return (struct wire_text){.data = NULL, .len = 0};
+    return (struct wire_text){(const char *)token->data, token->count};
 }
 
 static struct wire_text text_of(const struct wire_admin_reply *reply, const char *name)
 {
-    struct mp_cursor cursor;
-    struct wire_text text = {.data = NULL, .len = 0};
-    if (find(reply, name, &cursor) && mp_peek_type(&cursor) == MP_STR)
-        text.data = mp_get_str(&cursor, &text.len);
-    return text;
+    return text_in(find(reply, name, MP_STR));
 }
 
 static bool number_of(const struct wire_admin_reply *reply, const char *name, uint64_t *out)
 {
-    struct mp_cursor cursor;
-    if (!find(reply, name, &cursor) || mp_peek_type(&cursor) != MP_UINT)
-        return false;
-    *out = mp_get_uint(&cursor);
-    return true;
+    const struct mp_token *found = find(reply, name, MP_UINT);
+    *out = found != NULL ? found->uint : 0;
+    return found != NULL;
 }
 
 /* Whether the flag is there, and false. */
 static bool is_false(const struct wire_admin_reply *reply, const char *name)
 {
-    struct mp_cursor cursor;
-    return find(reply, name, &cursor) && mp_peek_type(&cursor) == MP_BOOL && !mp_get_bool(&cursor);
+    const struct mp_token *found = find(reply, name, MP_BOOL);
+    return found != NULL && found->uint == 0;
 }
 
 static bool is_word(struct wire_text text, const char *word)
@@ -99,13 +94,14 @@ static void put_value(struct http_reply *reply, const struct mp_token *tokens, s
 static void put_member(struct http_reply *reply, const struct wire_admin_reply *answer,
                        const char *name)
 {
-    struct mp_cursor cursor;
-    if (!find(answer, name, &cursor))
+    const struct wire_value *value = &answer->value;
+    const struct mp_token *found = mp_find(value->tokens, value->token_count, name);
+    if (found == NULL)
         return;
     http_put_text(reply, ",\"");
     http_put_text(reply, name);
     http_put_text(reply, "\":");
-    put_value(reply, cursor.tokens + cursor.at, cursor.count - cursor.at);
+    put_value(reply, found, value->token_count - (size_t)(found - value->tokens));
 }
 
 static void put_tag(struct http_reply *reply, uint64_t base)
@@ -168,8 +164,7 @@ static void put_edit(struct http_reply *reply, const struct operate_asked *asked
         put_failure(reply, asked, answer);
         return;
     }
-    const struct wire_text id = text_of(answer, "id");
-    (void)snprintf(place, sizeof place, "/v1/edits/%.*s", (int)id.len, id.data);
+    (void)snprintf(place, sizeof place, "/v1/edits/%s", asked->id);
     if (status == STATUS_ACCEPTED)
         http_reply_header(reply, "Location", place);
     else if (number_of(answer, "base", &base))
@@ -200,11 +195,8 @@ static void put_refusal(struct http_reply *reply, const struct operate_asked *as
                                 "Content-Type: application/yaml and Content-Encoding: gzip";
     const bool document = (asked->call->flags & OPERATE_DOCUMENT) != 0;
     const bool shown = (asked->call->flags & OPERATE_TAGGED) != 0;
-    struct mp_cursor cursor;
-    struct wire_text said = {.data = "", .len = 0};
-    mp_cursor_init(&cursor, answer->value.tokens, answer->value.token_count);
-    if (mp_peek_type(&cursor) == MP_STR)
-        said.data = mp_get_str(&cursor, &said.len);
+    const struct mp_token *sentence = answer->value.tokens;
+    struct wire_text said = text_in(sentence->type == MP_STR ? sentence : NULL);
     unsigned status = http_status_of(answer->code);
     if (document && answer->code == TG_ETOOBIG) {
         said = wire_text_of(shown ? packed : plain);
@@ -247,19 +239,16 @@ static void put_mistakes(struct http_reply *reply, const struct wire_admin_reply
 static bool put_document(struct http_reply *reply, const struct operate_asked *asked,
                          const struct wire_admin_reply *answer)
 {
-    struct mp_cursor cursor;
-    const struct wire_text text = text_of(answer, "text");
-    size_t len = 0;
-    const uint8_t *packed =
-        text.data == NULL && find(answer, "packed", &cursor) ? mp_get_bin(&cursor, &len) : NULL;
-    if (text.data == NULL && (packed == NULL || !asked->gzip))
+    const struct mp_token *text = find(answer, "text", MP_STR);
+    const struct mp_token *packed = asked->gzip ? find(answer, "packed", MP_BIN) : NULL;
+    const struct mp_token *document = text != NULL ? text : packed;
+    if (document == NULL)
         return false;
-    if (packed != NULL)
+    if (document == packed)
         http_reply_header(reply, "Content-Encoding", "gzip");
     http_reply_header(reply, "Vary", "Accept, Accept-Encoding");
     http_reply_body(reply, "application/yaml");
-    http_put(reply, packed != NULL ? (const char *)packed : text.data,
-             packed != NULL ? len : text.len);
+    http_put(reply, document->data, document->count);
     http_reply_end(reply);
     return true;
 }

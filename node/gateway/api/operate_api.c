@@ -3,8 +3,8 @@
  *   request --operate_read--> values --put--> the command's arguments ... --> operate_answer
  *                               + id, author, base, wait, of an edit
  *
- * An edit has an id, by which it is made once. It is that of the Idempotency-Key, of the path and
- * of the body; without that key no other request has it.
+ * An edit has an id, by which it is made once. It is that of the Idempotency-Key, the path, the
+ * body and what the edit is based on; without that key no other request has it.
  */
 #include "node/gateway/api/operate_api.h"
 
@@ -250,11 +250,11 @@ static void put_arguments(struct mp_writer *writer, const struct question *quest
     const struct operate_values *values = &question->values;
     const bool edits = (call->flags & OPERATE_EDITS) != 0;
     const bool makes = (call->flags & OPERATE_MAKES) != 0;
-    const bool unpacked = (call->flags & (OPERATE_DOCUMENT | OPERATE_TAGGED)) ==
-                              (OPERATE_DOCUMENT | OPERATE_TAGGED) &&
-                          question->asked->yaml && question->asked->gzip;
+    const bool takes_gzip = (call->flags & (OPERATE_DOCUMENT | OPERATE_TAGGED)) ==
+                                (OPERATE_DOCUMENT | OPERATE_TAGGED) &&
+                            question->asked->yaml && question->asked->gzip;
     uint32_t count = (edits ? OF_EDIT + (uint32_t)question->has_base : 0U) + (makes ? 2U : 0U);
-    count += (values->packed.data != NULL) + (uint32_t)unpacked;
+    count += (values->packed.data != NULL) + (uint32_t)takes_gzip;
     for (uint32_t i = 0; i < call->field_count; i++)
         count += values->of[i].given;
     mp_put_map(writer, count);
@@ -265,7 +265,7 @@ static void put_arguments(struct mp_writer *writer, const struct question *quest
         mp_put_str(writer, "packed");
         mp_put_bin(writer, values->packed.data, values->packed.len);
     }
-    if (unpacked) {
+    if (takes_gzip) {
         mp_put_str(writer, "packed");
         mp_put_bool(writer, true);
     }
@@ -278,6 +278,18 @@ static void put_arguments(struct mp_writer *writer, const struct question *quest
 }
 
 /* ---- the handler ----------------------------------------------------------------------------- */
+
+/* Says who asks where the request does not, of what is no edit and is told to a log all the same.
+ */
+static void sign(struct question *question)
+{
+    for (uint32_t i = 0; i < question->call->field_count; i++) {
+        struct operate_value *value = &question->values.of[i];
+        if (value->given || strcmp(question->call->fields[i].name, "author") != 0)
+            continue;
+        *value = (struct operate_value){.given = true, .text = wire_text_of(question->author)};
+    }
+}
 
 static enum http_verdict refuse(struct http_exchange *exchange, unsigned status, const char *detail)
 {
@@ -323,6 +335,7 @@ enum http_verdict api_operate(struct http_exchange *exchange)
         return refuse(exchange, STATUS_BAD, question.error);
     if ((call->flags & OPERATE_MAKES) != 0)
         make_key(exchange, &question);
+    sign(&question);
     put_arguments(writer, &question);
     if (writer->failed)
         return refuse(exchange, 413,

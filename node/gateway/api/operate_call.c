@@ -43,9 +43,10 @@
     TEXT("what", "ATTRIBUTE=VALUE, an address, or a network"),                                     \
         TEXT("key", "of an own limit, instead")
 #define ASKED_TO_GO                                                                                \
-    .field_count = 2, .fields = {                                                                  \
-                          TEXT("id", "of the node that is meant: another one refuses"),            \
-                          TEXT("author", "who asks, for the log"),                                 \
+    .field_count = 2,                                                                              \
+    .fields = {                                                                                    \
+        TEXT("id", "of the node that is meant: another one refuses"),                              \
+        TEXT("author", "who asks, for the log; by default http and the address that asks"),        \
     }
 
 const struct operate_field operate_of_edits[OPERATE_OF_EDITS] = {
@@ -177,10 +178,11 @@ const struct operate_call operate_calls[OPERATE_CALLS] = {
                       .fields = {TEXT("id", "of the edit")}},
     [OPERATE_DRAIN] = {.command = "drain", ASKED_TO_GO},
     [OPERATE_LEAVE] = {.command = "leave", ASKED_TO_GO},
-    [OPERATE_REMOVE] = {.command = "remove",
-                        .field_count = 4,
-                        .fields = {TEXT("node", "name or id of a dead member"),
-                                   TEXT("region", "instead"),
-                                   FLAG("force", "true: although the ring is frozen"),
-                                   TEXT("author", "who asks, for the log")}},
+    [OPERATE_REMOVE] =
+        {.command = "remove",
+         .field_count = 4,
+         .fields = {TEXT("node", "name or id of a dead member"), TEXT("region", "instead"),
+                    FLAG("force", "true: although the ring is frozen"),
+                    TEXT("author",
+                         "who asks, for the log; by default http and the address that asks")}},
 };

@@ -338,10 +338,11 @@ static bool is_complete(struct reading *reading)
     return true;
 }
 
-static bool read_target(struct reading *reading, const struct http1_request *request, char *room,
-                        size_t room_len)
+/* `document`: that is the body. */
+static bool read_target(struct reading *reading, const struct http1_request *request, bool document,
+                        char *room, size_t room_len)
 {
-    if (request->body.len == 0 || (reading->call->flags & OPERATE_DOCUMENT) != 0)
+    if (request->body.len == 0 || document)
         return read_query(reading, request->query, room, room_len);
     (void)snprintf(reading->error, JSON_ERROR_LEN, "the body: expected none, but a query");
     return false;
@@ -371,7 +372,7 @@ bool operate_read(const struct http_exchange *exchange, const struct operate_cal
         return false;
     if (document && !read_document(&reading, request))
         return false;
-    if (!has_body || document ? !read_target(&reading, request, room, room_len)
+    if (!has_body || document ? !read_target(&reading, request, document, room, room_len)
                               : !read_fields(&reading, request, room, room_len))
         return false;
     return is_complete(&reading);

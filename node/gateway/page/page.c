@@ -107,7 +107,7 @@ static void write_line(void *context, enum screen_line kind, const char *label, 
         put_text(reply, label);
         put(reply, "</dt>");
     }
-    put(reply, label[0] != '\0' ? "<dd>" : "<dd class=\"more\">");
+    put(reply, "<dd>");
     put_text(reply, text);
     put(reply, "</dd>\n");
 }
