@@ -74,11 +74,12 @@ HOUSES = {
     "node/policy": ("model", "readers", "index", "people", "compile"),
     "node/cluster": ("clock", "model", "metrics", "wire", "dedup", "consensus", "configstore", "usage", "peer",
                      "partition", "pending", "replication", "reconcile", "quorum", "writeback", "region",
-                     "lease", "admission", "election", "request", "shard", "control", "operator"),
+                     "lease", "admission", "election", "request", "shard", "control", "conditions", "operator"),
     "node/runtime": ("system", "config", "disk", "shard", "control", "start"),
 }
-# `control` and `operator` of node/cluster stand beside the shard's rooms: they call none of these.
-BESIDE = {"node/cluster/control": ("peer", "shard"), "node/cluster/operator": ("peer", "shard")}
+# `control`, `conditions` and `operator` of node/cluster stand beside the shard's rooms: they call none of these.
+BESIDE = {"node/cluster/control": ("peer", "shard"), "node/cluster/conditions": ("peer", "shard"),
+          "node/cluster/operator": ("peer", "shard")}
 # shard_state.h puts all rooms of node/cluster together, so each may include it.
 UMBRELLA = "node/cluster"
 DEBTS = "tests/lint/debts.txt"

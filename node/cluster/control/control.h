@@ -20,7 +20,6 @@
  *            voters, one epoch after the other (register.h). Only an operator's force, while no
  *            majority of them can answer, begins a new lineage; its epochs are above all of the old
  *            one.
- *
  * CONTROL-6  Who has joined founds nothing, and settles no configuration but one that it knows.
  * CONTROL-7  What others have said, the figures they told and the regions known are within bounds.
  * CONTROL-5  Rings never mix: a region has a ring and a register of its own, and what another
@@ -105,15 +104,14 @@ int64_t control_next_deadline(const struct control *control);
 bool control_waiting(const struct control *control, char *out, size_t capacity);
 /* Adds a gossip address to be tried, as options.seeds are; one known or too many is ignored. */
 void control_add_seed(struct control *control, const char *address);
-/* Gossip addresses of the members it knows, one a line, of a node that shares a ring with others:
- * for the next process of a node without a disk. Else 0. They live until the next call. */
+/* Gossip addresses of the members it knows, one a line, of a node that shares a ring: for the next
+ * process of one without a disk. Else 0. They live until the next call. */
 size_t control_peers(struct control *control, const uint8_t **addresses);
 /* Whether this node has a cluster, and which. */
 const struct control_identity *control_identity(const struct control *control);
 /* Says which seed answers for another cluster, in one sentence; false if none does. */
 bool control_foreign_say(const struct control *control, char *out, size_t capacity);
-/* Whether this node came up with what it keeps of one cluster among the seeds of another, and hears
- * nobody of its own: it should stop. */
+/* Whether what this node keeps is of another cluster than its seeds, and its own is not heard. */
 bool control_misplaced(const struct control *control);
 /* True once after each change: then make the new view and give it to every shard. */
 bool control_view_due(struct control *control);
@@ -245,6 +243,7 @@ struct control_page {
     char text[CONTROL_PAGE_MAX];
 };
 
+struct event_log;
 struct control_report {
     const struct shard_stats *shards;
     uint32_t shard_count;
@@ -275,7 +274,8 @@ struct control_report {
     uint64_t rules_refusals;        /* times that newer rules could not be put in force */
     const struct shard_told *told;  /* of all shards, by the rules in force; NULL: not known */
     struct control_process process; /* all 0: not known */
-    struct control_page *page;      /* of metrics; NULL: they are not told */
+    struct control_page *page;      /* of metrics, and events; NULL: they are not told */
+    struct event_log *events;
 };
 
 /* Looks at the node as a whole, a few times a second: what is wrong with it is told to others. True

@@ -9,7 +9,7 @@
 #include "node/cluster/consensus/register_wire.h"
 #include "node/cluster/control/control.h"
 #include "node/cluster/control/gather.h"
-#include "node/cluster/control/health.h"
+#include "node/cluster/model/health.h"
 #include "node/cluster/wire/join.h"
 
 struct control;

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/conditions/conditions.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/metrics/metric_text.h"
-#include "node/cluster/operator/conditions.h"
 #include "node/cluster/operator/control_answer.h"
 #include "node/cluster/shard/shard_told.h"
 

@@ -19,6 +19,7 @@
 
 #include "base/assert.h"
 #include "client/protocol/wire.h"
+#include "node/cluster/conditions/conditions.h"
 #include "node/cluster/model/edit_wait.h"
 #include "node/runtime/control/daemon_state.h"
 #include "node/runtime/control/member_log.h"
@@ -196,6 +197,7 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
         .started_ns = daemon->started_ns,
         .usage = daemon->usage.book,
         .memory_max = daemon->config->memory_bytes,
+        .events = &daemon->told.teller.events,
     };
 }
 
@@ -425,6 +427,7 @@ static void look_at_health(struct daemon *daemon)
         shard_loop_stats(daemon->shards[i], daemon->looks.troubled, &stats[i]);
     const struct control_report report = report_of(daemon, stats);
     daemon->looks.troubled = control_look(daemon->control, now_ns, &report);
+    conditions_tell(daemon->control, &report, teller_now(&daemon->told.teller));
 }
 
 /* Out of memory the next change is told along with this one. */
@@ -437,7 +440,8 @@ static void tell_members(struct daemon *daemon)
     const char *asked = control_asked(daemon->control, &asked_of);
     member_log_tell(daemon->log, daemon->told.view, now);
     if (daemon->told.view == NULL || daemon->told.view->epoch != now->epoch)
-        ring_log_tell(daemon->log, control_config(daemon->control), now, asked_of, asked);
+        ring_log_tell(&daemon->told.teller.log, control_config(daemon->control), now, asked_of,
+                      asked);
     view_free(&daemon->told.view);
     daemon->told.view = now;
 }
@@ -654,7 +658,7 @@ static void look_at_foreign(struct daemon *daemon)
     begin_stop(daemon);
 }
 
-/* What has come about since, a line each. */
+/* What has come about since, a line each. What lasts is no event here (conditions_tell). */
 static void tell_news(struct daemon *daemon)
 {
     char sentence[CONTROL_SENTENCE_LEN];
@@ -662,7 +666,8 @@ static void tell_news(struct daemon *daemon)
     for (int i = 0; i < NEWS_MAX && !daemon->end.done &&
                     control_news(daemon->control, sentence, sizeof sentence, &warns);
          i++)
-        log_printf(daemon->log, warns ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "%s", sentence);
+        log_printf(warns ? daemon->log : &daemon->told.teller.log,
+                   warns ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "%s", sentence);
 }
 
 static void look_at_standing(struct daemon *daemon)

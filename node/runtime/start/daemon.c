@@ -603,6 +603,7 @@ static int run(const struct config *config, struct daemon_kept *kept)
         return DAEMON_DATA;
     }
     daemon->log = &daemon->output.log;
+    teller_init(&daemon->told.teller, daemon->log, &daemon->clock);
     int code = start(daemon);
     if (code == 0) {
         control_loop_run(daemon);
