@@ -52,6 +52,7 @@ struct gateway_peer {
     bool ends_late; /* its end is not told at once: its library would drop what it has unread */
     bool aside;     /* it came by a listener that is not for all that its protocol offers */
     bool trusted;   /* who is at `address` is a proxy whose word on its own clients is taken */
+    bool told;      /* it is told what happens when it happens: to be quiet is its way */
     bool closing;   /* nothing is taken any more: it goes when all is answered and sent */
     char address[GATEWAY_ADDRESS_LEN]; /* the other end's */
     char local[GATEWAY_ADDRESS_LEN];   /* where it has reached this node */

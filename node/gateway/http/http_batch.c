@@ -44,6 +44,7 @@
 #include "base/assert.h"
 #include "base/digest.h"
 #include "base/mp.h"
+#include "node/gateway/http/http_stream.h"
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  INT64_C(1000000000)
@@ -196,6 +197,10 @@ uint32_t http_batches_waiting(const struct http_batches *batches)
 
 void http_batches_close(struct http_batches *batches, struct http_reply *reply)
 {
+    if (reply->form.stream != HTTP_STREAM_NONE) {
+        http_stream_settle(reply);
+        return;
+    }
     if (reply->failed || !reply->done) {
         http_problem(reply, 500, "the response has no room");
         ASSERT(reply->done); /* HTTP_ROOM is more than that */
@@ -495,6 +500,8 @@ static struct http_completion completion_of(struct http_batches *batches, struct
     struct http_completion completion = {.facts = batches->facts,
                                          .now_ns = batches->now_ns,
                                          .context = call->context,
+                                         .stream =
+                                             peer->stream != NULL ? peer->stream->context : NULL,
                                          .count = call->count,
                                          .first = call->first};
     http_reply_init(&completion.reply, &peer->base.out, call->room, call->form, batches->date);

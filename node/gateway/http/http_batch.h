@@ -23,12 +23,15 @@ enum {
     HTTP_ADMIN_TIMEOUT_MS = 30000 /* and an operator's command to be answered */
 };
 
+struct http_stream;
+
 /* A connection. */
 struct http_peer {
     struct gateway_peer base;
     uint64_t batch;   /* the batch that its requests are in, while it waits */
     uint64_t held;    /* the answer that left one of them pending: those behind it wait */
     int64_t asked_ns; /* when the gate came to the request that it has not taken yet; 0: to none */
+    struct http_stream *stream; /* it is one (http_stream.h); else NULL */
     struct http1_progress progress;
 };
 

@@ -86,7 +86,12 @@ struct http_stats {
     uint64_t bodies;       /* the body is */
     uint64_t expectations; /* 100 Continue was sent */
     uint64_t expired;      /* 408: a head or a body took too long */
+    uint64_t streams;      /* responses that go on, */
+    uint64_t streamless;   /* and 503 for want of a place for one */
 };
+
+typedef enum http_verdict http_handler_fn(struct http_exchange *exchange);
+typedef void http_complete_fn(struct http_completion *completion);
 
 struct http_exchange {
     const struct http1_request *request;
@@ -104,10 +109,9 @@ struct http_exchange {
     uint64_t token;
     struct http_form form;
     enum gateway_stop stop; /* of HTTP_AGAIN */
+    http_handler_fn *more;  /* the response is a stream, which this goes on with (http_stream.h) */
+    void *stream;           /* what it keeps: HTTP_CONTEXT_LEN bytes */
 };
-
-typedef enum http_verdict http_handler_fn(struct http_exchange *exchange);
-typedef void http_complete_fn(struct http_completion *completion);
 
 /* What is asked. */
 struct http_ask {
@@ -129,6 +133,7 @@ struct http_completion {
     int64_t now_ns;
     struct http_reply reply;
     void *context;
+    void *stream;                           /* of a turn of a stream: what that keeps */
     uint32_t count;                         /* of checks */
     uint32_t first;                         /* of them, in: */
     const struct wire_decisions *decisions; /* or NULL: an operator's answer, */

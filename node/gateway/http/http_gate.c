@@ -24,6 +24,7 @@
 #include "base/assert.h"
 #include "node/gateway/http/http_guard.h"
 #include "node/gateway/http/http_routes.h"
+#include "node/gateway/http/http_stream.h"
 
 static const char refusal[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
                               "Cache-Control: no-store\r\nConnection: close\r\n"
@@ -36,6 +37,7 @@ struct http_gate {
     struct gateway_stats *stats; /* the caller's */
     struct http_stats http_stats;
     struct http_batches *batches;
+    struct http_streams streams;
     enum http_stage stage;
     struct http1_request request;
     char parameters[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN];
@@ -109,6 +111,13 @@ void http_gate_answer(struct http_gate *gate, const void *frame, size_t len,
 void http_gate_expire(struct http_gate *gate, const struct gateway_finder *finder)
 {
     http_batches_expire(gate->batches, finder);
+    http_streams_wake(&gate->streams, http_batches_time(gate->batches), finder);
+}
+
+void http_gate_close(struct http_gate *gate, struct http_peer *peer)
+{
+    (void)gate;
+    http_streams_close(peer);
 }
 
 uint32_t http_gate_waiting(const struct http_gate *gate)
@@ -191,6 +200,7 @@ static struct http_exchange exchange_of(struct http_gate *gate, struct http_peer
                  .closes = closes,
                  .keeps = !closes && request->minor == 0},
         .stop = GATEWAY_NEED_ANSWER,
+        .stream = gate->streams.fresh,
     };
     http_reply_init(&exchange.reply, out, out->capacity - out->len - peer->base.reserved,
                     exchange.form, http_batches_date(gate->batches));
@@ -222,6 +232,20 @@ static enum http_verdict handle(struct http_gate *gate, struct http_exchange *ex
     return route->handle(exchange);
 }
 
+/* What the handler has begun is a stream from now on, if there is a place for one. */
+static void open_stream(struct http_gate *gate, struct http_exchange *exchange)
+{
+    if (exchange->more == NULL || !exchange->reply.done)
+        return;
+    if (http_streams_open(&gate->streams, exchange)) {
+        gate->http_stats.streams++;
+        return;
+    }
+    gate->http_stats.streamless++;
+    http_problem_busy(&exchange->reply,
+                      "the node has as many streams as it takes; ask again later");
+}
+
 /* Takes the request at hand. False: *stop tells what it waits for. */
 static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_t token,
                          enum gateway_stop *stop)
@@ -250,9 +274,10 @@ static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_
         *stop = verdict == HTTP_AGAIN ? exchange.stop : GATEWAY_NEED_ANSWER;
         return false;
     } else {
+        open_stream(gate, &exchange);
         http_batches_close(gate->batches, &exchange.reply);
     }
-    peer->base.closing = exchange.form.closes; /* HTTPGATE-3 */
+    peer->base.closing = exchange.form.closes && peer->stream == NULL; /* HTTPGATE-3 */
     peer->asked_ns = 0;
     return true;
 }
@@ -307,6 +332,40 @@ static enum gateway_stop refuse(struct http_gate *gate, struct http_peer *peer,
     return GATEWAY_AT_END;
 }
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* A turn of a stream, if it is due; the end of it, if the node stops. */
+static enum gateway_stop go_on_with(struct http_gate *gate, struct http_peer *peer, uint64_t token)
+{
+    static const struct http1_request none = {.method = HTTP1_GET, .minor = 1};
+    struct http_stream *stream = peer->stream;
+    const int64_t now_ns = http_batches_time(gate->batches);
+    gate->request = none;
+    struct http_exchange exchange = exchange_of(gate, peer, token, now_ns);
+    if (peer->base.waiting > 0 || (now_ns < stream->due_ns && gate->stage == HTTP_SERVES))
+        return GATEWAY_NEED_ANSWER;
+    exchange.stream = stream->context;
+    exchange.form = exchange.reply.form = stream->form;
+    if (gate->stage != HTTP_SERVES) {
+        http_stream_end(&exchange.reply);
+        http_stream_settle(&exchange.reply);
+        http_streams_close(peer);
+        peer->base.closing = true;
+        return GATEWAY_AT_END;
+    }
+    const enum http_verdict verdict = stream->more(&exchange);
+    if (verdict == HTTP_AGAIN)
+        return exchange.stop;
+    stream->due_ns = now_ns + HTTP_STREAM_NS;
+    if (verdict == HTTP_ASKED)
+        http_batches_commit(&exchange);
+    else
+        http_batches_close(gate->batches, &exchange.reply);
+    peer->base.room = 0;
+    peer->base.cramped = false;
+    return GATEWAY_NEED_ANSWER;
+}
+
 enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer, uint64_t token,
                                  const char *data, size_t len, size_t *used)
 {
@@ -315,6 +374,8 @@ enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer,
     *used = 0;
     while (!peer->base.closing) {
         const struct gateway_out *out = &peer->base.out;
+        if (peer->stream != NULL)
+            return go_on_with(gate, peer, token);
         if (out->capacity - out->len < peer->base.reserved + HTTP_ROOM) {
             peer->base.room = HTTP_ROOM;
             return GATEWAY_NEED_ROOM; /* HTTPBATCH-2 */
@@ -379,6 +440,11 @@ static void codec_expire(void *gate, const struct gateway_finder *finder)
     http_gate_expire(gate, finder);
 }
 
+static void codec_close(void *gate, struct gateway_peer *peer)
+{
+    http_gate_close(gate, (struct http_peer *)peer);
+}
+
 static uint32_t codec_waiting(const void *gate)
 {
     return http_gate_waiting(gate);
@@ -400,6 +466,7 @@ const struct gateway_codec http_codec = {
     .socket_len = 64 << 10,
     .open = codec_open,
     .take = codec_take,
+    .close = codec_close,
     .now = codec_now,
     .submit = codec_submit,
     .answer = codec_answer,

@@ -49,6 +49,7 @@ enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer,
 size_t http_gate_submit(struct http_gate *gate, const uint8_t **frame);
 void http_gate_answer(struct http_gate *gate, const void *frame, size_t len,
                       const struct gateway_finder *finder);
+void http_gate_close(struct http_gate *gate, struct http_peer *peer);
 void http_gate_expire(struct http_gate *gate, const struct gateway_finder *finder);
 uint32_t http_gate_waiting(const struct http_gate *gate);
 /* A request took too long: 408, unless an earlier one has no answer yet. */

@@ -126,6 +126,7 @@ static const struct figure_place http_figures[] = {
     HTTP_FIGURE("unknown_paths", unknown),  HTTP_FIGURE("wrong_methods", methods),
     HTTP_FIGURE("long_heads", heads),       HTTP_FIGURE("long_bodies", bodies),
     HTTP_FIGURE("continued", expectations), HTTP_FIGURE("expired", expired),
+    HTTP_FIGURE("streams", streams),        HTTP_FIGURE("streams_refused", streamless),
 };
 enum {
     CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures,

@@ -434,7 +434,7 @@ static void end_quiet(struct connections *connections)
         if (connections->now_ns - connection->heard_ns < idle_ns)
             return;
         if (connection->dirty || connection->deferred || connection->broken || connection->shut ||
-            peer->waiting > 0 || peer->out.len > 0)
+            peer->waiting > 0 || peer->out.len > 0 || peer->told)
             continue; /* other bounds are its own */
         connections->stats->idle++;
         connection_break(connections, connection);
