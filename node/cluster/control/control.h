@@ -292,7 +292,7 @@ bool control_admin_compiles(struct control *control, const void *frame, size_t l
 size_t control_admin(struct control *control, int64_t now_ns, const void *frame, size_t len,
                      const struct control_report *report, void *out, size_t capacity);
 
-/* Whether the ADMIN frame is on an edit that has not ended. */
+/* Whether who sent the ADMIN frame would rather wait: for an edit to end, for others' figures. */
 bool control_admin_waits(const struct control *control, const void *frame, size_t len);
 
 void control_check_invariants(const struct control *control);

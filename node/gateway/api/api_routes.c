@@ -10,6 +10,7 @@
 #include "node/gateway/api/operate_call.h"
 #include "node/gateway/http/http_probe.h"
 #include "node/gateway/page/page.h"
+#include "node/gateway/page/page_look.h"
 
 #define CHECKS(word, says)                                                                         \
     {                                                                                              \
@@ -122,6 +123,18 @@ static const struct http_route routes[] = {
      .summary = "Shows the cluster at a glance, as a page",
      .flags = HTTP_ROUTE_PAGE,
      .handle = page_show},
+    {.method = HTTP1_GET,
+     .path = "/live",
+     .name = "page_live",
+     .summary = "Shows what the page shows again and again, as server-sent events",
+     .flags = HTTP_ROUTE_PAGE,
+     .handle = page_live},
+    {.method = HTTP1_GET,
+     .path = "/look",
+     .name = "page_look",
+     .summary = "Shows what becomes of a request, as a page",
+     .flags = HTTP_ROUTE_PAGE,
+     .handle = page_look},
     {.method = HTTP1_GET,
      .path = "/v1/openapi.json",
      .name = "openapi",

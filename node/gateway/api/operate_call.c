@@ -57,8 +57,9 @@ const struct operate_field operate_of_edits[OPERATE_OF_EDITS] = {
 const struct operate_call operate_calls[OPERATE_CALLS] = {
     [OPERATE_STATUS] = {.command = "status",
                         .flags = OPERATE_LARGE,
-                        .field_count = 1,
-                        .fields = {FLAG("figures", "true: those of all nodes are asked for")}},
+                        .field_count = 2,
+                        .fields = {FLAG("figures", "true: those of all nodes are asked for"),
+                                   FLAG("wait", "true: and waited for, half a second at most")}},
     [OPERATE_MEMBERS] = {.command = "members",
                          .list = "members",
                          .flags = OPERATE_LARGE,

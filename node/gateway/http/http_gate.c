@@ -166,7 +166,8 @@ static void answer_refusal(struct http_gate *gate, struct http_exchange *exchang
     http_reply_begin(reply, status);
     if (status == 401)
         http_reply_header(reply, "WWW-Authenticate",
-                          (match->route->flags & HTTP_ROUTE_PAGE) != 0
+                          (match->route->flags & (HTTP_ROUTE_PAGE | HTTP_ROUTE_OPERATOR)) ==
+                                  HTTP_ROUTE_PAGE
                               ? "Basic realm=\"tidegate: the token of admin.cred as password\", "
                                 "charset=\"UTF-8\""
                               : "Bearer realm=\"tidegate\"");

@@ -78,10 +78,10 @@ void http_stream_settle(struct http_reply *reply)
 bool http_streams_open(struct http_streams *streams, const struct http_exchange *exchange)
 {
     struct http_peer *peer = exchange->peer;
-    ASSERT(peer->stream == NULL && exchange->more != NULL && exchange->token != 0);
+    ASSERT(peer->stream == NULL && exchange->more != NULL); /* HTTPSTREAM-1 */
     for (uint32_t i = 0; i < HTTP_STREAMS_MAX; i++) {
         struct http_stream *stream = &streams->list[i];
-        if (stream->token != 0)
+        if (stream->more != NULL)
             continue;
         *stream = (struct http_stream){.token = exchange->token,
                                        .due_ns = exchange->now_ns,
@@ -98,7 +98,7 @@ bool http_streams_open(struct http_streams *streams, const struct http_exchange 
 void http_streams_close(struct http_peer *peer)
 {
     if (peer->stream != NULL)
-        peer->stream->token = 0;
+        peer->stream->more = NULL;
     peer->stream = NULL;
     peer->base.told = false;
 }
@@ -108,7 +108,7 @@ void http_streams_wake(const struct http_streams *streams, int64_t now_ns,
 {
     for (uint32_t i = 0; i < HTTP_STREAMS_MAX; i++) {
         const struct http_stream *stream = &streams->list[i];
-        if (stream->token != 0 && now_ns >= stream->due_ns)
+        if (stream->more != NULL && now_ns >= stream->due_ns)
             (void)finder->find(finder->context, stream->token);
     }
 }
@@ -117,6 +117,6 @@ uint32_t http_streams_count(const struct http_streams *streams)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < HTTP_STREAMS_MAX; i++)
-        count += streams->list[i].token != 0;
+        count += streams->list[i].more != NULL;
     return count;
 }

@@ -23,9 +23,9 @@ enum { HTTP_STREAMS_MAX = 32 };            /* of a loop of connections */
 #define HTTP_STREAM_NS INT64_C(1000000000) /* from one turn of a stream to the next */
 
 struct http_stream {
-    uint64_t token; /* 0: the place is free */
+    http_handler_fn *more; /* NULL: the place is free */
+    uint64_t token;
     int64_t due_ns;
-    http_handler_fn *more;
     struct http_form form;
     uint64_t context[HTTP_CONTEXT_LEN / sizeof(uint64_t)];
 };

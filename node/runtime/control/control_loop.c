@@ -266,6 +266,9 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
         edit_wait_again(message->pointer, message->len, daemon->reply, len, again);
     if (again_len > 0 && held_put(&daemon->held, message, again, again_len))
         return;
+    if (again_len == 0 && control_admin_waits(daemon->control, message->pointer, message->len) &&
+        held_put(&daemon->held, message, message->pointer, message->len))
+        return;
     (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[message->shard]), MESSAGE_REPLY,
                            message->shard, message->number, daemon->reply, len);
 }

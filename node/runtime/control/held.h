@@ -1,4 +1,5 @@
-/* held.h - questions on edits that wait until these are decided, instead of being asked again.
+/* held.h - questions that wait for their answer: on edits until these are decided, on `status`
+ * until others have told their figures.
  *
  *   answer "waiting" --held_put--> [question]  every HELD_EVERY_NS: asked again, and held anew
  *
