@@ -12,6 +12,7 @@
 #include <sodium.h>
 
 #include "base/digest.h"
+#include "base/mp_walk.h"
 #include "node/gateway/api/api_routes.h"
 #include "node/gateway/http/http_gate.h"
 #include "node/gateway/page/page_parts.h"
@@ -30,6 +31,7 @@ struct bench {
     char *out;
     struct wire_admin admin;
     bool asked;
+    bool checks; /* the shard: checks, and no command */
 };
 
 static struct bench bench;
@@ -84,8 +86,14 @@ static void say(const char *line, const char *authorization)
     if (!bench.asked)
         return;
     memcpy(copy, frame, len);
-    assert_int_equal(wire_decode_admin(copy, len, tokens, TOKENS, &bench.admin, error), 0);
-    assert_memory_equal(bench.admin.command.data, "status", bench.admin.command.len);
+    bench.checks = wire_decode_admin(copy, len, tokens, TOKENS, &bench.admin, error) != 0;
+}
+
+static void asks(const char *command)
+{
+    assert_true(bench.asked && !bench.checks);
+    assert_int_equal(bench.admin.command.len, strlen(command));
+    assert_memory_equal(bench.admin.command.data, command, strlen(command));
 }
 
 static const char *heard(void)
@@ -152,12 +160,23 @@ static void answer(void)
     http_gate_answer(bench.gate, reply, writer.len, &finder);
 }
 
+/* The node refuses, in words like an image. */
+static void refuse(void)
+{
+    uint8_t reply[256];
+    struct mp_writer writer;
+    mp_writer_init(&writer, reply, sizeof reply);
+    wire_begin_admin_reply(&writer, bench.admin.session, bench.admin.seq, TG_EINVALID);
+    mp_put_str(&writer, IMAGE);
+    http_gate_answer(bench.gate, reply, writer.len, &finder);
+}
+
 /* PAGE-1: a rule may be called anything. */
 static void whatever_has_a_name_stays_text(void **state)
 {
     (void)state;
     say("GET /", BEARER);
-    assert_true(bench.asked);
+    asks("status");
     answer();
     expect("HTTP/1.1 200 OK\r\n");
     expect("Content-Type: text/html; charset=utf-8\r\n");
@@ -224,6 +243,109 @@ static void a_browser_may_have_the_token_as_a_password_for_the_page_alone(void *
     expect("HTTP/1.1 401 Unauthorized\r\n");
 }
 
+/* ---- questions on requests ------------------------------------------------------------------- */
+
+static void what_a_form_asks_becomes_the_attributes_of_a_question(void **state)
+{
+    static const struct {
+        const char *query;
+        const char *command; /* NULL: checks */
+        uint32_t count;
+        const char *name; /* of the last attribute */
+        const char *value;
+    } cases[] = {
+        {"request=api%3D%2Fx+user%3Dada&see=rules", "rules.explain", 2, "user", "ada"},
+        {"see=owner&request=+api=/x++user=a=b+", "owner", 2, "user", "a=b"},
+        {"request=api%3D%2Fx%0D%0Auser%3Dada+l.+%0D%0A&see=owner", "owner", 2, "user", "ada l."},
+        {"request=user%3D&see=rules", "rules.explain", 1, "user", ""},
+        {"request=user%3Dada&see=left", NULL, 1, NULL, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256];
+        (void)snprintf(line, sizeof line, "GET /look?%s", cases[i].query);
+        say(line, BEARER);
+        assert_true(bench.asked);
+        assert_int_equal(bench.checks, cases[i].command == NULL);
+        if (cases[i].command == NULL)
+            return;
+        asks(cases[i].command);
+        const struct wire_value *all = &bench.admin.arguments;
+        const struct mp_token *map = mp_find(all->tokens, all->token_count, "attributes");
+        assert_non_null(map);
+        assert_int_equal(map->count, cases[i].count);
+        const struct mp_token *last =
+            mp_find(map, all->token_count - (size_t)(map - all->tokens), cases[i].name);
+        assert_non_null(last);
+        assert_int_equal(last->count, strlen(cases[i].value));
+        assert_memory_equal(last->data, cases[i].value, last->count);
+        refuse();
+    }
+}
+
+static void what_is_no_attribute_is_told_on_a_page_and_what_is_no_form_is_refused(void **state)
+{
+    static const char *const pages[][2] = {
+        {"request=ada&see=left", "found &quot;ada&quot;, expected NAME=VALUE"},
+        {"request=%3Dx&see=rules", "found &quot;=x&quot;"},
+        {"request=++&see=left", "found no attribute"},
+        {"see=left", "found no attribute"},
+        {"request=a%3D1+a%3D2&see=owner", "found a twice"},
+        {"request=%3Cimg&see=left", "found &quot;&lt;img&quot;"},
+    };
+    static const char *const none[] = {"request=a%3D1", "request=a%3D1&see=all", "see=left&x=1",
+                                       "see=left&request=%zz"};
+    (void)state;
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        char line[256];
+        (void)snprintf(line, sizeof line, "GET /look?%s", pages[i][0]);
+        say(line, BEARER);
+        assert_false(bench.asked);
+        expect("HTTP/1.1 200 OK\r\n");
+        expect("not asked:</b>");
+        expect(pages[i][1]);
+        expect(page_script);
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        char line[256];
+        (void)snprintf(line, sizeof line, "GET /look?%s", none[i]);
+        say(line, BEARER);
+        assert_false(bench.asked);
+        expect("HTTP/1.1 400 Bad Request\r\n");
+    }
+}
+
+static void what_a_node_refuses_stays_text_as_does_what_was_asked(void **state)
+{
+    (void)state;
+    say("GET /look?request=user%3D%3C%2Ftextarea%3E%3Cimg%3E&see=rules", BEARER);
+    asks("rules.explain");
+    refuse();
+    expect("not asked:</b> &lt;img src=x onerror=alert(1)&gt;");
+    expect(">user=&lt;/textarea&gt;&lt;img&gt;</textarea>");
+    assert_null(strstr(heard(), "<img"));
+}
+
+/* ---- live ------------------------------------------------------------------------------------ */
+
+static void the_stream_has_what_the_page_has_a_line_of_data_each(void **state)
+{
+    (void)state;
+    say("GET /live", BEARER);
+    asks("status");
+    expect("Content-Type: text/event-stream\r\n");
+    bench.peer.base.out.len = 0;
+    answer();
+    expect("event: DEGRADED\ndata: <div class=\"verdict ill\">");
+    expect("&lt;img src=x onerror=alert(1)&gt; is not alive");
+    assert_null(strstr(heard(), "<img"));
+    const char *event = strstr(heard(), "event:");
+    assert_null(memchr(event, '\r', (size_t)(strstr(event, "\n\n") - event)));
+    for (const char *line = strstr(heard(), "data: "); strncmp(line, "\n", 1) != 0;
+         line = strchr(line, '\n') + 1)
+        assert_memory_equal(line, "data: ", 6);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -231,6 +353,10 @@ int main(void)
         TEST(whatever_has_a_name_stays_text),
         TEST(the_policy_names_what_the_page_has),
         TEST(a_browser_may_have_the_token_as_a_password_for_the_page_alone),
+        TEST(what_a_form_asks_becomes_the_attributes_of_a_question),
+        TEST(what_is_no_attribute_is_told_on_a_page_and_what_is_no_form_is_refused),
+        TEST(what_a_node_refuses_stays_text_as_does_what_was_asked),
+        TEST(the_stream_has_what_the_page_has_a_line_of_data_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
