@@ -87,6 +87,7 @@ enum gateway_stop {
     GATEWAY_NEED_ANSWER, /* what follows waits for answers to requests of this peer: go on then */
     GATEWAY_NEED_ROOM,   /* `out` is full: send it, then go on */
     GATEWAY_NEED_TURN,   /* this turn has taken enough: go on in the next one */
+    GATEWAY_NEED_TIME,   /* go on when the codec has had the peer found */
     GATEWAY_AT_END,      /* the peer is closing */
 };
 

@@ -90,7 +90,7 @@ def test_a_sick_cluster_is_told_while_somebody_looks_with_what_to_do(trio, tmp_p
 @pytest.mark.parametrize("script", (True, False))
 def test_what_becomes_of_a_request_can_be_asked_with_or_without_a_script(trio, tmp_path, script):
     ask_much(trio[0])
-    asks = (("left", "api=/x user=u7", "it may not, now:", "5/h"), ("left", "api=/y user=u7", "it may, now:", "5/h"),
+    asks = (("left", "api=/x user=u7", "DENIED now:", "5/h"), ("left", "api=/y user=u7", "ALLOWED now:", "5/h"),
             ("rules", "api=/x user=u7", "every condition holds", 'api is "/x"; expected "/y"'),
             ("owner", f"api=/x\nuser={HOSTILE}", "Who counts and decides", trio[0].name),
             ("left", "api", "not asked:", "expected NAME=VALUE"))

@@ -190,17 +190,17 @@ static struct http_stats counted(void)
 static void the_head_comes_at_once_and_a_chunk_a_second(void **state)
 {
     (void)state;
-    assert_int_equal(say(0, GET), GATEWAY_NEED_ANSWER);
+    assert_int_equal(say(0, GET), GATEWAY_NEED_TIME);
     assert_non_null(strstr(heard(0), "HTTP/1.1 200 OK\r\n"));
     assert_non_null(strstr(heard(0), "Content-Type: text/event-stream\r\n"));
     assert_non_null(strstr(heard(0), HEAD "00000003\r\nn11\r\n"));
     assert_null(strstr(heard(0), "Content-Length"));
     assert_true(bench.peers[0].base.told);
     assert_false(bench.peers[0].base.closing);
-    assert_int_equal(look(0, SECOND / 2), GATEWAY_NEED_ANSWER);
+    assert_int_equal(look(0, SECOND / 2), GATEWAY_NEED_TIME);
     assert_string_equal(heard(0), "");
     assert_int_equal(bench.found, 0);
-    assert_int_equal(look(0, SECOND / 2), GATEWAY_NEED_ANSWER);
+    assert_int_equal(look(0, SECOND / 2), GATEWAY_NEED_TIME);
     assert_int_equal(bench.found, 1);
     assert_string_equal(heard(0), "00000003\r\nn12\r\n");
     assert_int_equal(counted().streams, 1);
@@ -257,7 +257,7 @@ static void who_has_no_room_waits_for_it_and_is_not_answered_an_error(void **sta
     assert_int_equal(look(0, SECOND), GATEWAY_NEED_ROOM);
     assert_int_equal(peer->room, HTTP_ROOM);
     peer->cramped = true; /* there is none to be had */
-    assert_int_equal(say(0, ""), GATEWAY_NEED_ANSWER);
+    assert_int_equal(say(0, ""), GATEWAY_NEED_TIME);
     assert_string_equal(heard(0), "");
     assert_false(peer->cramped);
     peer->out.capacity = OUT;
@@ -295,7 +295,7 @@ static void what_a_client_sends_behind_it_is_not_looked_at(void **state)
     (void)state;
     (void)say(0, GET GET);
     assert_int_equal(counted().answered, 1);
-    assert_int_equal(say(0, GET), GATEWAY_NEED_ANSWER);
+    assert_int_equal(say(0, GET), GATEWAY_NEED_TIME);
     assert_string_equal(heard(0), "");
 }
 

@@ -341,10 +341,12 @@ static enum gateway_stop go_on_with(struct http_gate *gate, struct http_peer *pe
     static const struct http1_request none = {.method = HTTP1_GET, .minor = 1};
     struct http_stream *stream = peer->stream;
     const int64_t now_ns = http_batches_time(gate->batches);
+    if (peer->base.waiting > 0)
+        return GATEWAY_NEED_ANSWER;
+    if (now_ns < stream->due_ns && gate->stage == HTTP_SERVES)
+        return GATEWAY_NEED_TIME;
     gate->request = none;
     struct http_exchange exchange = exchange_of(gate, peer, token, now_ns);
-    if (peer->base.waiting > 0 || (now_ns < stream->due_ns && gate->stage == HTTP_SERVES))
-        return GATEWAY_NEED_ANSWER;
     exchange.stream = stream->context;
     exchange.form = exchange.reply.form = stream->form;
     if (gate->stage != HTTP_SERVES) {
@@ -364,7 +366,7 @@ static enum gateway_stop go_on_with(struct http_gate *gate, struct http_peer *pe
         http_batches_close(gate->batches, &exchange.reply);
     peer->base.room = 0;
     peer->base.cramped = false;
-    return GATEWAY_NEED_ANSWER;
+    return verdict == HTTP_ASKED ? GATEWAY_NEED_ANSWER : GATEWAY_NEED_TIME;
 }
 
 enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer, uint64_t token,

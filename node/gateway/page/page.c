@@ -25,6 +25,7 @@ struct lines {
     struct http_reply *reply;
     bool verdict;
     bool list;
+    bool advice; /* the line before, and those below it, are what to do */
 };
 
 static void close_lines(struct lines *lines)
@@ -46,14 +47,14 @@ static void write_line(void *context, enum screen_line kind, const char *label, 
                                             : "<div class=\"verdict ill\"><p><b>");
         page_put_text(reply, label);
         page_put(reply, "</b> ");
-        page_put_text(reply, text);
+        page_put_sentence(reply, text);
         page_put(reply, "</p>\n");
         lines->verdict = true;
         return;
     }
     if (lines->verdict && label[0] == '\0') {
         page_put(reply, "<p>");
-        page_put_text(reply, text);
+        page_put_sentence(reply, text);
         page_put(reply, "</p>\n");
         return;
     }
@@ -63,12 +64,13 @@ static void write_line(void *context, enum screen_line kind, const char *label, 
         lines->list = true;
     }
     if (label[0] != '\0') {
+        lines->advice = strcmp(label, "do") == 0;
         page_put(reply, "<dt>");
         page_put_text(reply, label);
         page_put(reply, "</dt>");
     }
-    page_put(reply, "<dd>");
-    page_put_text(reply, text);
+    page_put(reply, lines->advice ? "<dd class=\"advice\">" : "<dd>");
+    page_put_sentence(reply, text);
     page_put(reply, "</dd>\n");
 }
 
@@ -85,11 +87,10 @@ static void put_cell(struct http_reply *reply, const struct screen *screen,
     char text[SCREEN_CELL_LEN];
     char number[SCREEN_WORD_LEN];
     screen_cell(screen, node, column, text);
-    if (node == NULL)
-        page_put(reply,
-                 is_number(column) ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">");
-    else
-        page_put(reply, is_number(column) ? "<td class=\"n\">" : "<td>");
+    page_put(reply, node == NULL ? "<th scope=\"col\"" : "<td");
+    page_put(reply, is_number(column)       ? " class=\"n\">"
+                    : column == SCREEN_NOTE ? " class=\"note\">"
+                                            : ">");
     if (node != NULL && column == SCREEN_MEMORY && node->told && node->slots_max > 0) {
         (void)snprintf(number, sizeof number, "%.0f",
                        (double)node->slots * PERCENT / (double)node->slots_max);
@@ -101,12 +102,20 @@ static void put_cell(struct http_reply *reply, const struct screen *screen,
     page_put(reply, node == NULL ? "</th>" : "</td>");
 }
 
+/* What is wrong stands where a narrow window has it. */
 static void put_row(struct http_reply *reply, const struct screen *screen,
                     const struct screen_node *node, bool regions)
 {
-    page_put(reply, node != NULL && screen_is_ill(node) ? "<tr class=\"ill\">" : "<tr>");
-    for (int i = regions ? SCREEN_REGION : SCREEN_NAME; i < SCREEN_COLUMNS; i++)
-        put_cell(reply, screen, node, (enum screen_column)i);
+    static const enum screen_column columns[SCREEN_COLUMNS] = {
+        SCREEN_REGION, SCREEN_NAME, SCREEN_STATE,  SCREEN_NOTE, SCREEN_UP,   SCREEN_CHECKS,
+        SCREEN_DENIED, SCREEN_ACK,  SCREEN_MEMORY, SCREEN_DISK, SCREEN_CLOCK};
+    if (node == NULL || !screen_is_ill(node))
+        page_put(reply, "<tr>");
+    else
+        page_put(reply,
+                 strcmp(node->state, "alive") == 0 ? "<tr class=\"near\">" : "<tr class=\"ill\">");
+    for (int i = regions ? 0 : 1; i < SCREEN_COLUMNS; i++)
+        put_cell(reply, screen, node, columns[i]);
     page_put(reply, "</tr>\n");
 }
 
@@ -133,31 +142,54 @@ static void put_nodes(struct http_reply *reply, const struct screen *screen)
 
 /* ---- rules and changes ----------------------------------------------------------------------- */
 
-/* `rates`: what the second column is called. */
-static void put_rules(struct http_reply *reply, const char *caption, const char *rates,
-                      const struct screen_rule *rules, uint32_t count)
+/* Rules by how often they answer, and what part of that they deny; or by how often they are near
+ * their limits, or deny. */
+static void put_rules(struct http_reply *reply, bool near, const struct screen_rule *rules,
+                      uint32_t count)
 {
     char number[SCREEN_WORD_LEN];
     if (count == 0)
         return;
     page_put(reply, "<div class=\"wide\"><table><caption>");
-    page_put(reply, caption);
+    page_put(reply, near ? "Rules near their limits" : "Busiest rules");
     page_put(reply, "</caption><thead><tr><th scope=\"col\">RULE</th>"
                     "<th scope=\"col\" class=\"n\">");
-    page_put(reply, rates);
-    page_put(reply, "</th><th scope=\"col\" class=\"n\">DENIED</th></tr></thead><tbody>\n");
+    page_put(reply, near ? "A FIFTH LEFT/S" : "CHECKS/S");
+    page_put(reply, "</th><th scope=\"col\" class=\"n\">");
+    page_put(reply, near ? "DENIED/S" : "DENIED");
+    page_put(reply, "</th></tr></thead><tbody>\n");
     for (uint32_t i = 0; i < count; i++) {
         const struct screen_rule *rule = &rules[i];
+        const double part = rule->checks_rate > 0 ? rule->denied_rate / rule->checks_rate : 0;
         page_put(reply, "<tr><td class=\"name\">");
         page_put_text(reply, rule->name);
         page_put(reply, "</td><td class=\"n\">");
-        page_put_text(reply, screen_rate(rule->checks_rate, number));
+        page_put_text(
+            reply,
+            screen_rate(near ? rule->checks_rate - rule->denied_rate : rule->checks_rate, number));
         page_put(reply, "</td><td class=\"n\">");
-        page_put_number(
-            reply, rule->checks_rate > 0 ? rule->denied_rate * PERCENT / rule->checks_rate : 0, 1);
-        page_put(reply, "%</td></tr>\n");
+        if (near)
+            page_put_text(reply, screen_rate(rule->denied_rate, number));
+        else
+            page_put_number(reply, part * PERCENT, 1);
+        page_put(reply, near ? "</td></tr>\n" : "%</td></tr>\n");
     }
     page_put(reply, "</tbody></table></div>\n");
+}
+
+/* ---- what came about ------------------------------------------------------------------------- */
+
+/* Whether "2026-11-26T..." is of the day of "Thu, 26 Nov 2026 ...". */
+static bool is_day(const char *time, const char *date)
+{
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    char month[4] = "";
+    char day[32];
+    memcpy(month, date + 8, 3);
+    const char *at = strstr(months, month);
+    const int number = at != NULL ? (int)(at - months) / 3 + 1 : 0;
+    (void)snprintf(day, sizeof day, "%.4s-%02d-%.2sT", date + 12, number, date + 5);
+    return strncmp(time, day, strlen(day)) == 0;
 }
 
 /* "2026-11-26T20:05:36Z" as people read it; the column says that it is UTC. */
@@ -165,9 +197,24 @@ static void put_time(struct http_reply *reply, const char *time)
 {
     const size_t day = strcspn(time, "T");
     const char *rest = time[day] == 'T' ? time + day + 1 : "";
-    page_put_bytes(reply, time, day);
-    page_put(reply, " ");
+    if (!is_day(time, reply->date)) {
+        page_put_bytes(reply, time, day);
+        page_put(reply, " ");
+    }
     page_put_bytes(reply, rest, strcspn(rest, "Z"));
+}
+
+/* Whether what began is not over, as far as is shown. */
+static bool lasts(const struct screen *screen, uint32_t at)
+{
+    const struct screen_event *event = &screen->events[at];
+    if (!event->grave || strcmp(event->kind, "begun") != 0)
+        return false;
+    for (uint32_t i = at + 1; i < screen->event_count; i++)
+        if (strcmp(screen->events[i].kind, "over") == 0 &&
+            strcmp(screen->events[i].says, event->says) == 0)
+            return false;
+    return true;
 }
 
 /* The newest first. */
@@ -175,12 +222,13 @@ static void put_events(struct http_reply *reply, const struct screen *screen)
 {
     if (screen->event_count == 0)
         return;
-    page_put(reply, "<div class=\"wide\"><table><caption>Events</caption><thead><tr>"
-                    "<th scope=\"col\" class=\"when\">WHEN (UTC)</th><th "
-                    "scope=\"col\">WHAT</th></tr></thead><tbody>\n");
+    page_put(reply,
+             "<div class=\"wide\"><table><caption>Events, the newest first</caption><thead><tr>"
+             "<th scope=\"col\" class=\"when\">WHEN (UTC)</th><th "
+             "scope=\"col\">WHAT</th></tr></thead><tbody>\n");
     for (uint32_t i = screen->event_count; i > 0; i--) {
         const struct screen_event *event = &screen->events[i - 1];
-        const bool ill = event->grave && strcmp(event->kind, "begun") == 0;
+        const bool ill = lasts(screen, i - 1);
         char says[SCREEN_EVENT_LEN];
         screen_event_say(event, says);
         page_put(reply, ill ? "<tr class=\"ill\"><td>" : "<tr><td>");
@@ -230,14 +278,16 @@ static void put_main(struct http_reply *reply, const struct screen *screen)
     page_put_history(reply, &screen->history);
     put_nodes(reply, screen);
     page_put(reply, "<div class=\"pair\"><div>\n");
-    put_rules(reply, "Busiest rules", "CHECKS/S", screen->busiest, screen->busiest_count);
-    put_rules(reply, "Rules near their limits", "NEAR OR DENIED/S", screen->pressed,
-              screen->pressed_count);
+    put_rules(reply, false, screen->busiest, screen->busiest_count);
+    put_rules(reply, true, screen->pressed, screen->pressed_count);
     page_put(reply, "</div><div>\n");
     page_put_ring(reply, screen);
     page_put(reply, "</div></div>\n");
     put_events(reply, screen);
     put_changes(reply, screen);
+    page_put(reply, "<p class=\"asof\">as of ");
+    page_put_bytes(reply, reply->date, strlen("Thu, 26 Nov 2026 20:05:36"));
+    page_put(reply, " UTC</p>\n");
 }
 
 static bool read_status(const struct wire_admin_reply *said, struct screen_node nodes[NODES_SHOWN],

@@ -41,7 +41,7 @@ void page_end(struct http_reply *reply, const struct page_frame *frame)
     page_put(reply,
              "</main>\n<section><h2>Ask about a request</h2>"
              "<form action=\"/look\" method=\"get\"><label for=\"request\">Attributes, apart by "
-             "blanks, or one a line: <code>api=/login user=ada</code></label>"
+             "spaces, or one a line: <code>api=/login user=ada</code></label>"
              "<textarea id=\"request\" name=\"request\" rows=\"2\" maxlength=\"4000\" required "
              "spellcheck=\"false\" autocapitalize=\"off\">");
     page_put_text(reply, frame->asked != NULL ? frame->asked : "");

@@ -140,6 +140,17 @@ static struct page_frame frame_of(const struct http_facts *facts, const char *as
     return (struct page_frame){.verdict = "Ask", .node = facts->name, .asked = asked};
 }
 
+static void begin(struct http_reply *reply, const struct page_frame *frame)
+{
+    page_begin(reply, frame);
+    page_put(reply, "<p><a href=\"/\">back to the cluster</a></p>\n");
+    if (frame->asked == NULL || frame->asked[0] == '\0')
+        return;
+    page_put(reply, "<h2>");
+    page_put_text(reply, frame->asked);
+    page_put(reply, "</h2>\n");
+}
+
 static void put_sentence(struct http_reply *reply, bool ill, const char *label, const char *text)
 {
     page_put(reply, ill ? "<div class=\"verdict ill\"><p><b>" : "<div class=\"verdict\"><p><b>");
@@ -154,7 +165,7 @@ static void show_error(struct http_reply *reply, const struct http_facts *facts,
                        const char *error)
 {
     const struct page_frame frame = frame_of(facts, asked);
-    page_begin(reply, &frame);
+    begin(reply, &frame);
     put_sentence(reply, true, "not asked:", error);
     page_end(reply, &frame);
 }
@@ -212,8 +223,8 @@ static void put_limit(struct http_reply *reply, const struct wire_explain_row *r
 
 static void answer_left(struct http_completion *completion)
 {
-    static const char *const columns[] = {"RULE", "WINDOW", "LIMIT", "USED", "REMAINING",
-                                          "MAY",  "RETRY",  "RESET", NULL};
+    static const char *const columns[] = {"RULE",   "WINDOW",   "LIMIT",       "USED", "LEFT",
+                                          "ALLOWS", "AGAIN IN", "ALL BACK IN", NULL};
     const struct looked *looked = completion->context;
     const struct wire_explain *explain = completion->decisions->explain;
     const struct page_frame frame = frame_of(completion->facts, looked->asked);
@@ -229,11 +240,10 @@ static void answer_left(struct http_completion *completion)
                    source != NULL && source->node.len > 0 ? "; decided by " : "",
                    source != NULL ? (int)source->node.len : 0,
                    source != NULL ? source->node.data : "", decision.degraded ? ", degraded" : "");
-    page_begin(reply, &frame);
-    put_sentence(reply, !decision.allowed,
-                 decision.allowed ? "it may, now:" : "it may not, now:", text);
+    begin(reply, &frame);
+    put_sentence(reply, !decision.allowed, decision.allowed ? "ALLOWED now:" : "DENIED now:", text);
     if (explain != NULL && explain->end[0] > 0) {
-        begin_table(reply, "Every limit that it meets; nothing was charged", columns);
+        begin_table(reply, "Limits that count it; nothing was charged by this question", columns);
         for (uint32_t i = 0; i < explain->end[0]; i++)
             put_limit(reply, &explain->rows[i]);
         end_table(reply);
@@ -283,7 +293,7 @@ static void put_field(struct http_reply *reply, const struct mp_token *row, size
                       const char *name)
 {
     const struct mp_token *token = mp_find(row, count, name);
-    page_put(reply, "<td class=\"name\">");
+    page_put(reply, "<td>");
     if (token != NULL && token->type != MP_ARRAY)
         put_scalar(reply, token);
     for (uint32_t i = 0; token != NULL && token->type == MP_ARRAY && i < token->count; i++) {
@@ -326,8 +336,9 @@ static void put_rules(struct http_reply *reply, const struct mp_token *tokens, s
     if (blocked != NULL && blocked->type == MP_MAP)
         put_sentence(reply, true, "blocked", "before any rule is looked at");
     else
-        put_sentence(reply, strcmp(action, "deny") == 0, "by the rules:", action);
-    put_list(reply, "Limits that it meets", list,
+        put_sentence(reply, strcmp(action, "deny") == 0,
+                     "by the rules:", strcmp(action, "limits") == 0 ? "its limits decide" : action);
+    put_list(reply, "Limits that count it", list,
              list != NULL ? count - (size_t)(list - tokens) : 0, limits, limit_fields);
     list = mp_find(tokens, count, "rules");
     put_list(reply, "Rules", list, list != NULL ? count - (size_t)(list - tokens) : 0, rules,
@@ -336,8 +347,8 @@ static void put_rules(struct http_reply *reply, const struct mp_token *tokens, s
 
 static void put_owners(struct http_reply *reply, const struct mp_token *tokens, size_t count)
 {
-    static const char *const columns[] = {"RULE",    "WINDOW",    "DECIDES", "COUNTS",
-                                          "KEPT BY", "NO ANSWER", "VNODE",   NULL};
+    static const char *const columns[] = {"RULE",      "WINDOW",        "DECIDES", "OWNER",
+                                          "COPIES AT", "OF THESE DEAD", "VNODE",   NULL};
     static const char *const fields[] = {"rule",     "window", "decider", "owner",
                                          "replicas", "dead",   "vnode",   NULL};
     if (tokens->type == MP_ARRAY && tokens->count == 0)
@@ -357,7 +368,7 @@ static void answer_admin(struct http_completion *completion)
         show_error(reply, completion->facts, looked->asked, error);
         return;
     }
-    page_begin(reply, &frame);
+    begin(reply, &frame);
     if (strcmp(looked->see, "rules") == 0)
         put_rules(reply, said->tokens, said->token_count);
     else

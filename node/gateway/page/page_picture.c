@@ -47,11 +47,11 @@ void page_put_history(struct http_reply *reply, const struct screen_history *his
         all += decided(history, i, true);
         denied += decided(history, i, false);
     }
-    page_put(reply, "<figure><figcaption>Ten minutes: at most <b>");
+    page_put(reply, "<figure><figcaption>Ten minutes, in steps of 10 s: at most <b>");
     page_put_text(reply, screen_rate(most, word));
     page_put(reply, "</b> decisions a second, <b>");
     page_put_number(reply, denied * PERCENT / all, 1);
-    page_put(reply, "%</b> of all denied</figcaption>\n"
+    page_put(reply, "%</b> of decisions denied</figcaption>\n"
                     "<svg class=\"past\" viewBox=\"0 0 60 40\" preserveAspectRatio=\"none\" "
                     "aria-hidden=\"true\">");
     put_steps(reply, history, true, most);
@@ -66,22 +66,25 @@ void page_put_history(struct http_reply *reply, const struct screen_history *his
 struct share {
     const char *name; /* NULL: that of all others */
     uint64_t vnodes;
+    bool lives;
 };
 
-/* Nodes of the own region by what they decide, as many as are shown; the others in the last. */
+/* Nodes of the own region, and what they decide, as many as are shown; the others in the last. */
 static uint32_t collect(const struct screen *screen, struct share *shares, uint64_t *sum)
 {
     uint32_t count = 0;
     *sum = 0;
     for (uint32_t i = 0; i < screen->node_count; i++) {
         const struct screen_node *node = &screen->nodes[i];
-        if (!node->told || node->decides == 0 || strcmp(node->region, screen->nodes[0].region) != 0)
+        const bool lives = strcmp(node->state, "alive") == 0;
+        if ((!node->told && lives) || strcmp(node->region, screen->nodes[0].region) != 0)
             continue;
         *sum += node->decides;
         if (count < SHARES_MAX) {
-            shares[count++] = (struct share){node->name, node->decides};
+            shares[count++] = (struct share){node->name, node->decides, lives};
         } else {
             shares[SHARES_MAX - 1].name = NULL;
+            shares[SHARES_MAX - 1].lives = true;
             shares[SHARES_MAX - 1].vnodes += node->decides;
         }
     }
@@ -137,12 +140,13 @@ void page_put_ring(struct http_reply *reply, const struct screen *screen)
     uint64_t sum;
     double from = 0;
     const uint32_t count = collect(screen, shares, &sum);
-    if (count == 0 || screen->vnodes == 0)
+    if (sum == 0 || screen->vnodes == 0)
         return;
     const uint64_t all = sum > screen->vnodes ? sum : screen->vnodes;
     const double rest = (double)(all - sum) * PERCENT / (double)all;
-    page_put(reply, "<figure class=\"ring\"><figcaption>Who decides</figcaption>"
-                    "<svg viewBox=\"0 0 42 42\" aria-hidden=\"true\">");
+    page_put(reply,
+             "<figure class=\"ring\"><figcaption>Who decides how much of the keys</figcaption>"
+             "<svg viewBox=\"0 0 42 42\" aria-hidden=\"true\">");
     for (uint32_t i = 0; i < count; i++) {
         const double part = (double)shares[i].vnodes * PERCENT / (double)all;
         put_arc(reply, i, false, from, part);
@@ -152,8 +156,9 @@ void page_put_ring(struct http_reply *reply, const struct screen *screen)
         put_arc(reply, 0, true, from, rest);
     page_put(reply, "</svg><ul>");
     for (uint32_t i = 0; i < count; i++)
-        put_legend(reply, i, false, shares[i].name != NULL ? shares[i].name : "all others",
-                   shares[i].vnodes, (double)shares[i].vnodes * PERCENT / (double)all);
+        put_legend(reply, i, !shares[i].lives,
+                   shares[i].name != NULL ? shares[i].name : "all others", shares[i].vnodes,
+                   (double)shares[i].vnodes * PERCENT / (double)all);
     if (rest > 0)
         put_legend(reply, 0, true, "of whom nothing is known", all - sum, rest);
     page_put(reply, "</ul></figure>\n");

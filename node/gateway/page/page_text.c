@@ -59,6 +59,18 @@ void page_put_text(struct http_reply *reply, const char *text)
     page_put_bytes(reply, text, strlen(text));
 }
 
+void page_put_sentence(struct http_reply *reply, const char *text)
+{
+    bool code = false;
+    for (const char *end; (end = strchr(text, '`')) != NULL; text = end + 1) {
+        page_put_bytes(reply, text, (size_t)(end - text));
+        page_put(reply, code ? "</code>" : "<code>");
+        code = !code;
+    }
+    page_put_text(reply, text);
+    page_put(reply, code ? "</code>" : "");
+}
+
 void page_put_number(struct http_reply *reply, double number, int decimals)
 {
     char text[NUMBER_LEN];

@@ -53,6 +53,8 @@
  * CONNECTIONS-6  A connection that was left for another turn goes on first in every second one:
  *                those that have just become ready do not take all the time, nor does it. It goes
  *                on before those that were left after it.
+ * CONNECTIONS-7  A connection that sleeps, as a response does that goes on now and then, costs a
+ *                turn nothing: it is looked at when its codec has it found, or the node stops.
  */
 #include "node/runtime/shard/connections.h"
 
@@ -95,6 +97,7 @@ static struct gateway_peer *find(void *context, uint64_t token)
     struct connection *connection = connection_of(connections, token);
     if (connection == NULL)
         return NULL;
+    connection->sleeps = false;
     connection_mark_dirty(connections, connection);
     return connection_peer(connections, connection);
 }
@@ -180,6 +183,7 @@ static bool go_on(struct connections *connections, struct connection *connection
     case GATEWAY_NEED_BYTES:
     case GATEWAY_NEED_ANSWER:
     case GATEWAY_NEED_TURN:
+    case GATEWAY_NEED_TIME:
     case GATEWAY_AT_END:
         break;
     }
@@ -249,14 +253,15 @@ static void feed(struct connections *connections, struct connection *connection,
         connection_drop_kept(connections, connection);
     else if (!connection_keep(connections, connection, data, len, at))
         connection_break(connections, connection);
-    connection->stalled =
-        stop == GATEWAY_NEED_ANSWER || stop == GATEWAY_NEED_ROOM || stop == GATEWAY_NEED_TURN;
+    connection->sleeps = stop == GATEWAY_NEED_TIME;
+    connection->stalled = stop == GATEWAY_NEED_ANSWER || stop == GATEWAY_NEED_ROOM ||
+                          stop == GATEWAY_NEED_TURN || connection->sleeps;
     note_unfinished(connections, connection, at > 0);
     connections->full = connections->full || stop == GATEWAY_NEED_TURN;
     if (stop == GATEWAY_NEED_TURN && !connection->dirty && !connection->broken)
         connection_defer(connections, connection);
-    else
-        connection_mark_dirty(connections, connection);
+    else if (!connection->sleeps || peer->out.len > 0 || connection->broken)
+        connection_mark_dirty(connections, connection); /* CONNECTIONS-7 */
 }
 
 /* What comes from a client that was told that no more will come. */
@@ -349,7 +354,8 @@ static void finish(struct connections *connections, struct connection *connectio
 static void go_on_with(struct connections *connections, struct connection *connection)
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
-    if (connection->stalled && !connection->broken && !connection->blocked && peer->waiting == 0) {
+    if (connection->stalled && !connection->sleeps && !connection->broken && !connection->blocked &&
+        peer->waiting == 0) {
         feed(connections, connection,
              connection->kept != NULL ? connection->kept : connections->input,
              connection->kept_len);
@@ -641,9 +647,11 @@ void connections_leave(struct connections *connections)
     acceptor_leave(connections);
     connections->leave_ns = connections->busy_ns = connections->now_ns;
     connection_look_owed(connections);
-    for (uint32_t i = 0; i < connections->used_max; i++)
+    for (uint32_t i = 0; i < connections->used_max; i++) {
+        connections->places[i].sleeps = false;
         if (connections->places[i].fd >= 0)
             connection_mark_dirty(connections, &connections->places[i]);
+    }
 }
 
 bool connections_waits(const struct connections *connections)

@@ -67,6 +67,7 @@ struct connection {
     struct in6_addr address; /* that it is counted by; one of IPv4 is mapped */
     bool dirty;
     bool stalled;  /* something is kept that cannot be taken yet */
+    bool sleeps;   /* stalled: until the codec has it found, or the node stops */
     bool deferred; /* it goes on in the next turn */
     bool muted;
     bool blocked;        /* its socket takes no more */
