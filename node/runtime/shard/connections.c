@@ -260,8 +260,8 @@ static void feed(struct connections *connections, struct connection *connection,
     connections->full = connections->full || stop == GATEWAY_NEED_TURN;
     if (stop == GATEWAY_NEED_TURN && !connection->dirty && !connection->broken)
         connection_defer(connections, connection);
-    else if (!connection->sleeps || peer->out.len > 0 || connection->broken)
-        connection_mark_dirty(connections, connection); /* CONNECTIONS-7 */
+    else
+        connection_mark_dirty(connections, connection);
 }
 
 /* What comes from a client that was told that no more will come. */
