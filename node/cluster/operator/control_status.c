@@ -337,6 +337,7 @@ void answer_status(struct answer_context *context)
     put_figures("resp", report->resp, report->resp_count, writer);
     put_figures("http", report->http, report->http_count, writer);
     put_figures("files", report->files, report->files_count, writer);
+    put_figures("telemetry", report->telemetry, report->telemetry_count, writer);
     mp_put_str(writer, "shards");
     mp_put_array(writer, report->shard_count);
     for (uint32_t i = 0; i < report->shard_count; i++)

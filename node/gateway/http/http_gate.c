@@ -24,6 +24,7 @@
 #include "base/assert.h"
 #include "node/gateway/http/http_guard.h"
 #include "node/gateway/http/http_routes.h"
+#include "node/gateway/http/http_trace.h"
 
 static const char refusal[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
                               "Cache-Control: no-store\r\nConnection: close\r\n"
@@ -250,6 +251,7 @@ static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_
         *stop = verdict == HTTP_AGAIN ? exchange.stop : GATEWAY_NEED_ANSWER;
         return false;
     } else {
+        exchange.reply.span = http_trace_begin(&exchange);
         http_batches_close(gate->batches, &exchange.reply);
     }
     peer->base.closing = exchange.form.closes; /* HTTPGATE-3 */
