@@ -16,7 +16,7 @@
 #include "node/runtime/telemetry/span_ring.h"
 #include "node/runtime/telemetry/telemetry.h"
 
-enum { EXPORTER_ATTEMPTS = 5 };
+enum { EXPORTER_ATTEMPTS = 8 };
 
 struct exporter;
 
