@@ -1,10 +1,13 @@
 """What nodes push, judged by OpenTelemetry's own schema, and taken by its own collector."""
 
 import base64
+import gzip
 import json
 import os
+import pathlib
 import re
 import subprocess
+import urllib.request
 
 import pytest
 from kits import go, pip
@@ -59,11 +62,13 @@ PROGRAM = """package main
 import (
 	"log"
 
+	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusexporter"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/provider/fileprovider"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/exporter/debugexporter"
+	"go.opentelemetry.io/collector/exporter/otlphttpexporter"
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
@@ -76,7 +81,8 @@ func components() (otelcol.Factories, error) {
 	if factories.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory()); err != nil {
 		return factories, err
 	}
-	factories.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](debugexporter.NewFactory())
+	factories.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](
+		debugexporter.NewFactory(), otlphttpexporter.NewFactory(), prometheusexporter.NewFactory())
 	return factories, err
 }
 
@@ -153,8 +159,8 @@ def test_messages_are_those_of_the_schema(node):
 class Real:
     """OpenTelemetry's collector, which writes what it takes."""
 
-    def __init__(self, program, folder, port):
-        (folder / "collector.yaml").write_text(CONFIG.replace("PORT", str(port)))
+    def __init__(self, program, folder, config):
+        (folder / "collector.yaml").write_text(config)
         self.log = folder / "collector.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen([program, "--config", str(folder / "collector.yaml")], stdout=log, stderr=log)
@@ -174,9 +180,10 @@ class Real:
 
 @pytest.fixture(scope="module")
 def program():
-    parts = ("otelcol", "receiver/otlpreceiver", "exporter/debugexporter", "service")
+    parts = ("otelcol", "receiver/otlpreceiver", "exporter/debugexporter", "exporter/otlphttpexporter", "service")
     return go("collector", PROGRAM, *(f"go.opentelemetry.io/collector/{part}@{VERSION}" for part in parts),
-              "go.opentelemetry.io/collector/confmap/provider/fileprovider@v1.71.0")
+              "go.opentelemetry.io/collector/confmap/provider/fileprovider@v1.71.0",
+              "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusexporter@v0.165.1")
 
 
 # The collector comes late, and takes what has waited.
@@ -184,7 +191,7 @@ def test_the_real_collector_takes_traces_and_metrics(program, node, tmp_path):
     node.arguments += ["--otlp-endpoint", f"http://127.0.0.1:{node.beside}"]
     node.cluster.start()
     count = ask(node)
-    with Real(program, tmp_path, node.beside) as collector:
+    with Real(program, tmp_path, CONFIG.replace("PORT", str(node.beside))) as collector:
         wait_for(lambda: node.fresh_status()["telemetry"]["spans_sent"] == count, 60, "all spans are sent")
         wait_for(lambda: collector.text().count(f"Trace ID       : {TRACE}") == count, 20, "the collector has them all")
         wait_for(lambda: "-> Name: tidegate_healthy" in collector.text(), 60, "it has metrics, too")
@@ -197,3 +204,31 @@ def test_the_real_collector_takes_traces_and_metrics(program, node, tmp_path):
     counted = node.fresh_status()["telemetry"]
     assert counted["spans_rejected"] == counted["spans_dropped"] == counted["spans_failed"] == 0
     assert counted["pushes_sent"] > 0
+
+
+# The example of the documents: traces go on to whoever shows them, and Prometheus finds the metrics.
+def test_the_example_of_a_collector_passes_both_on(program, node, tmp_path):
+    config = (pathlib.Path(__file__).resolve().parents[2] / "deploy" / "monitoring" / "collector.yaml").read_text()
+    changed = {"0.0.0.0:4318": f"127.0.0.1:{node.beside}", "0.0.0.0:9464": f"127.0.0.1:{node.beside - 1}",
+               "http://jaeger:4318": f"http://127.0.0.1:{node.beside + 1}"}
+    for old, new in changed.items():
+        assert config.count(old) == 1
+        config = config.replace(old, new)
+    with Collector(node.beside + 1) as jaeger, Real(program, tmp_path, config):
+        node.arguments += ["--otlp-endpoint", f"http://127.0.0.1:{node.beside}"]
+        node.cluster.start()
+        ask(node)
+        wait_for(lambda: any(bytes.fromhex(TRACE) in body if headers.get("Content-Encoding") != "gzip"
+                             else bytes.fromhex(TRACE) in gzip.decompress(body) for _, headers, body, _ in jaeger.posts),
+                 60, "traces have come")
+        assert {path for path, _, _, _ in jaeger.posts} == {"/v1/traces"}
+
+        def scraped():
+            with urllib.request.urlopen(f"http://127.0.0.1:{node.beside - 1}/metrics", timeout=scaled(20)) as page:
+                return page.read().decode()
+
+        healthy = wait_for(lambda: re.search(r"^tidegate_healthy\{(.*)\} 1$", scraped(), re.MULTILINE), 60, "so have metrics")
+        assert f'service_instance_id="{node.name}"' in healthy[1]
+        names = set(re.findall("^# TYPE (\\S+) ", scraped(), re.MULTILINE))
+        # A metric without a point is none there.
+        assert Page(node.http).names() - names <= {"tidegate_replication_lag_seconds"}
