@@ -276,9 +276,9 @@ static bool begin_metric(struct converting *to, struct text type)
     json_put_string(to->json, to->name.data, to->name.len);
     json_put(to->json, ",\"description\":");
     json_put_string(to->json, to->help.data, to->help.len);
-    json_put(to->json, to->seconds               ? ",\"unit\":\"s\""
-                       : has(to->name, "_bytes") ? ",\"unit\":\"By\""
-                                                 : ",\"unit\":\"1\"");
+    /* A unit of 1 would have Prometheus call a gauge a ratio. */
+    if (to->seconds || has(to->name, "_bytes"))
+        json_put(to->json, to->seconds ? ",\"unit\":\"s\"" : ",\"unit\":\"By\"");
     json_put(to->json, to->counter     ? ",\"sum\":{\"dataPoints\":["
                        : to->histogram ? ",\"histogram\":{\"dataPoints\":["
                                        : ",\"gauge\":{\"dataPoints\":[");
