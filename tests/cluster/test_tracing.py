@@ -256,7 +256,10 @@ def test_a_collector_in_trouble_costs_spans_and_nothing_else(tmp_path, mode):
         assert Page(node.http).of("tidegate_checks_total", protocol="http", outcome="allow") == 100 + 3 * MANY
         lost = "spans_sent" if mode == "huge" else "spans_failed" if mode in (400, 413) else "spans_dropped"
         wait_for(lambda: figures(node)[lost] > before[lost], 60, f"{lost} are counted")
-        if mode != "huge":
+        if mode == "huge":
+            wait_for(lambda: len(collector.posts) > 4, 60, "heads and bodies were without end")
+            assert 0 < collector.poured < 16 << 20  # what sockets hold, of 64 MiB
+        else:
             wait_for(lambda: figures(node)["pushes_failed" if mode in (400, 413) else "pushes_dropped"] > 0, 60,
                      "so are pages of metrics")
             assert re.search(r"warn +traces (are not taken by|do not reach) the collector at ", node.log())
@@ -296,6 +299,17 @@ def test_the_last_spans_are_sent_before_a_node_ends(tmp_path):
         ask_many(cluster[0], 1500)
         assert cluster[0].stop() == 0
         assert len(collector.spans()) == 1500
+
+
+def test_a_collector_that_hangs_keeps_no_node_from_ending(tmp_path):
+    with pushing(tmp_path, 1, "--otlp-timeout", "60s") as (cluster, collector):
+        collector.mode = "hang"
+        ask_many(cluster[0], 1500)
+        wait_for(lambda: TRACES in {path for path, _, _, _ in collector.posts}, 20, "a message is on its way")
+        start = time.monotonic()
+        assert cluster[0].stop() == 0
+        assert 1 < time.monotonic() - start < scaled(8)
+        collector.ended.set()
 
 
 # The spans of a node of several shards come together.

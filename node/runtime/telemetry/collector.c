@@ -1,7 +1,8 @@
 /* collector.c - see collector.h.
  *
  * COLLECTOR-1  A message takes at most its timeout, whatever the collector does.
- * COLLECTOR-2  Of an answer at most COLLECTOR_ANSWER_MAX bytes are kept, and no more of its head.
+ * COLLECTOR-2  Of an answer's body at most COLLECTOR_ANSWER_MAX bytes are taken; libcurl bounds its
+ *              head.
  */
 #include "node/runtime/telemetry/collector.h"
 
@@ -26,7 +27,6 @@ struct collector {
     CURL *easy;
     struct curl_slist *headers;
     bool global;
-    size_t head; /* bytes of the answer's head so far */
     size_t len;
     char body[COLLECTOR_ANSWER_MAX];
 };
@@ -48,14 +48,6 @@ static size_t take_body(char *data, size_t size, size_t count, void *context)
     memcpy(collector->body + collector->len, data, len);
     collector->len += len;
     return len;
-}
-
-static size_t take_head(char *data, size_t size, size_t count, void *context)
-{
-    struct collector *collector = context;
-    (void)data;
-    collector->head += size * count;
-    return collector->head <= COLLECTOR_ANSWER_MAX ? size * count : 0;
 }
 
 static bool add_header(struct collector *collector, const char *line)
@@ -92,9 +84,7 @@ static bool set_up(struct collector *collector)
               curl_easy_setopt(easy, CURLOPT_USERAGENT, collector->options.agent) == CURLE_OK &&
               curl_easy_setopt(easy, CURLOPT_HTTPHEADER, collector->headers) == CURLE_OK &&
               curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
-              curl_easy_setopt(easy, CURLOPT_WRITEDATA, collector) == CURLE_OK &&
-              curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_head) == CURLE_OK &&
-              curl_easy_setopt(easy, CURLOPT_HEADERDATA, collector) == CURLE_OK;
+              curl_easy_setopt(easy, CURLOPT_WRITEDATA, collector) == CURLE_OK;
     if (ok && collector->options.ca[0] != '\0')
         ok = curl_easy_setopt(easy, CURLOPT_CAINFO, collector->options.ca) == CURLE_OK;
     return ok;
@@ -219,7 +209,7 @@ void collector_post(struct collector *collector, const char *url, const char *da
     CURLcode result = CURLE_OK;
     CURL *easy = collector->easy;
     *out = (struct collector_answer){.ended = true};
-    collector->len = collector->head = 0;
+    collector->len = 0;
     if (curl_easy_setopt(easy, CURLOPT_URL, url) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)len) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, data) != CURLE_OK ||

@@ -1,7 +1,7 @@
 /* collector.h - one message to a collector by HTTP, and what it says to that.
  *
  * libcurl carries it, so that names, TLS and proxies are those of the machine. What the collector
- * answers is bounded: COLLECTOR_ANSWER_MAX bytes are looked at, and a longer answer ends the
+ * answers is bounded: COLLECTOR_ANSWER_MAX bytes of a body are taken, and a longer one ends the
  * connection. No redirect is followed.
  *
  * One thread; collector_wake may be called from any. */

@@ -38,6 +38,7 @@ class Collector:
         self.headers = {}
         self.answer = b"{}"
         self.posts = []  # (path, headers, body, time)
+        self.poured = 0  # bytes of an answer without end that were taken, at most
         self.ended = threading.Event()
         collector = self
 
@@ -91,13 +92,17 @@ class Collector:
 
     def flood(self, request):
         request.send_response(200)
-        if len(self.posts) % 2 == 0:
-            for at in range(HUGE >> 10):
-                request.wfile.write(b"X-%d: " % at + b"x" * 1000 + b"\r\n")
         request.send_header("Content-Length", str(HUGE))
+        if len(self.posts) % 2 == 0:
+            request.flush_headers()
+            self.pour(request, b"X-More: " + b"x" * 1000 + b"\r\n")
         request.end_headers()
-        for _ in range(HUGE >> 16):
-            request.wfile.write(b" " * (1 << 16))
+        self.pour(request, b" " * (1 << 16))
+
+    def pour(self, request, piece):
+        for at in range(HUGE // len(piece)):
+            request.wfile.write(piece)
+            self.poured = max(self.poured, at * len(piece))
 
     def bodies(self, path):
         return [json.loads(body) for at, _, body, _ in list(self.posts) if at == path]
