@@ -75,7 +75,7 @@ HOUSES = {
     "node/cluster": ("clock", "model", "metrics", "wire", "dedup", "consensus", "configstore", "usage", "peer",
                      "partition", "pending", "replication", "reconcile", "quorum", "writeback", "region",
                      "lease", "admission", "election", "request", "shard", "control", "conditions", "operator"),
-    "node/runtime": ("system", "config", "disk", "shard", "control", "start"),
+    "node/runtime": ("system", "config", "telemetry", "disk", "shard", "control", "start"),
 }
 # `control`, `conditions` and `operator` of node/cluster stand beside the shard's rooms: they call none of these.
 BESIDE = {"node/cluster/control": ("peer", "shard"), "node/cluster/conditions": ("peer", "shard"),
@@ -106,6 +106,7 @@ def may_know(mine, theirs):
 # A library's header and the folders that may know it.
 LIBRARY_OWNERS = [
     (re.compile(r"^(zmq|czmq|zmq_utils|zauth|zsock)\.h$"), ("node/runtime", "client/lib", "tests"), "ZeroMQ"),
+    (re.compile(r"^curl/.*$"), ("node/runtime/telemetry", "tests"), "libcurl"),
     (re.compile(r"^lmdb\.h$"), ("storage", "tests"), "LMDB"),
     (re.compile(r"^(microhttpd\.h|nghttp2/.*|hiredis/.*)$"), ("node/gateway", "node/runtime", "tests"), "HTTP and RESP"),
 ]

@@ -83,8 +83,8 @@ static void no_argument_is_one_node_on_loopback(void **state)
     assert_true(config.flush_interval_ns == 500 * INT64_C(1000000));
     assert_int_equal(config.handoff_rate, 64 << 20);
     assert_true(config.drain_timeout_ns == 25 * INT64_C(1000000000));
-    assert_int_equal(config.log_level, LOG_LEVEL_INFO);
-    assert_int_equal(config.log_format, CONFIG_LOG_TEXT);
+    assert_int_equal(config.log.level, LOG_LEVEL_INFO);
+    assert_int_equal(config.log.format, CONFIG_LOG_TEXT);
     assert_false(config.ephemeral || config.rebuild || config.insecure || config.bootstrap ||
                  config.check_config);
 }
@@ -123,8 +123,8 @@ static void every_flag_reaches_its_field(void **state)
     assert_true(config.flush_interval_ns == INT64_C(1000000000));
     assert_int_equal(config.handoff_rate, 2 << 20);
     assert_true(config.drain_timeout_ns == 5 * INT64_C(1000000000));
-    assert_int_equal(config.log_level, LOG_LEVEL_DEBUG);
-    assert_int_equal(config.log_format, CONFIG_LOG_JSON);
+    assert_int_equal(config.log.level, LOG_LEVEL_DEBUG);
+    assert_int_equal(config.log.format, CONFIG_LOG_JSON);
     assert_true(config.insecure && config.bootstrap && config.ephemeral && config.check_config);
 }
 
@@ -474,7 +474,7 @@ static void the_file_sets_the_same_options(void **state)
     assert_int_equal(config.seed_count, 2);
     assert_string_equal(config.seeds[1].host, "::1");
     assert_true(config.client.off);
-    assert_int_equal(config.log_format, CONFIG_LOG_JSON);
+    assert_int_equal(config.log.format, CONFIG_LOG_JSON);
     assert_int_equal(read_text("seed: 10.0.0.9:7602\n"), 0);
     assert_int_equal(config.seed_count, 1);
     assert_int_equal(read_text(""), 0);

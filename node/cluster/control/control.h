@@ -15,7 +15,6 @@
  * CONTROL-1  The configuration only moves forward: one of a higher epoch replaces one of a lower.
  * CONTROL-2  A configuration is durable here before it is told to anyone or given to a shard.
  * CONTROL-3  Clusters never mix: a message of another cluster id changes nothing.
- *
  * CONTROL-4  Configurations of one lineage (the upper half of the epoch) are agreed on by the
  *            voters, one epoch after the other (register.h). Only an operator's force, while no
  *            majority of them can answer, begins a new lineage; its epochs are above all of the old
@@ -31,7 +30,6 @@
  */
 #ifndef NODE_CLUSTER_CONTROL_CONTROL_H
 #define NODE_CLUSTER_CONTROL_CONTROL_H
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -221,7 +219,7 @@ struct control_compiled {
     size_t warning_count;
 };
 
-/* A count of a part of the node that is not this core's business. */
+/* A count of a part of the node that is not this core's. */
 struct control_figure {
     const char *name;
     uint64_t value;
@@ -271,6 +269,8 @@ struct control_report {
     uint64_t log_lines_dropped;         /* since start */
     const struct control_figure *files; /* open files, and clients kept out for want of them */
     uint32_t files_count;
+    const struct control_figure *telemetry; /* what was pushed, and logged of traced requests */
+    uint32_t telemetry_count;
     uint64_t rules_refusals;        /* times that newer rules could not be put in force */
     const struct shard_told *told;  /* of all shards, by the rules in force; NULL: not known */
     struct control_process process; /* all 0: not known */

@@ -292,7 +292,7 @@ void answer_status(struct answer_context *context)
         control_gather_look(context->control);
     conditions_look(control, report, &conditions);
     answer_begin(context);
-    mp_put_map(writer, 42);
+    mp_put_map(writer, 43);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -338,6 +338,7 @@ void answer_status(struct answer_context *context)
     put_figures("resp", report->resp, report->resp_count, writer);
     put_figures("http", report->http, report->http_count, writer);
     put_figures("files", report->files, report->files_count, writer);
+    put_figures("telemetry", report->telemetry, report->telemetry_count, writer);
     mp_put_str(writer, "shards");
     mp_put_array(writer, report->shard_count);
     for (uint32_t i = 0; i < report->shard_count; i++)

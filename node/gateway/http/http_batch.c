@@ -45,6 +45,8 @@
 #include "base/digest.h"
 #include "base/mp.h"
 #include "node/gateway/http/http_stream.h"
+#include "node/gateway/http/http_trace.h"
+#include "node/gateway/trace/tracer.h"
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  INT64_C(1000000000)
@@ -75,6 +77,7 @@ struct call {
     uint32_t first; /* of its checks in the batch */
     uint32_t count;
     uint32_t room; /* that is reserved for its response */
+    uint32_t span; /* of the request, or 0 */
     struct http_form form;
     bool answered;
     uint64_t context[HTTP_CONTEXT_LEN / sizeof(uint64_t)];
@@ -209,6 +212,7 @@ void http_batches_close(struct http_batches *batches, struct http_reply *reply)
     batches->http_stats->redirected += reply->status / 100 == 3;
     batches->http_stats->refused += reply->status / 100 == 4;
     batches->http_stats->failed += reply->status / 100 == 5;
+    tracer_end(batches->facts->tracer, reply->span, reply->status);
 }
 
 /* ---- the question of a request --------------------------------------------------------------- */
@@ -426,12 +430,15 @@ void http_batches_commit(struct http_exchange *exchange)
     struct http_batches *batches = exchange->batches;
     struct http_peer *peer = exchange->peer;
     struct batch *batch = &batches->batches[batches->open];
-    const struct call *call = &batch->calls[batch->count];
+    struct call *call = &batch->calls[batch->count];
     ASSERT(batches->asking && batch->count < HTTP_BATCH_MAX);
     ASSERT(batches->builder.count - batches->mark.count == batches->asked);
     ASSERT(batch->kind != KIND_ADMIN || !batches->admin.failed);
     ASSERT(peer->base.waiting == 0 || peer->batch == batch->seq); /* HTTPBATCH-1 */
     batches->asking = false;
+    call->span = exchange->form.stream == HTTP_STREAM_NONE
+                     ? http_trace_asked(exchange, call->first, call->count)
+                     : 0; /* a turn of a stream is no request */
     batch->count++;
     peer->batch = batch->seq;
     peer->base.waiting++;
@@ -473,12 +480,14 @@ static struct http_peer *find_peer(const struct gateway_finder *finder, uint64_t
 }
 
 /* The call is answered now; `peer` is whose it is, NULL: it is gone. */
-static void settle(struct http_peer *peer, struct call *call)
+static void settle(const struct http_batches *batches, struct http_peer *peer, struct call *call)
 {
     ASSERT(!call->answered); /* HTTPBATCH-3 */
     call->answered = true;
-    if (peer == NULL)
+    if (peer == NULL) {
+        tracer_end(batches->facts->tracer, call->span, 0);
         return;
+    }
     ASSERT(peer->base.waiting > 0 && peer->base.reserved >= call->room);
     peer->base.waiting--;
     peer->base.reserved -= call->room;
@@ -505,6 +514,7 @@ static struct http_completion completion_of(struct http_batches *batches, struct
                                          .count = call->count,
                                          .first = call->first};
     http_reply_init(&completion.reply, &peer->base.out, call->room, call->form, batches->date);
+    completion.reply.span = call->span;
     return completion;
 }
 
@@ -535,7 +545,7 @@ static void answer_all(struct http_batches *batches, struct batch *batch,
         if (call->answered)
             continue;
         struct http_peer *peer = find_peer(finder, call->token);
-        settle(peer, call);
+        settle(batches, peer, call);
         if (peer == NULL)
             continue;
         struct http_completion completion = completion_of(batches, peer, call);
@@ -556,6 +566,7 @@ static void complete(struct http_batches *batches, struct http_peer *peer, struc
     struct http_completion completion = completion_of(batches, peer, call);
     completion.decisions = decisions;
     completion.admin = admin;
+    tracer_decided(batches->facts->tracer, call->span, decisions, call->first, call->count);
     call->complete(&completion);
     http_batches_close(batches, &completion.reply);
 }
@@ -591,7 +602,7 @@ static void answer_decisions(struct http_batches *batches, struct batch *batch, 
             peer->held = batches->answers;
         if (pending || held)
             continue; /* a later answer tells again */
-        settle(peer, call);
+        settle(batches, peer, call);
         if (peer != NULL)
             complete(batches, peer, call, &decisions, NULL);
     }
@@ -636,7 +647,7 @@ static void answer_admin(struct http_batches *batches, struct batch *batch, cons
     }
     struct call *call = &batch->calls[0];
     struct http_peer *peer = find_peer(finder, call->token);
-    settle(peer, call);
+    settle(batches, peer, call);
     if (peer != NULL)
         complete(batches, peer, call, NULL, &reply);
     release(batches, batch);

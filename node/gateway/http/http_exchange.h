@@ -37,6 +37,7 @@ struct http_exchange;
 struct http_peer;
 struct http_route;
 struct networks;
+struct tracer;
 
 enum {
     HTTP_PARAMETERS_MAX = 4, /* of a path */
@@ -64,6 +65,7 @@ struct http_facts {
     const struct auth_endpoints *auth; /* of /v1/auth (auth_request.h); NULL: the defaults */
     const struct digest *operators; /* of the token that operators' calls need; NULL: there is none,
                                        and none of these calls */
+    struct tracer *tracer;          /* of this gate alone; NULL: nothing is traced */
     uint8_t secret[32];             /* random; of what is made here, such as API keys */
     uint8_t headers; /* enum decision_headers (decision_json.h): which ones tell of limits */
     uint32_t name_count;

@@ -25,6 +25,7 @@
 #include "node/gateway/http/http_guard.h"
 #include "node/gateway/http/http_routes.h"
 #include "node/gateway/http/http_stream.h"
+#include "node/gateway/http/http_trace.h"
 
 static const char refusal[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
                               "Cache-Control: no-store\r\nConnection: close\r\n"
@@ -275,6 +276,7 @@ static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_
         *stop = verdict == HTTP_AGAIN ? exchange.stop : GATEWAY_NEED_ANSWER;
         return false;
     } else {
+        exchange.reply.span = http_trace_begin(&exchange);
         open_stream(gate, &exchange);
         http_batches_close(gate->batches, &exchange.reply);
     }

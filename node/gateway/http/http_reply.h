@@ -45,6 +45,7 @@ struct http_reply {
     size_t body_at;
     struct http_form form;
     uint16_t status; /* 0: not begun */
+    uint32_t span;   /* of its request (trace/tracer.h), or 0 */
     bool done;
     bool failed;
 };

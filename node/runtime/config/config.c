@@ -1,7 +1,7 @@
 /* config.c - the order in which a configuration comes together. See config.h.
  *
  *   argv --> flags --(--config)--> file
- *                defaults <- file <- flags --> name of the host --> check --> struct config
+ *       defaults <- OTEL_... <- file <- flags --> name of the host --> check --> struct config
  *
  * CONFIG-4  A later source overrides an earlier one, option by option; a list is replaced whole.
  *
@@ -17,6 +17,7 @@
 #include "gossip/swim.h"
 #include "node/cluster/model/view.h"
 #include "node/runtime/config/config_option.h"
+#include "node/runtime/config/config_telemetry.h"
 
 static_assert((int)CONFIG_ADDRESS_LEN <= (int)VIEW_TEXT_LEN, "addresses fit member records");
 static_assert((int)CONFIG_ADDRESS_LEN <= (int)SWIM_ADDRESS_LEN, "and gossip");
@@ -70,6 +71,7 @@ static int parse(int argc, const char *const *argv, struct config *out,
         return result;
     const char *file = named_file(&arguments);
     config_option_defaults(out);
+    config_telemetry_environment(out);
     if (file != NULL)
         result = config_yaml_apply(file, out, error);
     if (result == TG_OK)

@@ -1,6 +1,6 @@
 /* config.h - what tidegated was told: flags over a YAML file over defaults, checked as a whole.
  *
- *   defaults  <-  --config FILE (YAML)  <-  flags      then: derive, check, refuse or accept
+ *   defaults <- OTEL_... <- --config FILE (YAML) <- flags    then: derive, check, refuse or accept
  *
  * One table of options (config_option.h) serves flags, YAML keys and the help text, so that they
  * cannot drift apart: `--base-port 7700` and `base_port: 7700` are one entry.
@@ -23,6 +23,7 @@
 #include "node/gateway/api/auth_request.h"
 #include "node/gateway/api/decision_json.h"
 #include "node/gateway/networks.h"
+#include "node/gateway/trace/tracer.h"
 
 enum {
     CONFIG_HOST_LEN = 254,     /* the longest DNS name and NUL */
@@ -38,6 +39,9 @@ enum {
     CONFIG_SHARDS_MAX = 16,
     CONFIG_SHARD_PORT_STEP = 10, /* shard i listens at port + 10 i (client, peer, resp) */
     CONFIG_REPLICAS_MAX = 3,
+    CONFIG_URL_LEN = 1024,
+    CONFIG_PAIRS_LEN = 4096,
+    CONFIG_SERVICE_LEN = 256,
     CONFIG_ERROR_LEN = 512, /* a sentence of config_parse with its NUL */
 };
 
@@ -75,6 +79,11 @@ struct config_http {
 
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
 
+struct config_log {
+    enum log_level level;
+    enum config_log_format format;
+};
+
 /* Whether connections of trusted proxies begin with a PROXY header. */
 enum config_proxy_protocol {
     CONFIG_PROXY_OPTIONAL,
@@ -90,6 +99,24 @@ struct config_between {
     char admin_cred[CONFIG_PATH_LEN]; /* "": in the data directory, if there is one */
     /* Where Redis clients of a cluster are told to connect; port 0: where they came. */
     struct config_endpoint resp_advertise;
+};
+
+/* Traces and metrics that are pushed to a collector, and what the log tells of traced requests. */
+struct config_telemetry {
+    char endpoint[CONFIG_URL_LEN]; /* of a collector, for both signals */
+    char traces[CONFIG_URL_LEN];   /* of each, whole; "": it is off */
+    char metrics[CONFIG_URL_LEN];
+    char headers[CONFIG_PAIRS_LEN];  /* NAME=VALUE,... (config_telemetry.h) */
+    char resource[CONFIG_PAIRS_LEN]; /* likewise */
+    char service[CONFIG_SERVICE_LEN];
+    char ca[CONFIG_PATH_LEN]; /* "": the machine's */
+    int64_t interval_ns;
+    int64_t timeout_ns;
+    enum trace_sampler sampler;
+    uint32_t ratio;     /* of TRACE_RATIO_ALL */
+    uint32_t log_lines; /* a second; 0: none */
+    int64_t slow_ns;
+    char ignored[CONFIG_ERROR_LEN]; /* what of the environment was, "": nothing */
 };
 
 struct config {
@@ -141,16 +168,16 @@ struct config {
     uint64_t handoff_rate; /* bytes a second of complete copies that a shard sends, at most */
     int64_t drain_timeout_ns;
 
-    enum log_level log_level;
-    enum config_log_format log_format;
+    struct config_telemetry telemetry;
+    struct config_log log;
 };
 
 enum config_result { CONFIG_HELP = 1, CONFIG_VERSION = 2 };
 
-/* Reads the flags (argv[0] is skipped) and the file they name. 0; CONFIG_HELP or CONFIG_VERSION
- * (print it and exit 0; *out is unspecified); or TG_EINVALID (exit 2) with one sentence in `error`,
- * which fits CONFIG_ERROR_LEN and is cut to `error_len`. Reads the file, the host name and nothing
- * else of the machine. One thread at a time per `out`. */
+/* Reads the flags (argv[0] is skipped), the file they name, and OTEL_... of the environment. 0;
+ * CONFIG_HELP or CONFIG_VERSION (print it and exit 0; *out is unspecified); or TG_EINVALID (exit 2)
+ * with one sentence in `error`, which fits CONFIG_ERROR_LEN and is cut to `error_len`. Reads these,
+ * the host name and nothing else of the machine. One thread at a time per `out`. */
 MUST_USE int config_parse(int argc, const char *const *argv, struct config *out, char *error,
                           size_t error_len);
 

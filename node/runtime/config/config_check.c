@@ -17,6 +17,7 @@
 
 #include "node/limit/table/table.h"
 #include "node/runtime/config/config_option.h"
+#include "node/runtime/config/config_telemetry.h"
 #include "ring/ring.h"
 
 enum { TOLD = 3, ENDPOINTS = 6, SOCKETS_MAX = 3 * CONFIG_SHARDS_MAX + 3 + 3 * CONFIG_LISTEN_MAX };
@@ -232,5 +233,5 @@ int config_check(struct config *config, char error[CONFIG_ERROR_LEN])
         result = check_reach(config, &named[i], error);
     for (uint32_t i = 0; result == TG_OK && i < TOLD; i++)
         result = advertise(config, &named[i], error);
-    return result;
+    return result == TG_OK ? config_telemetry_check(config, error) : result;
 }

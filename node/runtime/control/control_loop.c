@@ -25,6 +25,7 @@
 #include "node/runtime/control/member_log.h"
 #include "node/runtime/control/ring_log.h"
 #include "node/runtime/system/resources.h"
+#include "node/runtime/telemetry/telemetry.h"
 
 enum {
     BURST_FRAMES = 256,
@@ -130,7 +131,9 @@ static const struct figure_place http_figures[] = {
 };
 enum {
     CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures,
-    HTTP_FIGURES = sizeof http_figures / sizeof *http_figures
+    HTTP_FIGURES = sizeof http_figures / sizeof *http_figures,
+    FILE_FIGURES = 5,
+    QUESTION_LEN = 64
 };
 
 /* All but `polls`, which is for tests. */
@@ -217,22 +220,28 @@ static void tell_more(struct daemon *daemon, struct shard_told *told, struct con
     report->process.max_files = daemon->sockets.files.max;
 }
 
-static void answer_admin(struct daemon *daemon, const struct mailbox_message *message,
-                         const struct control_compiled *compiled)
-{
+/* A report, and what it points to. */
+struct whole_report {
+    struct control_report report;
     struct shard_stats stats[CONFIG_SHARDS_MAX];
-    struct shard_loop_fronts clients;
     struct control_figure native[CLIENT_FIGURES];
     struct control_figure redis[CLIENT_FIGURES];
     struct control_figure http[CLIENT_FIGURES + HTTP_FIGURES];
+    struct control_figure files[FILE_FIGURES];
+    struct control_figure telemetry[TELEMETRY_FIGURES];
     struct shard_told told;
-    ASSERT(message->shard < daemon->shard_count);
+};
+
+static void make_report(struct daemon *daemon, struct whole_report *whole)
+{
+    struct shard_loop_fronts clients;
+    struct control_report *report = &whole->report;
     sum_clients(daemon, &clients);
-    put_figures(&clients.native, client_figures, CLIENT_FIGURES, native);
-    put_figures(&clients.redis, client_figures, CLIENT_FIGURES, redis);
-    put_figures(&clients.http, client_figures, CLIENT_FIGURES, http);
-    put_figures(&clients.http_more, http_figures, HTTP_FIGURES, http + CLIENT_FIGURES);
-    const struct control_figure files[] = {
+    put_figures(&clients.native, client_figures, CLIENT_FIGURES, whole->native);
+    put_figures(&clients.redis, client_figures, CLIENT_FIGURES, whole->redis);
+    put_figures(&clients.http, client_figures, CLIENT_FIGURES, whole->http);
+    put_figures(&clients.http_more, http_figures, HTTP_FIGURES, whole->http + CLIENT_FIGURES);
+    const struct control_figure files[FILE_FIGURES] = {
         {"max", daemon->sockets.files.max},
         {"kept", daemon->sockets.files.kept},
         {"paused", atomic_load(&daemon->sockets.files.paused)},
@@ -240,26 +249,42 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
         {"dropped", clients.native.accept_failures + clients.redis.accept_failures +
                         clients.http.accept_failures},
     };
+    memcpy(whole->files, files, sizeof files);
+    for (int i = 0; i < TELEMETRY_FIGURES; i++)
+        whole->telemetry[i] = (struct control_figure){
+            telemetry_figure_names[i],
+            telemetry_figure(daemon->sockets.telemetry, (enum telemetry_figure)i)};
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], true, &whole->stats[i]);
+    *report = report_of(daemon, whole->stats);
+    report->resp = whole->redis;
+    report->resp_count = CLIENT_FIGURES;
+    report->http = whole->http;
+    report->http_count = CLIENT_FIGURES + HTTP_FIGURES;
+    report->native = whole->native;
+    report->native_count = CLIENT_FIGURES;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        report->links_dropped += shard_loop_links_dropped(daemon->shards[i]);
+    report->log_lines_dropped = log_output_dropped(&daemon->output);
+    report->files = whole->files;
+    report->files_count = FILE_FIGURES;
+    report->telemetry = whole->telemetry;
+    report->telemetry_count = TELEMETRY_FIGURES;
+    report->rules_refusals = daemon->rules.refusals;
+    tell_more(daemon, &whole->told, report);
+}
+
+static void answer_admin(struct daemon *daemon, const struct mailbox_message *message,
+                         const struct control_compiled *compiled)
+{
+    struct whole_report whole;
+    ASSERT(message->shard < daemon->shard_count);
     rules_note_spread(daemon);
-    for (uint32_t i = 0; i < daemon->shard_count; i++)
-        shard_loop_stats(daemon->shards[i], true, &stats[i]);
-    struct control_report report = report_of(daemon, stats);
-    report.compiled = compiled;
-    report.resp = redis;
-    report.resp_count = CLIENT_FIGURES;
-    report.http = http;
-    report.http_count = CLIENT_FIGURES + HTTP_FIGURES;
-    report.native = native;
-    report.native_count = CLIENT_FIGURES;
-    for (uint32_t i = 0; i < daemon->shard_count; i++)
-        report.links_dropped += shard_loop_links_dropped(daemon->shards[i]);
-    report.log_lines_dropped = log_output_dropped(&daemon->output);
-    report.files = files;
-    report.files_count = sizeof files / sizeof *files;
-    report.rules_refusals = daemon->rules.refusals;
-    tell_more(daemon, &told, &report);
-    const size_t len = control_admin(daemon->control, now_of(daemon), message->pointer,
-                                     message->len, &report, daemon->reply, sizeof daemon->reply);
+    make_report(daemon, &whole);
+    whole.report.compiled = compiled;
+    const size_t len =
+        control_admin(daemon->control, now_of(daemon), message->pointer, message->len,
+                      &whole.report, daemon->reply, sizeof daemon->reply);
     ASSERT(len <= sizeof daemon->reply);
     uint8_t again[EDIT_WAIT_LEN];
     const size_t again_len =
@@ -271,6 +296,26 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
         return;
     (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[message->shard]), MESSAGE_REPLY,
                            message->shard, message->number, daemon->reply, len);
+}
+
+/* Gives the collector what Prometheus would be told now. */
+static void push_metrics(struct daemon *daemon)
+{
+    struct whole_report whole;
+    uint8_t question[QUESTION_LEN];
+    struct mp_writer writer;
+    if (daemon->shard_count == 0 || daemon->end.done || !telemetry_due(daemon->sockets.telemetry))
+        return;
+    mp_writer_init(&writer, question, sizeof question);
+    wire_begin_admin(&writer, 1, 1, "metrics");
+    mp_put_map(&writer, 0);
+    ASSERT(!writer.failed);
+    daemon->page.len = 0;
+    make_report(daemon, &whole);
+    (void)control_admin(daemon->control, now_of(daemon), question, writer.len, &whole.report,
+                        daemon->reply, sizeof daemon->reply);
+    if (daemon->page.len > 0)
+        telemetry_give(daemon->sockets.telemetry, daemon->page.text, daemon->page.len);
 }
 
 /* A text of the configuration store, which may change meanwhile, is copied behind the frame. False:
@@ -834,6 +879,7 @@ static void turn(struct daemon *daemon)
     rules_look(daemon);
     look_at_held(daemon);
     usage_look(daemon);
+    push_metrics(daemon);
     spread_view(daemon);
     tell_waiting(daemon);
     tell_news(daemon);

@@ -4,7 +4,6 @@
  */
 #ifndef NODE_RUNTIME_CONTROL_DAEMON_STATE_H
 #define NODE_RUNTIME_CONTROL_DAEMON_STATE_H
-
 #include <uv.h>
 
 #include "node/cluster/consensus/register.h"
@@ -84,6 +83,7 @@ struct daemon_sockets {
     struct lobby *lobby;             /* NULL: the shards answer clients */
     struct files files;
     struct gossip_out out;
+    struct telemetry *telemetry; /* traces and metrics that are pushed */
     struct socket_holder holder;
 };
 
@@ -183,7 +183,7 @@ struct daemon {
     struct effects effects;
     struct daemon_rules rules;
     struct daemon_records records;
-    uint32_t views_owed; /* bits of shards to be given the newest view: there was no memory */
+    uint32_t views_owed; /* bits of shards to be given the newest view */
     struct usage usage;
     struct daemon_disk kept_on_disk;
     struct disk *disk;

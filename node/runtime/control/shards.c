@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "node/gateway/api/api_routes.h"
 #include "node/runtime/control/daemon_state.h"
+#include "node/runtime/telemetry/telemetry.h"
 
 enum {
     NATIVE_CONNECTIONS_MAX = 32768,
@@ -248,6 +249,8 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
 
 static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shard, uint32_t vnodes)
 {
+    struct http_facts http_facts = daemon_http_facts(daemon);
+    http_facts.tracer = telemetry_tracer(daemon->sockets.telemetry, number);
     const struct shard_loop_options options = {
         .context = daemon->sockets.context,
         .peers = daemon->sockets.peers[number],
@@ -257,7 +260,7 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .redis_facts = redis_facts(daemon, number),
         .http = http_front_of(daemon, number),
         .http_session = daemon_random_id(),
-        .http_facts = daemon_http_facts(daemon),
+        .http_facts = http_facts,
         .crowded = &daemon->sockets.files.paused,
         .trusted = daemon->config->between.proxy_protocol != CONFIG_PROXY_OFF
                        ? &daemon->config->between.trusted_proxies

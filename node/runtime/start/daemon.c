@@ -20,7 +20,11 @@
 #include "node/policy/people/people.h"
 #include "node/runtime/control/daemon_state.h"
 #include "node/runtime/system/listener.h"
+#include "node/runtime/telemetry/telemetry.h"
 #include "node/zones/zones.h"
+
+/* What the collector may take longer for at the end. */
+#define TELEMETRY_FLUSH_NS INT64_C(2000000000)
 
 enum {
     ZMQ_SOCKETS_MAX = 65536,
@@ -465,6 +469,26 @@ static int read_cred(struct daemon *daemon)
     return admin_cred_open(path, daemon->log, &daemon->cred) == 0 ? 0 : DAEMON_CONFIG;
 }
 
+static int start_telemetry(struct daemon *daemon)
+{
+    const struct config_telemetry *config = &daemon->config->telemetry;
+    const struct telemetry_options options = {.config = daemon->config,
+                                              .output = &daemon->output,
+                                              .clock = &daemon->clock,
+                                              .version = DAEMON_VERSION,
+                                              .started_ns = daemon->started_ns,
+                                              .seed = daemon_random_id()};
+    if (config->ignored[0] != '\0')
+        log_printf(daemon->log, LOG_LEVEL_WARN, "%s", config->ignored);
+    if (config->traces[0] != '\0' || config->metrics[0] != '\0')
+        log_printf(daemon->log, LOG_LEVEL_INFO, "pushes traces to %s, metrics to %s",
+                   config->traces[0] != '\0' ? config->traces : "-",
+                   config->metrics[0] != '\0' ? config->metrics : "-");
+    return telemetry_new(&options, &daemon->sockets.telemetry) == 0
+               ? 0
+               : daemon_complain(daemon, DAEMON_DATA, "traces and metrics cannot be prepared");
+}
+
 static int start(struct daemon *daemon)
 {
     char error[CONFIG_ERROR_LEN * 16];
@@ -491,6 +515,8 @@ static int start(struct daemon *daemon)
         code = read_cred(daemon);
     if (code == 0)
         tell_begin(daemon);
+    if (code == 0)
+        code = start_telemetry(daemon);
     daemon->boot = make_boot(daemon->incarnation);
     if (code == 0)
         code = start_control(daemon);
@@ -513,6 +539,9 @@ static void stop(struct daemon *daemon)
         (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &message);
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         shard_loop_join(daemon->shards[i]);
+    telemetry_end(daemon->sockets.telemetry, daemon->config->drain_timeout_ns < TELEMETRY_FLUSH_NS
+                                                 ? daemon->config->drain_timeout_ns
+                                                 : TELEMETRY_FLUSH_NS);
     disk_free(&daemon->disk);
     usage_close(daemon);
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++) {
@@ -542,6 +571,7 @@ static void stop(struct daemon *daemon)
     free(daemon->rules.file.text);
     free(daemon->kept_on_disk.items);
     effects_fini(&daemon->effects);
+    telemetry_free(&daemon->sockets.telemetry);
 }
 
 int daemon_check(const struct config *config)
@@ -596,8 +626,8 @@ static int run(const struct config *config, struct daemon_kept *kept)
     daemon->config = config;
     daemon->kept = kept;
     daemon->events.signals = -1;
-    if (log_output_init(&daemon->output, STDERR_FILENO, config->log_level,
-                        config->log_format == CONFIG_LOG_JSON ? LOG_OUTPUT_JSON
+    if (log_output_init(&daemon->output, STDERR_FILENO, config->log.level,
+                        config->log.format == CONFIG_LOG_JSON ? LOG_OUTPUT_JSON
                                                               : LOG_OUTPUT_TEXT) != 0) {
         free(daemon);
         return DAEMON_DATA;
