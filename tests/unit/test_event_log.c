@@ -59,6 +59,7 @@ static void what_lasts_is_begun_once_and_over_once_whatever_it_says_meanwhile(vo
     struct event_lasting now[2] = {lasting(7, "n2 is not alive"), lasting(9, "disk full")};
     (void)state;
     event_log_follow(&events, 1 * SECOND, now, 2, true);
+    assert_int_equal(events.count, 0);
     now[0] = lasting(7, "n2 was stopped");
     event_log_follow(&events, 2 * SECOND, now, 2, true);
     assert_int_equal(events.count, 2);
@@ -84,6 +85,53 @@ static void what_is_not_listed_for_want_of_room_is_not_taken_for_over(void **sta
     assert_int_equal(events.count, 2);
     event_log_follow(&events, 3 * SECOND, now, 1, true);
     assert_int_equal(events.count, 3);
+}
+
+/* EVENTS-2 */
+static void what_lasts_no_second_is_no_event(void **state)
+{
+    const struct event_lasting now = lasting(7, "n2 is not alive");
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        event_log_follow(&events, i * SECOND, &now, 1, true);
+        event_log_follow(&events, i * SECOND + SECOND - 1, &now, 1, true);
+        event_log_follow(&events, i * SECOND + SECOND - 1, NULL, 0, true);
+    }
+    assert_int_equal(events.count, 0);
+}
+
+/* EVENTS-3: it is of a former life, of another node, or made up. */
+static void who_names_an_event_that_is_none_is_told_all_that_are_kept(void **state)
+{
+    (void)state;
+    event_log_begin(&events, 100 * SECOND);
+    event_log_check_invariants(&events);
+    event_log_add(&events, 101 * SECOND, "one");
+    event_log_add(&events, 102 * SECOND, "two");
+    static const uint64_t others[] = {1, 99999999, 102000001, UINT64_MAX};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_true(event_log_missed(&events, others[i]));
+        assert_string_equal(event_log_after(&events, others[i])->says, "one");
+    }
+    assert_false(event_log_missed(&events, 101000000));
+    assert_string_equal(event_log_after(&events, 101000000)->says, "two");
+    assert_false(event_log_missed(&events, 102000000));
+    assert_null(event_log_after(&events, 102000000));
+}
+
+static void a_sentence_is_cut_behind_a_whole_letter(void **state)
+{
+    char says[EVENT_SAYS_LEN + 8];
+    (void)state;
+    for (size_t at = 0; at < 4; at++) {
+        memset(says, 'a', sizeof says);
+        for (size_t i = EVENT_SAYS_LEN - 1 - at; i + 4 <= sizeof says; i += 4)
+            memcpy(says + i, "\xf0\x9f\x98\x80", 4);
+        says[sizeof says - 1] = '\0';
+        event_log_add(&events, SECOND, says);
+        const struct event *event = event_log_after(&events, events.last_id - 1);
+        assert_int_equal(strlen(event->says), EVENT_SAYS_LEN - 1 - at);
+    }
 }
 
 static void who_is_behind_by_more_than_is_kept_is_told_so(void **state)
@@ -142,6 +190,10 @@ int main(void)
                                begin_anew),
         cmocka_unit_test_setup(what_is_not_listed_for_want_of_room_is_not_taken_for_over,
                                begin_anew),
+        cmocka_unit_test_setup(what_lasts_no_second_is_no_event, begin_anew),
+        cmocka_unit_test_setup(who_names_an_event_that_is_none_is_told_all_that_are_kept,
+                               begin_anew),
+        cmocka_unit_test_setup(a_sentence_is_cut_behind_a_whole_letter, begin_anew),
         cmocka_unit_test_setup(who_is_behind_by_more_than_is_kept_is_told_so, begin_anew),
         cmocka_unit_test_setup(a_reader_in_pieces_sees_each_event_once_in_order, begin_anew),
     };

@@ -260,14 +260,53 @@ static void histories_add_up_by_period_and_wait_for_who_tells_a_moment_later(voi
     assert_int_equal(sum.period, 99);
     assert_int_equal(sum.allowed[58], 111);
     assert_int_equal(sum.allowed[0], 101);
-    of = history_of(90, 60, 1000); /* long silent: its own periods alone */
+    of = history_of(90, 60, 1000); /* long silent: its own periods alone, and before all others' */
     figures_add_history(&sum, &of);
     assert_int_equal(sum.period, 99);
-    assert_int_equal(sum.allowed[58], 111);
-    assert_int_equal(sum.allowed[49], 1101);
+    assert_int_equal(sum.count, 60);
+    assert_int_equal(sum.allowed[59], 111);
+    assert_int_equal(sum.allowed[50], 1101);
+    assert_int_equal(sum.allowed[0], 1000);
     of = history_of(0, 0, 0);
     figures_add_history(&sum, &of);
-    assert_int_equal(sum.count, 59);
+    assert_int_equal(sum.count, 60);
+}
+
+/* Whoever is asked, and however young it is. */
+static void histories_add_up_in_any_order(void **state)
+{
+    const struct figures_history all[] = {history_of(100, 1, 1), history_of(100, 60, 10),
+                                          history_of(99, 7, 100), history_of(100, 0, 0)};
+    (void)state;
+    for (uint32_t first = 0; first < 4; first++) {
+        struct figures_history sum = {.period = 0};
+        for (uint32_t i = 0; i < 4; i++)
+            figures_add_history(&sum, &all[(first + i) % 4]);
+        assert_int_equal(sum.period, 99);
+        assert_true(sum.count >= 59);
+        assert_int_equal(sum.allowed[sum.count - 1], 110);
+        assert_int_equal(sum.allowed[sum.count - 7], 110);
+        assert_int_equal(sum.allowed[sum.count - 8], 10);
+    }
+}
+
+/* What members tell is theirs to choose. */
+static void a_history_of_no_time_harms_nobody(void **state)
+{
+    static const uint64_t periods[] = {0, 1, 59, 60, 61, 1000, UINT64_MAX - 60, UINT64_MAX};
+    struct random random;
+    (void)state;
+    random_init(&random, 3);
+    for (int i = 0; i < 100000; i++) {
+        struct figures_history sum = {.period = 0};
+        for (int k = 0; k < 4; k++) {
+            const struct figures_history of =
+                history_of(periods[random_below(&random, 8)],
+                           (uint32_t)random_below(&random, FIGURES_PERIODS + 1), UINT32_MAX);
+            figures_add_history(&sum, &of);
+            assert_true(sum.count <= FIGURES_PERIODS);
+        }
+    }
 }
 
 static void look(struct net *net, uint32_t at)
@@ -365,6 +404,8 @@ int main(void)
         cmocka_unit_test(the_history_has_what_was_decided_in_each_period_of_ten_minutes),
         cmocka_unit_test(periods_that_nobody_looked_in_are_empty_and_a_leap_begins_anew),
         cmocka_unit_test(histories_add_up_by_period_and_wait_for_who_tells_a_moment_later),
+        cmocka_unit_test(histories_add_up_in_any_order),
+        cmocka_unit_test(a_history_of_no_time_harms_nobody),
         cmocka_unit_test(who_is_asked_gathers_the_figures_of_all_while_somebody_looks),
         cmocka_unit_test(figures_that_nobody_asked_for_count_for_nothing),
         cmocka_unit_test(strangers_are_answered_at_a_bounded_rate),

@@ -65,8 +65,7 @@ static int show(struct cli *cli, uint64_t *after)
         if (cli_answer_true(&answer, "missed"))
             cli_complain("the node does not keep all events any more that came since");
         put_events(cli, &answer);
-        const uint64_t last = cli_answer_uint(&answer, "last");
-        *after = last > *after ? last : *after;
+        *after = cli_answer_uint(&answer, "last");
         status = cli_flush(cli);
     }
     cli_answer_fini(&answer);

@@ -302,12 +302,13 @@ void conditions_look(const struct control *control, const struct control_report 
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* A member that is suspected, then dead, has one condition; so the code does not name it. */
+/* A member that is suspected, then dead, has one condition, whatever its code is meanwhile. */
 static uint64_t name_of(const struct condition *condition)
 {
     static const struct hash_key none = {.bytes = {0}};
-    char text[SWIM_NAME_LEN + SWIM_PLACE_LEN + 16];
-    const int len = snprintf(text, sizeof text, "%u %s %s", condition->rank, condition->node,
+    char text[SWIM_NAME_LEN + SWIM_PLACE_LEN + EVENT_CODE_LEN + 16];
+    const int len = snprintf(text, sizeof text, "%u %s %s %s", condition->rank,
+                             condition->rank == RANK_DEAD ? "" : condition->code, condition->node,
                              condition->region);
     return hash64(&none, text, (size_t)len) | 1;
 }
@@ -329,5 +330,6 @@ void conditions_tell(const struct control *control, const struct control_report 
         (void)snprintf(one->code, sizeof one->code, "%s", condition->code);
         (void)snprintf(one->says, sizeof one->says, "%.*s", EVENT_SAYS_LEN - 1, condition->says);
     }
-    event_log_follow(report->events, unix_ns, lasting, count, conditions.more == 0);
+    const bool all = conditions.more == 0 || count < conditions.count; /* CONDITIONS-1 */
+    event_log_follow(report->events, unix_ns, lasting, count, all);
 }

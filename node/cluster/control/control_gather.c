@@ -155,10 +155,16 @@ const struct figures *control_figures_of(const struct control *control, uint64_t
     return NULL;
 }
 
+/* Not by control_figures_awaited, which looks at all members: this is asked again and again. */
 bool control_figures_due(const struct control *control)
 {
-    return control->now_ns - control->gather.since_ns < AWAITED_NS &&
-           control_figures_awaited(control) > 0;
+    const struct gather *gather = &control->gather;
+    if (control->now_ns - gather->since_ns >= AWAITED_NS)
+        return false;
+    bool due = gather->round || gather->round_ns < gather->since_ns;
+    for (uint32_t i = 0; i < gather->count && !due; i++)
+        due = gather->rows[i].told_ns == 0;
+    return due;
 }
 
 uint32_t control_figures_awaited(const struct control *control)

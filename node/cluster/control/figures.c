@@ -213,6 +213,17 @@ static void drop_last(struct figures_history *history)
     history->period--;
 }
 
+/* Makes it reach so many periods back; nothing is known of those that are added. */
+static void reach_back(struct figures_history *history, uint32_t count)
+{
+    const uint32_t more = count - history->count;
+    memmove(history->allowed + more, history->allowed, history->count * sizeof *history->allowed);
+    memmove(history->denied + more, history->denied, history->count * sizeof *history->denied);
+    memset(history->allowed, 0, more * sizeof *history->allowed);
+    memset(history->denied, 0, more * sizeof *history->denied);
+    history->count = count;
+}
+
 void figures_add_history(struct figures_history *sum, const struct figures_history *of)
 {
     struct figures_history other = *of;
@@ -222,15 +233,17 @@ void figures_add_history(struct figures_history *sum, const struct figures_histo
     }
     while (other.count > 0 && other.period > sum->period)
         drop_last(&other);
-    while (sum->count > 0 && sum->period > other.period && sum->period - other.period == 1)
+    if (sum->period > other.period && sum->period - other.period == 1)
         drop_last(sum); /* a node that tells it a moment later */
-    for (uint32_t back = 1; back <= other.count; back++) {
-        const uint64_t ahead = sum->period - other.period; /* of what it has not told for long */
-        const uint64_t at = back + ahead;
-        if (at > sum->count)
-            break;
-        uint32_t *allowed = &sum->allowed[sum->count - at];
-        uint32_t *denied = &sum->denied[sum->count - at];
+    if (other.period > sum->period || sum->period - other.period >= FIGURES_PERIODS)
+        return;
+    const uint32_t ahead = (uint32_t)(sum->period - other.period);
+    const uint32_t reach = other.count + ahead;
+    if (reach > sum->count)
+        reach_back(sum, reach < FIGURES_PERIODS ? reach : (uint32_t)FIGURES_PERIODS);
+    for (uint32_t back = 1; back <= other.count && back + ahead <= sum->count; back++) {
+        uint32_t *allowed = &sum->allowed[sum->count - ahead - back];
+        uint32_t *denied = &sum->denied[sum->count - ahead - back];
         *allowed = clamp((uint64_t)*allowed + other.allowed[other.count - back]);
         *denied = clamp((uint64_t)*denied + other.denied[other.count - back]);
     }
@@ -359,7 +372,7 @@ static void get_history(struct mp_cursor *cursor, struct figures_history *histor
         cursor->failed = true;
     history->period = mp_get_uint(cursor);
     history->count = get_periods(cursor, history->allowed);
-    if (get_periods(cursor, history->denied) != history->count)
+    if (get_periods(cursor, history->denied) != history->count || history->period < history->count)
         cursor->failed = true;
     for (uint32_t i = 3; i < fields && !cursor->failed; i++)
         mp_skip(cursor);

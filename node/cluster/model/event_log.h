@@ -10,8 +10,10 @@
  * goes on behind it.
  *
  * EVENTS-1  Ids rise from each event to the next. At most EVENTS_MAX events are kept, the newest.
- * EVENTS-2  What lasts is begun once, and over once, whatever its sentence becomes meanwhile.
- * EVENTS-3  Nobody misses an event without being told so (event_log_missed).
+ * EVENTS-2  What lasts is begun once, when it has lasted for a second, and over once, whatever its
+ *           sentence becomes meanwhile. What lasts no second is no event.
+ * EVENTS-3  Nobody misses an event without being told so (event_log_missed): who names an event
+ *           that is none of these, of a former life or to come, is told all that are kept.
  *
  * Pure; zeroed to begin with. One thread.
  */
@@ -21,6 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define EVENT_LASTS_NS INT64_C(1000000000)
 enum { EVENTS_MAX = 256, EVENTS_LAST_MAX = 32, EVENT_SAYS_LEN = 320, EVENT_CODE_LEN = 32 };
 
 enum event_log_kind { EVENT_LOG_TOLD, EVENT_LOG_BEGUN, EVENT_LOG_OVER, EVENT_LOG_KINDS };
@@ -28,6 +31,7 @@ extern const char *const event_kind_names[EVENT_LOG_KINDS]; /* "told", "begun", 
 
 struct event {
     uint64_t id;
+    uint64_t time_ms;          /* since 1970 */
     uint64_t lasted_ms;        /* of what is over */
     uint8_t kind;              /* enum event_log_kind */
     bool grave;                /* what begins, or is over, makes a cluster unhealthy */
@@ -39,6 +43,7 @@ struct event {
 struct event_lasting {
     uint64_t name; /* not 0 */
     int64_t since_ns;
+    bool told;
     bool grave;
     char code[EVENT_CODE_LEN];
     char says[EVENT_SAYS_LEN];
@@ -56,11 +61,13 @@ struct event_log {
 
 /* Adds a sentence, at `unix_ns`. A longer one is cut. */
 void event_log_add(struct event_log *log, int64_t unix_ns, const char *says);
-/* Takes all that lasts, at most EVENTS_LAST_MAX; since_ns is filled in. `all`: there is no more,
- * so that what is not among them is over. */
+/* Nothing is known of what came about before. */
+void event_log_begin(struct event_log *log, int64_t unix_ns);
+/* Takes all that lasts, at most EVENTS_LAST_MAX; since_ns and told are filled in. `all`: there is
+ * no more, so that what is not among them is over. */
 void event_log_follow(struct event_log *log, int64_t unix_ns, const struct event_lasting *now,
                       uint32_t count, bool all);
-/* The oldest event behind that id, or NULL. */
+/* The oldest event behind that id, or NULL; behind one to come, the oldest of all. */
 const struct event *event_log_after(const struct event_log *log, uint64_t id);
 /* Whether events behind that id are not kept any more. 0, of somebody new, misses nothing. */
 bool event_log_missed(const struct event_log *log, uint64_t id);

@@ -14,7 +14,7 @@ static void put_event(const struct event *event, struct mp_writer *writer)
     ASSERT(event->kind < EVENT_LOG_KINDS);
     mp_put_map(writer, 7);
     put_field_uint(writer, "id", event->id);
-    control_put_time(writer, "time", event->id / 1000);
+    control_put_time(writer, "time", event->time_ms);
     put_field_str(writer, "kind", event_kind_names[event->kind]);
     put_field_bool(writer, "grave", event->grave);
     put_field_str(writer, "code", event->code);
@@ -110,13 +110,15 @@ void control_put_busiest(const struct answer_context *context)
     uint32_t busy = 0;
     uint32_t near = 0;
     size_t cursor = 0;
+    const uint64_t now_period = (uint64_t)(context->now_ns / 1000000) / PERIOD_MS;
     memset(&history, 0, sizeof history);
     while ((figures = next_figures(context->control, &cursor)) != NULL) {
         for (uint32_t i = 0; i < figures->rule_count; i++)
             busy = figures_add_rule(busiest, busy, RULES_SUMMED, &figures->rules[i]);
         for (uint32_t i = 0; i < figures->pressed_count; i++)
             near = figures_add_rule(pressed, near, RULES_SUMMED, &figures->pressed[i]);
-        figures_add_history(&history, &figures->history);
+        if (figures->history.period <= now_period + 1) /* else its time is none that can be */
+            figures_add_history(&history, &figures->history);
     }
     mp_put_str(writer, "busiest");
     put_rules(busiest, busy, writer);

@@ -501,7 +501,7 @@ bool control_admin_waits(const struct control *control, const void *frame, size_
         return false;
     if (is_command(&admin, "status"))
         return control_figures_due(control);
-    if (!read_id(&context, &id))
+    if (!is_command(&admin, "edit.state") || !read_id(&context, &id))
         return false;
     const struct settings_edit *edit = control_edit_find(control, id);
     return edit != NULL && edit->state == SETTINGS_EDIT_WAITS;

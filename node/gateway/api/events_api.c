@@ -12,7 +12,7 @@
 #include "node/gateway/http/http_query.h"
 #include "node/gateway/http/http_stream.h"
 
-enum { ROOM = 256 << 10, PAIR_LEN = 256, DIGITS_MAX = 19 };
+enum { ROOM = 640 << 10, PAIR_LEN = 256, DIGITS_MAX = 19 };
 
 #define QUIET_NS INT64_C(10000000000)
 
@@ -63,8 +63,10 @@ static bool wants_stream(const struct http1_request *request)
 {
     static const char type[] = "text/event-stream";
     const struct wire_text *accept = http1_header(request, "Accept");
-    return accept != NULL && accept->len >= sizeof type - 1 &&
-           http1_same((struct wire_text){accept->data, sizeof type - 1}, wire_text_of(type));
+    for (size_t i = 0; accept != NULL && i + sizeof type - 1 <= accept->len; i++)
+        if (http1_same((struct wire_text){accept->data + i, sizeof type - 1}, wire_text_of(type)))
+            return true;
+    return false;
 }
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
@@ -121,7 +123,7 @@ static void tell(struct http_completion *completion)
     if (!reply->done)
         return;
     telling->wrote_ns = completion->now_ns;
-    if (last != NULL && last->type == MP_UINT && last->uint > telling->after)
+    if (last != NULL && last->type == MP_UINT)
         telling->after = last->uint;
 }
 

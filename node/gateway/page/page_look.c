@@ -59,7 +59,8 @@ static bool read_query(struct wire_text text, struct question *question)
     enum http_query_found found;
     while ((found = http_query_next(&query, question->room, sizeof question->room, &name,
                                     &value)) == HTTP_QUERY_PAIR) {
-        if (is_text(name, "request") && value.len < sizeof question->request)
+        if (is_text(name, "request") && value.len < sizeof question->request &&
+            memchr(value.data, '\0', value.len) == NULL)
             (void)snprintf(question->request, sizeof question->request, "%.*s", (int)value.len,
                            value.data);
         else if (is_text(name, "see") &&

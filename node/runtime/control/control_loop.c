@@ -707,7 +707,7 @@ static void look_at_foreign(struct daemon *daemon)
     begin_stop(daemon);
 }
 
-/* What has come about since, a line each. What lasts is no event here (conditions_tell). */
+/* What has come about since, a line each. */
 static void tell_news(struct daemon *daemon)
 {
     char sentence[CONTROL_SENTENCE_LEN];
@@ -715,8 +715,8 @@ static void tell_news(struct daemon *daemon)
     for (int i = 0; i < NEWS_MAX && !daemon->end.done &&
                     control_news(daemon->control, sentence, sizeof sentence, &warns);
          i++)
-        log_printf(warns ? daemon->log : &daemon->told.teller.log,
-                   warns ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "%s", sentence);
+        log_printf(&daemon->told.teller.log, warns ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "%s",
+                   sentence);
 }
 
 static void look_at_standing(struct daemon *daemon)

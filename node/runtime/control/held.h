@@ -3,7 +3,7 @@
  *
  *   answer "waiting" --held_put--> [question]  every HELD_EVERY_NS: asked again, and held anew
  *
- * HELD-1  At most HELD_MAX; who finds no place is told that the edit waits, and asks again itself.
+ * HELD-1  At most HELD_MAX; who finds no place is told what there is, and asks again itself.
  *
  * The control loop's thread.
  */

@@ -21,5 +21,6 @@ void teller_init(struct teller *teller, const struct log *to, const struct clock
     memset(teller, 0, sizeof *teller);
     teller->to = to;
     teller->clock = clock;
+    event_log_begin(&teller->events, teller_now(teller));
     teller->log = (struct log){.level = LOG_LEVEL_INFO, .write = tell, .context = teller};
 }
