@@ -11,93 +11,45 @@
 #include <cmocka.h>
 #include <sodium.h>
 
-#include "base/digest.h"
-#include "node/gateway/api/api_routes.h"
-#include "node/gateway/http/http_gate.h"
 #include "node/gateway/page/page_parts.h"
+#include "tests/unit/support_operator.h"
 
-enum { OUT = 1 << 20, TOKENS = 64, SESSION = 3 };
+#define TOKEN OPERATOR_TOKEN
+#define IMAGE "<img src=x onerror=alert(1)>"
 
-#define TOKEN  "tga_token"
-#define IMAGE  "<img src=x onerror=alert(1)>"
-#define BEARER "Authorization: Bearer " TOKEN "\r\n"
-
-struct bench {
-    struct http_gate *gate;
-    struct http_peer peer;
-    struct gateway_stats stats;
-    struct digest operators;
-    char *out;
-    struct wire_admin admin;
-    bool asked;
-};
-
-static struct bench bench;
-
-static struct gateway_peer *find(void *context, uint64_t token)
-{
-    (void)token;
-    return context;
-}
-
-static const struct gateway_finder finder = {find, &bench.peer.base};
+static struct operator_bench bench;
 
 static int setup(void **state)
 {
     (void)state;
-    memset(&bench, 0, sizeof bench);
-    digest_make(TOKEN, strlen(TOKEN), &bench.operators);
-    struct http_facts facts = {.name = "n1", .version = "9", .operators = &bench.operators};
-    facts.routes = api_routes(&facts.route_count);
-    assert_int_equal(http_gate_new(alloc_heap(), SESSION, &facts, &bench.stats, &bench.gate), 0);
-    bench.out = malloc(OUT);
-    assert_non_null(bench.out);
-    bench.peer.base.out.data = bench.out;
-    bench.peer.base.out.capacity = OUT;
-    http_gate_open(bench.gate, &bench.peer);
+    operator_open(&bench);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    http_gate_free(&bench.gate);
-    free(bench.out);
+    operator_close(&bench);
     return 0;
 }
 
 static void say(const char *line, const char *authorization)
 {
-    static struct mp_token tokens[TOKENS];
-    static uint8_t copy[1024];
     char request[2048];
-    char error[WIRE_ERROR_LEN];
-    const uint8_t *frame;
-    size_t used;
-    bench.peer.base.out.len = 0;
     (void)snprintf(request, sizeof request, "%s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", line,
                    authorization);
-    (void)http_gate_take(bench.gate, &bench.peer, 0, request, strlen(request), &used);
-    assert_int_equal(used, strlen(request));
-    const size_t len = http_gate_submit(bench.gate, &frame);
-    bench.asked = len > 0;
-    if (!bench.asked)
-        return;
-    memcpy(copy, frame, len);
-    assert_int_equal(wire_decode_admin(copy, len, tokens, TOKENS, &bench.admin, error), 0);
-    assert_memory_equal(bench.admin.command.data, "status", bench.admin.command.len);
+    operator_say(&bench, request);
+    assert_true(bench.asked[0] == '\0' || strncmp(bench.asked, "status ", 7) == 0);
 }
 
-static const char *heard(void)
+static bool asked(void)
 {
-    bench.out[bench.peer.base.out.len] = '\0';
-    return bench.out;
+    return bench.asked[0] != '\0';
 }
 
 static void expect(const char *part)
 {
-    if (strstr(heard(), part) == NULL)
-        fail_msg("'%s' is not in: %s", part, heard());
+    operator_expect(&bench, part);
 }
 
 static void put(struct mp_writer *writer, const char *name, const char *value)
@@ -149,15 +101,15 @@ static void answer(void)
     put(&writer, "says", IMAGE);
     put(&writer, "note", IMAGE);
     assert_false(writer.failed);
-    http_gate_answer(bench.gate, reply, writer.len, &finder);
+    operator_answer(&bench, reply, writer.len);
 }
 
 /* PAGE-1: a rule may be called anything. */
 static void whatever_has_a_name_stays_text(void **state)
 {
     (void)state;
-    say("GET /", BEARER);
-    assert_true(bench.asked);
+    say("GET /", OPERATOR_BEARER);
+    assert_true(asked());
     answer();
     expect("HTTP/1.1 200 OK\r\n");
     expect("Content-Type: text/html; charset=utf-8\r\n");
@@ -165,8 +117,8 @@ static void whatever_has_a_name_stays_text(void **state)
     expect("<td>&lt;img src=x onerror=alert(1)&gt;</td>");
     expect("release &quot;&#39;&amp;\xef\xbf\xbd\xef\xbf\xbd </p>");
     expect("<tr class=\"ill\">");
-    assert_null(strstr(heard(), "<img"));
-    assert_null(strstr(heard(), "onclick"));
+    assert_null(strstr(operator_heard(&bench), "<img"));
+    assert_null(strstr(operator_heard(&bench), "onclick"));
 }
 
 /* PAGE-2: the digests in the policy are those of the style and the script. */
@@ -183,7 +135,7 @@ static void the_policy_names_what_the_page_has(void **state)
         if (strstr(page_policy, text) == NULL)
             fail_msg("page_policy lacks %s'", text);
     }
-    say("GET /", BEARER);
+    say("GET /", OPERATOR_BEARER);
     answer();
     expect("Content-Security-Policy: default-src 'none'; ");
     expect(page_style);
@@ -208,19 +160,19 @@ static void a_browser_may_have_the_token_as_a_password_for_the_page_alone(void *
                                 strlen(passwords[i].plain), sodium_base64_VARIANT_ORIGINAL);
         (void)snprintf(line + strlen(line), sizeof line - strlen(line), "\r\n");
         say("GET /", line);
-        assert_int_equal(bench.asked, passwords[i].good);
+        assert_int_equal(asked(), passwords[i].good);
         if (passwords[i].good)
             answer();
         else
             expect("WWW-Authenticate: Basic realm=");
         say("GET /v1/status", line);
-        assert_false(bench.asked);
+        assert_false(asked());
         expect("WWW-Authenticate: Bearer realm=");
     }
     say("GET /", "Authorization: Basic !!!\r\n");
-    assert_false(bench.asked);
+    assert_false(asked());
     say("GET /", "");
-    assert_false(bench.asked);
+    assert_false(asked());
     expect("HTTP/1.1 401 Unauthorized\r\n");
 }
 
