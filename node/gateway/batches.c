@@ -110,6 +110,11 @@ static struct batch_call *call_at(const struct batches *batches, const struct ba
     return (struct batch_call *)(void *)(batches->calls + index * batches->user->call_len);
 }
 
+static struct batch_call *next_of(const struct batches *batches, struct batch_call *call)
+{
+    return (struct batch_call *)(void *)((uint8_t *)call + batches->user->call_len);
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 struct batch *batches_open(struct batches *batches)
@@ -148,10 +153,9 @@ struct batch_call *batches_next(struct batches *batches)
     return call_at(batches, batch, batch->count);
 }
 
-void batches_add(struct batches *batches, struct gateway_peer *peer)
+void batches_add(struct batches *batches, struct gateway_peer *peer, const struct batch_call *call)
 {
     struct batch *batch = &batches->batches[batches->open];
-    const struct batch_call *call = batches_next(batches);
     ASSERT(!batches_elsewhere(batches, peer)); /* BATCHES-1 */
     batch->count++;
     peer->batch = batch->seq;
@@ -231,7 +235,7 @@ void batches_commit(struct batches *batches, struct gateway_peer *peer)
     ASSERT(batches->asking && batches->builder.count - batches->mark.count == batches->asked);
     ASSERT(batch->kind != BATCH_ADMIN || !batches->admin.failed);
     batches->asking = false;
-    batches_add(batches, peer);
+    batches_add(batches, peer, call_at(batches, batch, batch->count));
 }
 
 size_t batches_submit(struct batches *batches, const uint8_t **frame)
@@ -318,8 +322,8 @@ static void answer_decisions(struct batches *batches, struct batch *batch, const
     ASSERT(decisions.head.count == end->first + end->count);
     batches->answers++;
     bool last = true;
-    for (uint32_t i = 0; i < batch->count; i++) {
-        struct batch_call *call = call_at(batches, batch, i);
+    struct batch_call *call = call_at(batches, batch, 0);
+    for (uint32_t i = 0; i < batch->count; i++, call = next_of(batches, call)) {
         if (call->answered)
             continue;
         struct gateway_peer *peer = finder->find(finder->context, call->token);

@@ -146,9 +146,9 @@ struct batch *batches_open(struct batches *batches);
 bool batches_full(const struct batches *batches);
 /* The place of the next call of the open batch, which is not full. */
 struct batch_call *batches_next(struct batches *batches);
-/* The call in that place is taken: it waits from now on, for the peer. Its checks are in the
- * builder, and its room is in `out`. */
-void batches_add(struct batches *batches, struct gateway_peer *peer);
+/* The call, which is in that place, is taken: it waits from now on, for the peer. Its checks are in
+ * the builder, and its room is in `out`. */
+void batches_add(struct batches *batches, struct gateway_peer *peer, const struct batch_call *call);
 /* Makes the open batch, which has nothing in it, one for an operator's command. One value, the map
  * of its arguments, is to be put to what is returned. */
 struct mp_writer *batches_command(struct batches *batches, const char *command,

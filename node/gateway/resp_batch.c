@@ -20,7 +20,7 @@ void resp_batch_add(struct resp_gate *gate, struct resp_peer *peer, uint64_t tok
                                      .first = batches_at_hand(gate->batches)->count,
                                      .count = 1,
                                      .room = room_of(item)};
-    batches_add(gate->batches, &peer->base);
+    batches_add(gate->batches, &peer->base, &next->call);
 }
 
 int resp_batch_template(struct resp_gate *gate, const struct limit *limit)

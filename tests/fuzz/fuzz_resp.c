@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/gateway/batches.h"
 #include "node/gateway/resp_gate.h"
 #include "tests/fuzz/fuzz.h"
 
