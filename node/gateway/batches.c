@@ -62,24 +62,23 @@ static_assert((int)BATCH_MAX <= (int)WIRE_CHECKS_MAX && (int)BATCH_MAX <= (int)W
 static_assert((int)WIRE_MESSAGE_MAX > (int)WIRE_ATTRIBUTES_MAX * (WIRE_VALUE_MAX + 2),
               "a batch takes any single check");
 
-int batches_new(const struct allocator *allocator, uint64_t session, const struct batch_user *user,
-                void *gate, struct gateway_stats *stats, struct batches **out)
+int batches_new(const struct allocator *allocator, uint64_t session, size_t call_len,
+                struct gateway_stats *stats, struct batches **out)
 {
     struct batches *batches = alloc_get(allocator, sizeof *batches);
     *out = batches;
     if (batches == NULL)
         return TG_ENOMEM;
-    ASSERT(session != 0 && user->call_len >= sizeof(struct batch_call));
+    ASSERT(session != 0 && call_len >= sizeof(struct batch_call));
     batches->allocator = allocator;
-    batches->user = user;
-    batches->gate = gate;
+    batches->call_len = call_len;
     batches->stats = stats;
     batches->session = session;
     batches->open = BATCHES_NONE;
     for (uint16_t i = 0; i < BATCHES_MAX; i++)
         batches->batches[i].next_free = (uint16_t)(i + 1 < BATCHES_MAX ? i + 1 : BATCHES_NONE);
     wire_checks_builder_init(&batches->builder, batches->values, sizeof batches->values);
-    batches->calls = alloc_get(allocator, user->call_len * BATCHES_MAX * BATCH_MAX);
+    batches->calls = alloc_get(allocator, call_len * BATCHES_MAX * BATCH_MAX);
     if (batches->calls != NULL)
         return 0;
     batches_free(out);
@@ -93,8 +92,7 @@ void batches_free(struct batches **pointer)
     if (batches == NULL)
         return;
     if (batches->calls != NULL)
-        alloc_put(batches->allocator, batches->calls,
-                  batches->user->call_len * BATCHES_MAX * BATCH_MAX);
+        alloc_put(batches->allocator, batches->calls, batches->call_len * BATCHES_MAX * BATCH_MAX);
     alloc_put(batches->allocator, batches, sizeof *batches);
 }
 
@@ -107,12 +105,12 @@ static struct batch_call *call_at(const struct batches *batches, const struct ba
                                   uint32_t i)
 {
     const size_t index = (size_t)place_of(batches, batch) * BATCH_MAX + i;
-    return (struct batch_call *)(void *)(batches->calls + index * batches->user->call_len);
+    return (struct batch_call *)(void *)(batches->calls + index * batches->call_len);
 }
 
 static struct batch_call *next_of(const struct batches *batches, struct batch_call *call)
 {
-    return (struct batch_call *)(void *)((uint8_t *)call + batches->user->call_len);
+    return (struct batch_call *)(void *)((uint8_t *)call + batches->call_len);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -298,7 +296,7 @@ static void fail(struct batches *batches, struct batch *batch, const struct gate
         struct gateway_peer *peer = finder->find(finder->context, call->token);
         settle(peer, call);
         if (peer != NULL)
-            batches->user->failed(batches->gate, peer, call, failure);
+            call->user->failed(call->user->gate, peer, call, failure);
     }
     release(batches, batch);
 }
@@ -336,7 +334,7 @@ static void answer_decisions(struct batches *batches, struct batch *batch, const
             continue; /* a later answer tells again */
         settle(peer, call);
         if (peer != NULL)
-            batches->user->decided(batches->gate, peer, call, &decisions);
+            call->user->decided(call->user->gate, peer, call, &decisions);
     }
     if (last)
         release(batches, batch);
@@ -361,7 +359,7 @@ static void answer_admin(struct batches *batches, struct batch *batch, const voi
     struct gateway_peer *peer = finder->find(finder->context, call->token);
     settle(peer, call);
     if (peer != NULL)
-        batches->user->replied(batches->gate, peer, call, frame, len);
+        call->user->replied(call->user->gate, peer, call, frame, len);
     release(batches, batch);
 }
 

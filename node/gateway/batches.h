@@ -36,8 +36,9 @@ enum {
 
 /* A request that waits. A protocol's own struct begins with it. */
 struct batch_call {
-    uint64_t token; /* of its peer */
-    uint32_t first; /* of its checks in the batch */
+    uint64_t token;                /* of its peer */
+    const struct batch_user *user; /* its protocol */
+    uint32_t first;                /* of its checks in the batch */
     uint32_t count;
     uint32_t room; /* of the peer's `out` that is reserved for its answer */
     bool answered;
@@ -73,9 +74,9 @@ struct batch_failure {
 };
 
 /* What a protocol does with answers. Each is called once for a call whose peer is still there, when
- * that is no longer waited for; `gate` is the protocol's own. */
+ * that is no longer waited for. Protocols of one loop have batches in common. */
 struct batch_user {
-    size_t call_len; /* of its struct of a call */
+    void *gate; /* the protocol's own */
     /* All its checks are decided. */
     void (*decided)(void *gate, struct gateway_peer *peer, struct batch_call *call,
                     const struct wire_decisions *decisions);
@@ -98,9 +99,8 @@ struct batch_mark {
 
 struct batches {
     const struct allocator *allocator;
-    const struct batch_user *user;
-    void *gate;
     struct gateway_stats *stats;
+    size_t call_len; /* of the longest struct of a call */
     uint64_t session;
     uint64_t serial;
     uint64_t answers; /* that came */
@@ -121,10 +121,10 @@ struct batches {
     uint8_t frame[WIRE_MESSAGE_MAX];
 };
 
-/* `session`: random, like no other of the cluster; `user`, `gate` and `stats` are borrowed. */
-MUST_USE int batches_new(const struct allocator *allocator, uint64_t session,
-                         const struct batch_user *user, void *gate, struct gateway_stats *stats,
-                         struct batches **out);
+/* `session`: random, like no other of the cluster; `call_len`: of the longest struct of a call;
+ * `stats` is borrowed. */
+MUST_USE int batches_new(const struct allocator *allocator, uint64_t session, size_t call_len,
+                         struct gateway_stats *stats, struct batches **out);
 void batches_free(struct batches **batches);
 
 static inline struct batch *batches_at_hand(struct batches *batches)

@@ -379,13 +379,6 @@ static void failed(void *context, struct gateway_peer *base, struct batch_call *
         put_refusal(failure, &base->out);
 }
 
-static const struct batch_user user = {
-    .call_len = sizeof(struct item),
-    .decided = decided,
-    .replied = replied,
-    .failed = failed,
-};
-
 static_assert(offsetof(struct item, call) == 0, "an item is a call of a batch");
 
 /* ---- the gate -------------------------------------------------------------------------------- */
@@ -403,7 +396,8 @@ int resp_gate_new(const struct allocator *allocator, uint64_t session,
     gate->queues.allocator = allocator;
     gate->stats = stats;
     gate->facts.stats = stats;
-    if (batches_new(allocator, session, &user, gate, stats, &gate->batches) == 0)
+    gate->user = (struct batch_user){gate, decided, replied, failed};
+    if (batches_new(allocator, session, sizeof(struct item), stats, &gate->batches) == 0)
         return 0;
     resp_gate_free(out);
     return TG_ENOMEM;

@@ -46,9 +46,10 @@ struct resp_gate {
     struct gateway_stats *stats; /* the caller's */
     struct resp_queues queues;   /* of transactions */
     struct batches *batches;     /* their calls are struct item */
-    struct limit limit;          /* of the template made last */
-    uint64_t limit_batch;        /* the seq of the batch that it is in, */
-    int limit_template;          /* and its index there */
+    struct batch_user user;
+    struct limit limit;   /* of the template made last */
+    uint64_t limit_batch; /* the seq of the batch that it is in, */
+    int limit_template;   /* and its index there */
     struct resp_request request;
     struct resp_check check;
     char key[WIRE_VALUE_MAX]; /* with its database */

@@ -66,8 +66,7 @@ static void failed(void *gate, struct gateway_peer *peer, struct batch_call *cal
     bench.code = failure->code;
 }
 
-static const struct batch_user user = {
-    .call_len = sizeof(struct call), .decided = decided, .failed = failed};
+static const struct batch_user user = {&bench, decided, NULL, failed};
 
 static int setup(void **state)
 {
@@ -76,7 +75,7 @@ static int setup(void **state)
     bench.peer.by_stream = true;
     bench.peer.out.data = bench.out;
     bench.peer.out.capacity = sizeof bench.out;
-    return batches_new(alloc_heap(), SESSION, &user, &bench, &bench.stats, &bench.batches);
+    return batches_new(alloc_heap(), SESSION, sizeof(struct call), &bench.stats, &bench.batches);
 }
 
 static int teardown(void **state)
@@ -104,9 +103,12 @@ static void ask(uint32_t stream, uint32_t count)
     assert_false(batches_elsewhere(bench.batches, &bench.peer));
     assert_int_equal(batches_begin(bench.batches, &asked, &place), BATCH_BEGUN);
     struct call *call = (struct call *)place;
-    *call = (struct call){
-        .base = {.token = TOKEN, .first = place->first, .count = place->count, .room = 100},
-        .stream = stream};
+    *call = (struct call){.base = {.token = TOKEN,
+                                   .user = &user,
+                                   .first = place->first,
+                                   .count = place->count,
+                                   .room = 100},
+                          .stream = stream};
     for (uint32_t i = 0; i < count; i++) {
         const int template = wire_checks_builder_inline(&bench.batches->builder, &limit);
         assert_true(wire_checks_builder_append(&bench.batches->builder, (uint32_t) template,

@@ -43,7 +43,8 @@ struct http_batches {
     const struct http_facts *facts;
     struct gateway_stats *stats;
     struct http_stats *http_stats;
-    struct batches *batches; /* their calls are struct call */
+    struct batches *batches; /* their calls are struct call, or of HTTP/2 */
+    struct batch_user user;
     int64_t date_s;
     struct mp_token tokens[WIRE_ADMIN_TOKENS_MAX];
     char date[HTTP_DATE_LEN];
@@ -156,6 +157,7 @@ static enum http_verdict begin_call(struct http_exchange *exchange, const struct
         return begun == BATCH_BUSY ? busy(exchange) : again(exchange, GATEWAY_NEED_SUBMIT);
     struct call *call = (struct call *)place;
     *call = (struct call){.base = {.token = exchange->token,
+                                   .user = &exchange->batches->user,
                                    .first = place->first,
                                    .count = place->count,
                                    .room = (uint32_t)ask->room},
@@ -308,13 +310,6 @@ static void failed(void *context, struct gateway_peer *peer, struct batch_call *
     http_batches_close(batches, &completion.reply);
 }
 
-static const struct batch_user user = {
-    .call_len = sizeof(struct call),
-    .decided = decided,
-    .replied = replied,
-    .failed = failed,
-};
-
 /* ---- the start ------------------------------------------------------------------------------- */
 
 int http_batches_new(const struct allocator *allocator, uint64_t session,
@@ -330,7 +325,8 @@ int http_batches_new(const struct allocator *allocator, uint64_t session,
     batches->stats = stats;
     batches->http_stats = http_stats;
     batches->date_s = -1;
-    if (batches_new(allocator, session, &user, batches, stats, &batches->batches) == 0) {
+    batches->user = (struct batch_user){batches, decided, replied, failed};
+    if (batches_new(allocator, session, sizeof(struct call), stats, &batches->batches) == 0) {
         http_batches_now(batches, 0);
         return 0;
     }
