@@ -1,10 +1,10 @@
 /* gateway.h - what a loop of connections asks of a protocol.
  *
- *   bytes of a peer --take--> requests --submit--> frame for the shard, of many peers' checks
+ *   bytes of a peer --take--> requests --batches.h--> frame for the shard, of many peers' checks
  *                                |                          |
  *                        reply at once (PING ...)           | at once, or later
  *                                v                          v
- *   bytes for a peer <---------- out <-------- put, answer -+
+ *   bytes for a peer <---------- out <----- put, batches.h -+
  *
  * The loop (node/runtime/shard/connections.h) owns sockets and memory, and knows no protocol. A
  * codec knows no socket. A peer is the other end of a connection as far as its protocol is
@@ -41,10 +41,13 @@ struct gateway_out {
 struct gateway_peer {
     uint64_t id;            /* of its process's connections, from 1 on */
     struct gateway_out out; /* where replies to it go */
-    uint32_t waiting;       /* requests that were taken and are owed an answer, in order */
+    uint32_t waiting;       /* requests that were taken and are owed an answer */
     uint32_t reserved;      /* bytes of `out` that their answers may take */
+    uint64_t batch;         /* the batch that they are in, or the last one is (batches.h) */
+    uint64_t held;          /* the answer that left one of them pending: those behind it wait */
     size_t need;            /* bytes that a request must have before it is worth a look; 0: any */
     size_t room;    /* bytes of `out`, beside what is reserved, that GATEWAY_NEED_ROOM needs */
+    bool by_stream; /* answers name their requests, and come in any order */
     bool cramped;   /* so many are not to be had: the request has to be refused */
     bool begun;     /* it has said all that a connection begins with */
     bool early;     /* what it has said of a request is to be more as soon as its beginning */
@@ -115,19 +118,13 @@ struct gateway_codec {
     void (*close)(void *gate, struct gateway_peer *peer);
     /* A turn begins or goes on: the time. */
     void (*now)(void *gate, int64_t now_ns);
-    /* The frame of the open batch, which is closed by that; 0: there is none. NULL: no batches. */
-    size_t (*submit)(void *gate, const uint8_t **frame);
-    /* What the shard answers to such a frame: replies to many peers. NULL: no batches. */
-    void (*answer)(void *gate, const void *frame, size_t len, const struct gateway_finder *finder);
     /* A message of the shard's for one peer, whose `out` has GATEWAY_PUT_HEAD bytes more room than
      * it is long. NULL: the shard knows no peer of this protocol. */
     void (*put)(void *gate, struct gateway_peer *peer, const void *data, size_t len);
-    /* Gives up what had no answer for too long. NULL: nothing waits here. */
-    void (*expire)(void *gate, const struct gateway_finder *finder);
+    /* Now and then: has those peers found that are to be gone on with. NULL: none ever are. */
+    void (*wake)(void *gate, const struct gateway_finder *finder);
     /* The peer took too long with a request: what it is told before it is closed. NULL: nothing. */
     void (*late)(void *gate, struct gateway_peer *peer);
-    /* Batches that wait for an answer. NULL: none ever does. */
-    uint32_t (*waiting)(const void *gate);
 };
 
 #endif

@@ -27,27 +27,6 @@ static void codec_now(void *gate, int64_t now_ns)
     resp_gate_now(gate, now_ns);
 }
 
-static size_t codec_submit(void *gate, const uint8_t **frame)
-{
-    return resp_gate_submit(gate, frame);
-}
-
-static void codec_answer(void *gate, const void *frame, size_t len,
-                         const struct gateway_finder *finder)
-{
-    resp_gate_answer(gate, frame, len, finder);
-}
-
-static void codec_expire(void *gate, const struct gateway_finder *finder)
-{
-    resp_gate_expire(gate, finder);
-}
-
-static uint32_t codec_waiting(const void *gate)
-{
-    return resp_gate_waiting(gate);
-}
-
 static_assert(offsetof(struct resp_peer, base) == 0, "a peer of RESP is one of the gateway");
 
 const struct gateway_codec resp_codec = {
@@ -61,8 +40,4 @@ const struct gateway_codec resp_codec = {
     .close = codec_close,
     .take = codec_take,
     .now = codec_now,
-    .submit = codec_submit,
-    .answer = codec_answer,
-    .expire = codec_expire,
-    .waiting = codec_waiting,
 };

@@ -1,40 +1,10 @@
-/* resp_gate.c - many connections' checks in few messages to the shard; resp_gate.h draws the way.
+/* resp_gate.c - Redis clients' requests in, their replies out, in order; resp_gate.h draws the way.
  *
- * The shard knows nothing of Redis. To it the gate is one client more, with a session of its own,
- * that sends CHECKS and is sent DECISIONS by the client protocol; so rules, forwarding to other
- * deciders, undos and totals are those of every other check, and cannot differ. What the message
- * costs is small beside a decision, for it is made of columns: some 60 ns a check both ways.
- *
- * A batch is filled by whatever the connections have sent that were found ready at once, and leaves
- * when it has RESP_BATCH_MAX checks, or when these have been read. Most are answered before the
- * call that submits them returns. One in which some checks are decided by other nodes is answered
- * in parts (PARTLY), each of which tells all that is decided by then: so a check never waits for
- * others but those before it on its own connection, and for these RESP_TIMEOUT_MS at most.
- *
- *      batch    FREE --take--> OPEN --submit--> SUBMITTED --last answer, expire--> FREE
- *                                                 |   ^
- *                                                 +---+ answer with something pending
- *
- *      seq      | serial 53 bits | place 11 bits |    what an answer names it by
- *
- * Order. Replies have to come in the order of requests, and connections have no queue of replies.
- * They need none, by two rules: while checks of a peer are in a batch, more checks of it are taken
- * into that same batch only, which answers them in order; and whatever is answered at once waits
- * until nothing of the peer is waited for. What is decided of a peer behind a pending check is left
- * to the answer that decides that one. What cannot be taken stays where it came from, with the
- * caller, and so in the end with the client: that is the bound on what one may send ahead.
- *
- * RESPGATE-1  A peer's `waiting` checks are all in one batch, `batch`.
- * RESPGATE-2  `out` always has room for the replies that a peer waits for (`reserved`), so no reply
- *             is lost or grows a buffer.
- * RESPGATE-3  Every check that was taken is answered once: by a decision, by BUSY when there was no
- *             batch for it, or when its batch is given up.
- * RESPGATE-4  What the batch's builder accepts the shard accepts: nobody's mistake is in another's
- *             batch.
- * RESPGATE-5  A batch is in the list of free ones, or open, or submitted; `waiting` counts the last
- *             ones, and each of them has a check that is not answered.
+ * What asks the shard goes into the open batch (batches.h), whose user this is; all else is
+ * answered here, once nothing of its connection is waited for.
  */
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,80 +13,30 @@
 #include "base/mp.h"
 #include "node/gateway/resp_gate_state.h"
 
-#define NS_PER_MS INT64_C(1000000)
-
 #define BUSY_SENTENCE        "BUSY the node has more requests than it can decide; try again later"
 #define UNAVAILABLE_SENTENCE "UNAVAILABLE no node that holds this key can be reached"
 #define FAILED_SENTENCE      "UNAVAILABLE the node did not decide; what became of the keys is not known"
+#define LATE_SENTENCE        "TIMEOUT the node did not decide in time; whether it counted is not known"
 #define HTTP_SENTENCE                                                                              \
     "Protocol error: found HTTP; expected a client of Redis: this is the port of --resp"
 
 enum {
-    EXPIRE_MS = 2 * RESP_TIMEOUT_MS,
     ERROR_LEN = 256,
     LOAD_LEN_MAX = 32, /* of a reported load as text */
-    LOAD_FRAME_LEN = 512,
-    FLAGS = WIRE_FLAG_PARTLY | WIRE_FLAG_ONCE, /* of all batches */
-    ERROR_SHOWN = RESP_THROTTLE_MAX - 4        /* of an error of the shard's */
+    LOAD_PATIENCE_MS = BATCH_TIMEOUT_MS + BATCH_GRACE_MS,
+    ERROR_SHOWN = RESP_THROTTLE_MAX - 4 /* of an error of the shard's */
 };
 
-static_assert(RESP_BATCHES_MAX == 1 << RESP_PLACE_BITS, "a place fits a seq");
-static_assert((int)RESP_BATCH_MAX <= (int)WIRE_CHECKS_MAX &&
-                  (int)RESP_BATCH_MAX <= (int)WIRE_TEMPLATES_MAX,
-              "a batch is one message, whatever limits are in it");
-static_assert((int)RESP_VALUES_LEN > (int)WIRE_ATTRIBUTES_MAX * (WIRE_VALUE_MAX + 2),
-              "a batch takes any single check");
 static_assert((int)RESP_CHECK_MAX > 9 * (int)RESP_INTEGER_LEN + 48 + (int)WIRE_RULE_MAX &&
                   (int)RESP_CHECK_MAX > (int)RESP_ERROR_LEN_MAX + 3 &&
                   (int)RESP_ANSWER_MAX >=
                       (int)RESP_CHECK_MAX + (int)RESP_INTEGER_LEN + (int)WIRE_TEXT_MAX &&
                   (int)RESP_THROTTLE_MAX > 6 * (int)RESP_INTEGER_LEN,
-              "RESPGATE-2");
-static_assert((int)GATEWAY_OUT_LEN >= (int)RESP_BATCH_MAX * (int)RESP_THROTTLE_MAX,
+              "BATCHES-2");
+static_assert((int)GATEWAY_OUT_LEN >= (int)BATCH_MAX * (int)RESP_THROTTLE_MAX,
               "one connection can fill a batch");
 static_assert((int)GATEWAY_OUT_LEN >= (int)RESP_LOCAL_MAX + (int)RESP_ANSWER_MAX,
               "one always fits");
-
-int resp_gate_new(const struct allocator *allocator, uint64_t session,
-                  const struct resp_facts *facts, struct gateway_stats *stats,
-                  struct resp_gate **out)
-{
-    struct resp_gate *gate = alloc_get(allocator, sizeof *gate);
-    *out = gate;
-    if (gate == NULL)
-        return TG_ENOMEM;
-    ASSERT(session != 0);
-    gate->allocator = allocator;
-    gate->session = session;
-    gate->facts = *facts;
-    gate->queues.allocator = allocator;
-    gate->stats = stats;
-    gate->facts.stats = stats;
-    gate->open = RESP_NO_BATCH;
-    for (uint16_t i = 0; i < RESP_BATCHES_MAX; i++) {
-        gate->batches[i].next_free = (uint16_t)(i + 1 < RESP_BATCHES_MAX ? i + 1 : RESP_NO_BATCH);
-        gate->batches[i].items = &gate->items[(size_t)i * RESP_BATCH_MAX];
-    }
-    wire_checks_builder_init(&gate->builder, gate->values, sizeof gate->values);
-    return 0;
-}
-
-void resp_gate_free(struct resp_gate **gate)
-{
-    if (*gate != NULL)
-        alloc_put((*gate)->allocator, *gate, sizeof **gate);
-    *gate = NULL;
-}
-
-void resp_gate_now(struct resp_gate *gate, int64_t now_ns)
-{
-    gate->facts.now_ns = now_ns;
-}
-
-uint32_t resp_gate_waiting(const struct resp_gate *gate)
-{
-    return gate->waiting;
-}
 
 static void put_busy(struct resp_gate *gate, struct gateway_out *out)
 {
@@ -143,13 +63,12 @@ static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, u
         return TOOK;
     }
     const int template = resp_batch_template(gate, &throttle.limit);
-    ASSERT(template >= 0 || template == TG_EFULL); /* RESPGATE-4 */
-    if (template <0 || wire_checks_builder_append(&gate->builder, (uint32_t) template,
+    ASSERT(template >= 0 || template == TG_EFULL); /* BATCHES-4 */
+    if (template <0 || wire_checks_builder_append(&gate->batches->builder, (uint32_t) template,
                                                   throttle.operation, throttle.cost, &key, 1) < 0)
         return TOOK_NOT;
-    const struct item item = {
-        .token = token, .ask = ASK_THROTTLE, .throttle = throttle_asked(&throttle)};
-    resp_batch_add(gate, peer, &item);
+    const struct item item = {.ask = ASK_THROTTLE, .throttle = throttle_asked(&throttle)};
+    resp_batch_add(gate, peer, token, &item);
     return TOOK;
 }
 
@@ -180,15 +99,15 @@ static enum took take_check(struct resp_gate *gate, struct resp_peer *peer, uint
         resp_put_error(&peer->base.out, error);
         return TOOK;
     }
-    const int template = wire_checks_builder_attributes(&gate->builder, check->names, check->count);
-    ASSERT(template >= 0 || template == TG_EFULL); /* RESPGATE-4 */
-    if (template <0 ||
-                  wire_checks_builder_append(&gate->builder, (uint32_t) template, check->operation,
-                                             check->cost, check->values, check->count) < 0)
+    const int template =
+        wire_checks_builder_attributes(&gate->batches->builder, check->names, check->count);
+    ASSERT(template >= 0 || template == TG_EFULL); /* BATCHES-4 */
+    if (template <0 || wire_checks_builder_append(&gate->batches->builder, (uint32_t) template,
+                                                  check->operation, check->cost, check->values,
+                                                  check->count) < 0)
         return TOOK_NOT;
-    const struct item item = {
-        .token = token, .ask = ASK_CHECK, .says = check->says, .tells = check->tells};
-    resp_batch_add(gate, peer, &item);
+    const struct item item = {.ask = ASK_CHECK, .says = check->says, .tells = check->tells};
+    resp_batch_add(gate, peer, token, &item);
     return TOOK;
 }
 
@@ -209,36 +128,28 @@ static enum took take_load(struct resp_gate *gate, struct resp_peer *peer, uint6
 {
     const struct wire_text pool = gate->request.arguments[1];
     const double value = read_load(gate->request.arguments[2]);
-    if (peer->base.waiting > 0 || gate->batches[gate->open].count > 0)
+    if (peer->base.waiting > 0 || batches_at_hand(gate->batches)->count > 0)
         return TOOK_NOT;
     if (!(value >= 0 && value <= 1) || pool.len > WIRE_RULE_MAX) {
         resp_put_error(&peer->base.out, "ERR expected TG.LOAD pool load, with a load from 0 to 1");
         return TOOK;
     }
-    struct mp_writer writer;
-    mp_writer_init(&writer, gate->frame, LOAD_FRAME_LEN);
-    wire_begin_admin(&writer, gate->session, gate->batches[gate->open].seq, "pools.report");
-    mp_put_map(&writer, 2);
-    mp_put_str(&writer, "pool");
-    mp_put_strn(&writer, pool.data, pool.len);
-    mp_put_str(&writer, "load");
-    mp_put_real(&writer, value);
-    ASSERT(!writer.failed);
-    gate->load_len = writer.len;
-    gate->loads = true;
-    const struct item item = {.token = token, .ask = ASK_LOAD};
-    resp_batch_add(gate, peer, &item);
+    struct mp_writer *writer = batches_command(gate->batches, "pools.report", LOAD_PATIENCE_MS);
+    mp_put_map(writer, 2);
+    mp_put_str(writer, "pool");
+    mp_put_strn(writer, pool.data, pool.len);
+    mp_put_str(writer, "load");
+    mp_put_real(writer, value);
+    ASSERT(!writer->failed);
+    const struct item item = {.ask = ASK_LOAD};
+    resp_batch_add(gate, peer, token, &item);
     return TOOK;
 }
-
-/* ---- the batch, closed ----------------------------------------------------------------------- */
 
 /* Takes the request at hand into the open batch, of which there is one. */
 static enum took take_into_batch(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
                                  enum resp_command_id id)
 {
-    if (gate->loads)
-        return TOOK_NOT;
     if (id == RESP_CL_THROTTLE)
         return take_throttle(gate, peer, token);
     if (id == RESP_TG_LOAD)
@@ -247,45 +158,25 @@ static enum took take_into_batch(struct resp_gate *gate, struct resp_peer *peer,
                              : take_check(gate, peer, token, id);
 }
 
-size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame)
-{
-    if (gate->open == RESP_NO_BATCH || gate->batches[gate->open].count == 0)
-        return 0;
-    struct batch *batch = &gate->batches[gate->open];
-    gate->open = RESP_NO_BATCH;
-    gate->waiting++;
-    ASSERT(gate->waiting <= RESP_BATCHES_MAX); /* RESPGATE-5 */
-    gate->stats->batches++;
-    batch->submitted_ns = gate->facts.now_ns;
-    *frame = gate->frame;
-    if (gate->loads)
-        return gate->load_len;
-    const int len = wire_checks_builder_encode(&gate->builder, gate->session, batch->seq, FLAGS,
-                                               RESP_TIMEOUT_MS, gate->frame, sizeof gate->frame);
-    ASSERT(len > 0);
-    return (size_t)len;
-}
-
 /* ---- requests -------------------------------------------------------------------------------- */
 
 /* A request for the shard. TOOK_NOT: *stop tells what it waits for. */
 static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
                             enum resp_command_id id, enum gateway_stop *stop)
 {
-    const bool elsewhere = peer->base.waiting > 0 && (gate->open == RESP_NO_BATCH ||
-                                                      gate->batches[gate->open].seq != peer->batch);
     *stop = GATEWAY_NEED_ANSWER;
-    if (elsewhere) /* RESPGATE-1 */
+    if (batches_elsewhere(gate->batches, &peer->base))
         return TOOK_NOT;
-    if (resp_batch_open(gate) == NULL) {
+    const struct batch *batch = batches_open(gate->batches);
+    if (batch == NULL) {
         put_busy(gate, &peer->base.out);
         return TOOK;
     }
     *stop = GATEWAY_NEED_SUBMIT;
-    if (gate->batches[gate->open].count == RESP_BATCH_MAX)
+    if (batches_full(gate->batches))
         return TOOK_NOT;
     const enum took took = take_into_batch(gate, peer, token, id);
-    ASSERT(took == TOOK || gate->batches[gate->open].count > 0); /* submitting will help */
+    ASSERT(took == TOOK || batch->count > 0); /* submitting will help */
     return took;
 }
 
@@ -331,7 +222,7 @@ static enum took take_request(struct resp_gate *gate, struct resp_peer *peer, ui
     const size_t room = asks ? RESP_ANSWER_MAX : RESP_LOCAL_MAX;
     *stop = GATEWAY_NEED_ROOM;
     if (peer->base.out.capacity - peer->base.out.len < peer->base.reserved + room)
-        return TOOK_NOT; /* RESPGATE-2 */
+        return TOOK_NOT; /* BATCHES-2 */
     if (resp_transaction_keeps(peer, command)) {
         *stop = GATEWAY_NEED_ANSWER;
         return resp_transaction_keep(gate, peer, command, data, len);
@@ -422,31 +313,6 @@ enum gateway_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer,
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static struct resp_peer *find_peer(const struct gateway_finder *finder, uint64_t token)
-{
-    return (struct resp_peer *)finder->find(finder->context, token); /* begins with its base */
-}
-
-/* All of the batch that are not answered yet get the same error. */
-static void answer_all(struct resp_gate *gate, struct batch *batch,
-                       const struct gateway_finder *finder, const char *error)
-{
-    for (uint32_t i = 0; i < batch->count; i++) {
-        struct item *item = &batch->items[i];
-        if (item->answered)
-            continue;
-        struct resp_peer *peer = find_peer(finder, item->token);
-        resp_batch_settle(peer, item);
-        if (peer != NULL && item->ask >= ASK_KEY)
-            resp_keys_answer(peer, item, NULL, error != NULL ? FAILED_SENTENCE : BUSY_SENTENCE);
-        else if (peer != NULL && error != NULL)
-            resp_put_error(&peer->base.out, error);
-        else if (peer != NULL)
-            put_busy(gate, &peer->base.out);
-    }
-    resp_batch_release(gate, batch);
-}
-
 /* What went wrong with a decision on a key, or NULL. */
 static const char *fault_of_decision(const struct wire_decision *decision)
 {
@@ -455,105 +321,105 @@ static const char *fault_of_decision(const struct wire_decision *decision)
     return decision->outcome == OUTCOME_ERROR ? UNAVAILABLE_SENTENCE : NULL;
 }
 
-static void answer_one(struct resp_gate *gate, const struct item *item,
-                       const struct wire_decision *decision, struct resp_peer *peer)
+static void decided(void *context, struct gateway_peer *base, struct batch_call *call,
+                    const struct wire_decisions *decisions)
 {
-    struct gateway_out *out = &peer->base.out;
+    struct resp_gate *gate = context;
+    const struct item *item = (const struct item *)call;
+    struct gateway_out *out = &base->out;
+    struct wire_decision decision;
+    wire_decision_at(decisions, call->first, &decision);
     if (item->ask >= ASK_KEY)
-        resp_keys_answer(peer, item, decision, fault_of_decision(decision));
-    else if (!decision->allowed && decision->outcome == OUTCOME_BUSY)
+        resp_keys_answer((struct resp_peer *)base, item, &decision, fault_of_decision(&decision));
+    else if (!decision.allowed && decision.outcome == OUTCOME_BUSY)
         put_busy(gate, out);
     else if (item->ask == ASK_CHECK)
-        resp_check_answer(decision, item->says, item->tells, out);
-    else if (!decision->allowed && decision->outcome == OUTCOME_ERROR)
+        resp_check_answer(&decision, item->says, item->tells, out);
+    else if (!decision.allowed && decision.outcome == OUTCOME_ERROR)
         resp_put_error(out, UNAVAILABLE_SENTENCE);
     else
-        throttle_answer(&item->throttle, decision, out);
+        throttle_answer(&item->throttle, &decision, out);
 }
 
-static void answer_decisions(struct resp_gate *gate, struct batch *batch, const void *frame,
-                             size_t len, const struct gateway_finder *finder)
+/* The load has come to the shard. */
+static void replied(void *context, struct gateway_peer *base, struct batch_call *call,
+                    const void *frame, size_t len)
 {
-    struct wire_decisions decisions;
-    char error[WIRE_ERROR_LEN];
-    const int result = wire_decode_decisions(frame, len, &gate->space, &decisions, error);
-    ASSERT(result == 0 && decisions.head.count == batch->count); /* by our own shard */
-    gate->answers++;
-    bool last = true;
-    for (uint32_t i = 0; i < batch->count; i++) {
-        struct wire_decision decision;
-        struct item *item = &batch->items[i];
-        if (item->answered)
-            continue;
-        struct resp_peer *peer = find_peer(finder, item->token);
-        wire_decision_at(&decisions, i, &decision);
-        const bool held = peer != NULL && peer->held == gate->answers;
-        last = last && !decision.pending;
-        if (decision.pending && peer != NULL)
-            peer->held = gate->answers;
-        if (decision.pending || held)
-            continue; /* a later answer tells again */
-        resp_batch_settle(peer, item);
-        if (peer != NULL)
-            answer_one(gate, item, &decision, peer);
-    }
-    if (last)
-        resp_batch_release(gate, batch);
+    (void)context;
+    (void)frame;
+    (void)len;
+    ASSERT(((const struct item *)call)->ask == ASK_LOAD);
+    resp_put_simple(&base->out, "OK");
 }
 
-static void answer_error(struct resp_gate *gate, struct batch *batch, const void *frame, size_t len,
-                         const struct gateway_finder *finder)
+/* The shard's own words. */
+static void put_refusal(const struct batch_failure *failure, struct gateway_out *out)
 {
-    struct wire_error message;
-    char error[WIRE_ERROR_LEN];
     char text[ERROR_SHOWN];
-    const int result = wire_decode_error(frame, len, &message, error);
-    ASSERT(result == 0);
     (void)snprintf(text, sizeof text, "%s %.*s",
-                   message.code == TG_EUNAVAILABLE ? "UNAVAILABLE" : "ERR", (int)message.text.len,
-                   message.text.data);
-    answer_all(gate, batch, finder, message.code == TG_EBUSY ? NULL : text);
+                   failure->code == TG_EUNAVAILABLE ? "UNAVAILABLE" : "ERR", (int)failure->text.len,
+                   failure->text.data);
+    resp_put_error(out, text);
 }
 
-static void answer_load(struct resp_gate *gate, struct batch *batch,
-                        const struct gateway_finder *finder)
+static void failed(void *context, struct gateway_peer *base, struct batch_call *call,
+                   const struct batch_failure *failure)
 {
-    ASSERT(batch->count == 1 && batch->items[0].ask == ASK_LOAD);
-    struct item *item = &batch->items[0];
-    struct resp_peer *peer = find_peer(finder, item->token);
-    resp_batch_settle(peer, item);
-    if (peer != NULL)
-        resp_put_simple(&peer->base.out, "OK");
-    resp_batch_release(gate, batch);
-}
-
-void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
-                      const struct gateway_finder *finder)
-{
-    struct wire_envelope envelope;
-    char error[WIRE_ERROR_LEN];
-    if (wire_peek(frame, len, &envelope, error) != 0)
-        return;
-    struct batch *batch = resp_batch_find(gate, envelope.seq);
-    if (batch == NULL)
-        return; /* it was given up */
-    if (envelope.type == WIRE_DECISIONS)
-        answer_decisions(gate, batch, frame, len, finder);
-    else if (envelope.type == WIRE_ERROR)
-        answer_error(gate, batch, frame, len, finder);
+    struct resp_gate *gate = context;
+    const struct item *item = (const struct item *)call;
+    const bool busy = failure->code == TG_EBUSY;
+    if (item->ask >= ASK_KEY)
+        resp_keys_answer((struct resp_peer *)base, item, NULL,
+                         busy ? BUSY_SENTENCE : FAILED_SENTENCE);
+    else if (busy)
+        put_busy(gate, &base->out);
+    else if (failure->late)
+        resp_put_error(&base->out, LATE_SENTENCE);
     else
-        answer_load(gate, batch, finder);
+        put_refusal(failure, &base->out);
 }
 
-void resp_gate_expire(struct resp_gate *gate, const struct gateway_finder *finder)
+static_assert(offsetof(struct item, call) == 0, "an item is a call of a batch");
+
+/* ---- the gate -------------------------------------------------------------------------------- */
+
+int resp_gate_new(const struct allocator *allocator, uint64_t session,
+                  const struct resp_facts *facts, struct gateway_stats *stats,
+                  struct resp_gate **out)
 {
-    const int64_t before_ns = gate->facts.now_ns - EXPIRE_MS * NS_PER_MS;
-    for (uint16_t i = 0; gate->waiting > 0 && i < RESP_BATCHES_MAX; i++) {
-        struct batch *batch = &gate->batches[i];
-        if (batch->seq == 0 || i == gate->open || batch->submitted_ns > before_ns)
-            continue;
-        gate->stats->late++;
-        answer_all(gate, batch, finder,
-                   "TIMEOUT the node did not decide in time; whether it counted is not known");
-    }
+    struct resp_gate *gate = alloc_get(allocator, sizeof *gate);
+    *out = gate;
+    if (gate == NULL)
+        return TG_ENOMEM;
+    gate->allocator = allocator;
+    gate->facts = *facts;
+    gate->queues.allocator = allocator;
+    gate->stats = stats;
+    gate->facts.stats = stats;
+    gate->user = (struct batch_user){gate, decided, replied, failed, NULL};
+    if (batches_new(allocator, session, sizeof(struct item), stats, &gate->batches) == 0)
+        return 0;
+    resp_gate_free(out);
+    return TG_ENOMEM;
+}
+
+void resp_gate_free(struct resp_gate **pointer)
+{
+    struct resp_gate *gate = *pointer;
+    *pointer = NULL;
+    if (gate == NULL)
+        return;
+    batches_free(&gate->batches);
+    alloc_put(gate->allocator, gate, sizeof *gate);
+}
+
+void resp_gate_now(struct resp_gate *gate, int64_t now_ns)
+{
+    gate->facts.now_ns = now_ns;
+    gate->batches->now_ns = now_ns;
+}
+
+struct batches *resp_gate_batches(struct resp_gate *gate)
+{
+    return gate->batches;
 }

@@ -4,11 +4,11 @@
  *   bytes of a peer --> resp_gate_take --> reply at once (PING ...)
  *                             |
  *                             v
- *                       the open batch --> resp_gate_submit --> frame for the shard
+ *                       the open batch --> batches_submit --> frame for the shard
  *                                                                    |
- *   replies of peers <-- resp_gate_answer <-- frame of the shard <---+  at once, or later
+ *   replies of peers <---- batches_answer <-- frame of the shard <---+  at once, or later
  *
- * resp_gate.c tells how order is kept and what is bounded. Pure: memory at the start only; time is
+ * batches.c tells how order is kept and what is bounded. Pure: memory at the start only; time is
  * told. One thread uses a gate and its peers.
  */
 #ifndef NODE_GATEWAY_RESP_GATE_H
@@ -29,11 +29,6 @@ struct resp_gate;
 extern const struct gateway_codec resp_codec;
 
 enum {
-    /* Checks of one batch: as many as the engine asks memory for at a time. */
-    RESP_BATCH_MAX = 64,
-    /* Batches without an answer. Each that waits takes a place at the shard as well. */
-    RESP_BATCHES_MAX = 1 << 11,
-    RESP_TIMEOUT_MS = 1000, /* in which a batch is to be decided */
     /* Bytes of a reply to CL.THROTTLE, to a check by rules, to one that asks for the message; of
      * any of these. */
     RESP_THROTTLE_MAX = 192,
@@ -56,20 +51,7 @@ enum gateway_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer,
 /* The connection has ended: what its transaction holds is given back. */
 void resp_gate_close(struct resp_gate *gate, struct resp_peer *peer);
 
-/* The frame of the open batch, which is closed by that; 0 if there is nothing in it. It lives until
- * the next call. */
-size_t resp_gate_submit(struct resp_gate *gate, const uint8_t **frame);
-
-/* Takes a frame that the shard sent, and writes the replies. */
-void resp_gate_answer(struct resp_gate *gate, const void *frame, size_t len,
-                      const struct gateway_finder *finder);
-/* Gives up batches that have had no answer for too long: BUSY to all in them. Now and then. */
-void resp_gate_expire(struct resp_gate *gate, const struct gateway_finder *finder);
-/* Batches that wait for an answer. */
-uint32_t resp_gate_waiting(const struct resp_gate *gate);
-/* Asserts RESPGATE-5; and RESPGATE-1 and RESPGATE-2 of the peer that the token names. For tests. */
-void resp_gate_check_invariants(const struct resp_gate *gate);
-void resp_gate_check_peer(const struct resp_gate *gate, const struct resp_peer *peer,
-                          uint64_t token);
+/* What the shard is asked in, and answers to. */
+struct batches *resp_gate_batches(struct resp_gate *gate);
 
 #endif

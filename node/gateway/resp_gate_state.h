@@ -1,6 +1,6 @@
 /* resp_gate_state.h - what the files of the gate of Redis clients share; resp_gate.h is for others.
  *
- *   resp_batch.c        batches, and the checks in them
+ *   resp_batch.c        checks into the open batch (batches.h)
  *   resp_gate.c         requests in, frames for the shard, decisions, replies in order
  *   resp_keys.c         keys and their databases, and the commands on keys
  *   resp_transaction.c  MULTI, EXEC, DISCARD, and what is between them
@@ -13,16 +13,11 @@
 #include <stdint.h>
 
 #include "client/protocol/wire.h"
+#include "node/gateway/batches.h"
 #include "node/gateway/resp_check.h"
 #include "node/gateway/resp_command.h"
 #include "node/gateway/resp_gate.h"
 #include "node/gateway/throttle.h"
-
-enum {
-    RESP_PLACE_BITS = 11,
-    RESP_NO_BATCH = UINT16_MAX,
-    RESP_VALUES_LEN = 1 << 19 /* of a batch: no single check needs as much */
-};
 
 /* A command on keys asks as often as it has keys, or twice; the last of these has the reply. */
 enum ask {
@@ -37,65 +32,38 @@ enum ask {
 };
 
 struct item {
-    uint64_t token;
+    struct batch_call call;
     uint8_t ask;
-    bool answered;
     bool says;  /* ASK_CHECK: with the message, */
     bool tells; /* with the status */
     bool more;  /* of a command on keys: others of it follow */
     struct throttle_asked throttle;
 };
 
-struct batch {
-    uint64_t seq; /* 0: free */
-    int64_t submitted_ns;
-    uint16_t next_free;
-    uint16_t count;
-    struct item *items; /* [RESP_BATCH_MAX] */
-};
-
 struct resp_gate {
     const struct allocator *allocator;
-    uint64_t session;
-    uint64_t serial;
-    uint64_t answers; /* that came */
     struct resp_facts facts;
     struct gateway_stats *stats; /* the caller's */
     struct resp_queues queues;   /* of transactions */
-    uint16_t first_free;
-    uint16_t open; /* the batch that is being filled, or RESP_NO_BATCH */
-    uint32_t waiting;
-    bool loads;         /* the open batch is a report of a pool's load, and nothing else */
-    struct limit limit; /* of the template made last */
-    int limit_template; /* its index in the open batch, < 0: none */
-    struct batch batches[RESP_BATCHES_MAX];
-    struct item items[RESP_BATCHES_MAX * RESP_BATCH_MAX]; /* the first ones are used most */
-    struct wire_checks_builder builder;
-    struct wire_decisions_space space;
+    struct batches *batches;     /* their calls are struct item */
+    struct batch_user user;
+    struct limit limit;   /* of the template made last */
+    uint64_t limit_batch; /* the seq of the batch that it is in, */
+    int limit_template;   /* and its index there */
     struct resp_request request;
     struct resp_check check;
-    uint8_t values[RESP_VALUES_LEN];
     char key[WIRE_VALUE_MAX]; /* with its database */
-    uint8_t frame[WIRE_MESSAGE_MAX];
-    size_t load_len; /* of a frame of a load */
 };
 
 /* What became of a request. */
 enum took { TOOK, TOOK_NOT };
 
-/* The open batch, opened if there is none; NULL if all are out. */
-struct batch *resp_batch_open(struct resp_gate *gate);
-/* Takes a check that the builder has into the open batch, for the peer. */
-void resp_batch_add(struct resp_gate *gate, struct resp_peer *peer, const struct item *item);
+/* Takes a check that the builder has into the open batch, for the peer that the token names. */
+void resp_batch_add(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                    const struct item *item);
 /* The template of an inline limit in the open batch, or TG_EFULL. Clients use few limits, so mostly
  * it is the one before. */
 int resp_batch_template(struct resp_gate *gate, const struct limit *limit);
-/* The submitted batch of that number, or NULL. */
-struct batch *resp_batch_find(struct resp_gate *gate, uint64_t seq);
-/* The item is answered now; `peer` is whose it is, NULL: it is gone. */
-void resp_batch_settle(struct resp_peer *peer, struct item *item);
-/* The batch is free again: all in it are answered. */
-void resp_batch_release(struct resp_gate *gate, struct batch *batch);
 
 /* The key in the peer's database: those of number 0 are the keys of native clients, too. NULL, or
  * what is wrong with the key. It lives until the next one is asked for. */

@@ -63,11 +63,11 @@ static int ask_key(struct resp_gate *gate, struct resp_peer *peer, uint64_t toke
     ASSERT(fault == NULL); /* resp_keys_take looked */
     const int template = resp_batch_template(gate, &any_limit);
     const enum operation operation = ask == ASK_KEY_NEW ? OPERATION_RESET : OPERATION_PEEK;
-    if (template <0 || wire_checks_builder_append(&gate->builder, (uint32_t) template,
+    if (template <0 || wire_checks_builder_append(&gate->batches->builder, (uint32_t) template,
                                                   (uint8_t)operation, 0, &key, 1) < 0)
         return TG_EFULL;
-    const struct item item = {.token = token, .ask = (uint8_t)ask, .more = more};
-    resp_batch_add(gate, peer, &item);
+    const struct item item = {.ask = (uint8_t)ask, .more = more};
+    resp_batch_add(gate, peer, token, &item);
     return 0;
 }
 
@@ -77,7 +77,7 @@ static const char *fault_of_keys(struct resp_gate *gate, const struct resp_peer 
 {
     struct wire_text ignored;
     const char *fault = NULL;
-    if (asks * (gate->request.count - 1) > RESP_BATCH_MAX)
+    if (asks * (gate->request.count - 1) > BATCH_MAX)
         return "ERR too many keys: expected at most 32 of DEL and UNLINK, and 64 of EXISTS";
     for (uint32_t i = 1; fault == NULL && i < gate->request.count; i++)
         fault = resp_key_of(gate, peer, gate->request.arguments[i], &ignored);
@@ -106,7 +106,7 @@ enum took resp_keys_take(struct resp_gate *gate, struct resp_peer *peer, uint64_
         resp_put_error(&peer->base.out, fault);
         return TOOK;
     }
-    if (asks * count > 1 && gate->batches[gate->open].count > 0)
+    if (asks * count > 1 && batches_at_hand(gate->batches)->count > 0)
         return TOOK_NOT;
     for (uint32_t i = 1; i <= count; i++) {
         const struct wire_text name = gate->request.arguments[i];

@@ -38,8 +38,6 @@ struct resp_facts {
 /* A connection. */
 struct resp_peer {
     struct gateway_peer base;
-    uint64_t batch; /* the batch its checks are in, while it waits */
-    uint64_t held;  /* the answer that left a check of it pending: others of it wait */
     char name[RESP_NAME_LEN];
     uint8_t database;        /* that it has selected */
     bool queues;             /* between MULTI and EXEC */

@@ -6,9 +6,9 @@
  *                                                6   a peer is gone, and another comes
  *                                                7   time passes, what is late is given up
  *
- * Properties: the shard can read whatever the gate sends it (HTTPBATCH-4); no response is lost for
- * want of room (HTTPBATCH-2); a peer that is waited for by nobody has been answered all that it
- * asked (HTTPBATCH-3); and what a peer is sent is whole responses, each with a status line, a head
+ * Properties: the shard can read whatever the gate sends it (BATCHES-4); no response is lost for
+ * want of room (BATCHES-2); a peer that is waited for by nobody has been answered all that it
+ * asked (BATCHES-3); and what a peer is sent is whole responses, each with a status line, a head
  * and the bytes that its length tells, one a request. The gate is whole meanwhile. Whatever the
  * fields on traces say, each span that has begun ends once, and tells of a response (TRACER-1).
  */
@@ -146,10 +146,10 @@ static void answer_operator(const uint8_t *frame, size_t len, uint8_t kind)
         mp_put_str(&writer, "rules: []");
     }
     ASSERT(!writer.failed);
-    http_gate_answer(gate, reply, writer.len, &finder);
+    batches_answer(http_gate_batches(gate), reply, writer.len, &finder);
 }
 
-/* The gate must have made a message that the shard takes (HTTPBATCH-4). */
+/* The gate must have made a message that the shard takes (BATCHES-4). */
 static void answer(uint32_t at, uint8_t pending)
 {
     static struct wire_checks_space space;
@@ -186,13 +186,13 @@ static void answer(uint32_t at, uint8_t pending)
     }
     const int len = wire_encode_decisions(&head, &columns, &sources, NULL, reply, sizeof reply);
     ASSERT(len > 0);
-    http_gate_answer(gate, reply, (size_t)len, &finder);
+    batches_answer(http_gate_batches(gate), reply, (size_t)len, &finder);
 }
 
 static void submit(void)
 {
     const uint8_t *frame;
-    const size_t len = http_gate_submit(gate, &frame);
+    const size_t len = batches_submit(http_gate_batches(gate), &frame);
     uint32_t at = 0;
     if (len == 0)
         return;
@@ -220,7 +220,7 @@ static void feed(struct peer *peer)
         char *const copy = (char *)fuzz_copy((const uint8_t *)peer->input, peer->len);
         stop = http_gate_take(gate, &peer->peer, token_of(peer), copy, peer->len, &used);
         free(copy);
-        ASSERT(!base->out.failed && used <= peer->len); /* HTTPBATCH-2 */
+        ASSERT(!base->out.failed && used <= peer->len); /* BATCHES-2 */
         peer->len -= used;
         memmove(peer->input, peer->input + used, peer->len);
         if (stop == GATEWAY_NEED_SUBMIT)
@@ -263,7 +263,7 @@ static void take_operation(struct fuzz_input *input)
     case 7:
         now_ns += INT64_C(700000000);
         http_gate_now(gate, now_ns);
-        http_gate_expire(gate, &finder);
+        batches_expire(http_gate_batches(gate), &finder);
         break;
     default:
         take_piece(input, &peers[op]);
@@ -275,11 +275,11 @@ static void take_operation(struct fuzz_input *input)
 static void check_all(uint32_t step)
 {
     for (uint32_t i = 0; i < PEERS; i++) {
-        http_gate_check_peer(gate, &peers[i].peer, token_of(&peers[i]));
+        batches_check_peer(http_gate_batches(gate), &peers[i].peer.base, token_of(&peers[i]));
         read_all(&peers[i]);
     }
     if (step % CHECK_EVERY == 0)
-        http_gate_check_invariants(gate);
+        batches_check_invariants(http_gate_batches(gate));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -311,14 +311,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         answer(i, 0);
     now_ns += INT64_C(65000000000); /* longer than anybody may wait */
     http_gate_now(gate, now_ns);
-    http_gate_expire(gate, &finder);
+    batches_expire(http_gate_batches(gate), &finder);
     for (uint32_t i = 0; i < PEERS; i++) {
         read_all(&peers[i]);
-        ASSERT(peers[i].peer.base.waiting == 0 &&
-               peers[i].peer.base.reserved == 0); /* HTTPBATCH-3 */
+        ASSERT(peers[i].peer.base.waiting == 0 && peers[i].peer.base.reserved == 0); /* BATCHES-3 */
     }
-    ASSERT(http_gate_waiting(gate) == 0); /* so the next input begins with a gate as new */
-    ASSERT(tracer_open(tracer) == 0);     /* TRACER-1 */
+    ASSERT(http_gate_batches(gate)->waiting == 0); /* so the next input begins with a gate as new */
+    ASSERT(tracer_open(tracer) == 0);              /* TRACER-1 */
     http_gate_stats(gate, &after);
     ASSERT(heard <= after.answered); /* some were of peers that were gone before they read */
     return 0;

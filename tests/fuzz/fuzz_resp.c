@@ -7,13 +7,14 @@
  *                                                7   time passes, what is late is given up
  *
  * Properties: what is taken never depends on how the bytes are cut; the shard can read whatever the
- * gate sends it (RESPGATE-4); no reply is lost for want of room (RESPGATE-2); and a peer that is
- * waited for by nobody has been answered all that it asked (RESPGATE-3). The gate is whole
+ * gate sends it (BATCHES-4); no reply is lost for want of room (BATCHES-2); and a peer that is
+ * waited for by nobody has been answered all that it asked (BATCHES-3). The gate is whole
  * meanwhile.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "node/gateway/batches.h"
 #include "node/gateway/resp_gate.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -54,7 +55,7 @@ static void come(struct peer *peer)
     peer->peer.base.out.capacity = sizeof peer->out;
 }
 
-/* The gate must have made a message that the shard takes (RESPGATE-4). */
+/* The gate must have made a message that the shard takes (BATCHES-4). */
 static void answer(uint32_t at, uint8_t pending)
 {
     static struct wire_checks_space space;
@@ -92,13 +93,13 @@ static void answer(uint32_t at, uint8_t pending)
         len = wire_encode_decisions(&head, &columns, &sources, NULL, reply, sizeof reply);
     }
     ASSERT(len > 0);
-    resp_gate_answer(gate, reply, (size_t)len, &finder);
+    batches_answer(resp_gate_batches(gate), reply, (size_t)len, &finder);
 }
 
 static void submit(void)
 {
     const uint8_t *frame;
-    const size_t len = resp_gate_submit(gate, &frame);
+    const size_t len = batches_submit(resp_gate_batches(gate), &frame);
     uint32_t at = 0;
     if (len == 0)
         return;
@@ -125,7 +126,7 @@ static void feed(struct peer *peer)
         char *const copy = (char *)fuzz_copy((const uint8_t *)peer->input, peer->len);
         stop = resp_gate_take(gate, &peer->peer, token_of(peer), copy, peer->len, &used);
         free(copy);
-        ASSERT(!peer->peer.base.out.failed && used <= peer->len); /* RESPGATE-2 */
+        ASSERT(!peer->peer.base.out.failed && used <= peer->len); /* BATCHES-2 */
         peer->len -= used;
         memmove(peer->input, peer->input + used, peer->len);
         if (stop == GATEWAY_NEED_SUBMIT)
@@ -170,7 +171,7 @@ static void take_operation(struct fuzz_input *input)
     case 7:
         now_ns += INT64_C(700000000);
         resp_gate_now(gate, now_ns);
-        resp_gate_expire(gate, &finder);
+        batches_expire(resp_gate_batches(gate), &finder);
         break;
     default:
         take_piece(input, &peers[op]);
@@ -182,9 +183,9 @@ static void take_operation(struct fuzz_input *input)
 static void check_all(uint32_t step)
 {
     for (uint32_t i = 0; i < PEERS; i++)
-        resp_gate_check_peer(gate, &peers[i].peer, token_of(&peers[i]));
+        batches_check_peer(resp_gate_batches(gate), &peers[i].peer.base, token_of(&peers[i]));
     if (step % CHECK_EVERY == 0)
-        resp_gate_check_invariants(gate);
+        batches_check_invariants(resp_gate_batches(gate));
 }
 
 /* The same requests, whole and in pieces of one byte. */
@@ -224,10 +225,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         answer(i, 0);
     now_ns += INT64_C(5000000000);
     resp_gate_now(gate, now_ns);
-    resp_gate_expire(gate, &finder);
+    batches_expire(resp_gate_batches(gate), &finder);
     for (uint32_t i = 0; i < PEERS; i++)
-        ASSERT(peers[i].peer.base.waiting == 0 &&
-               peers[i].peer.base.reserved == 0); /* RESPGATE-3 */
-    ASSERT(resp_gate_waiting(gate) == 0);         /* so the next input begins with a gate as new */
+        ASSERT(peers[i].peer.base.waiting == 0 && peers[i].peer.base.reserved == 0); /* BATCHES-3 */
+    ASSERT(resp_gate_batches(gate)->waiting == 0); /* so the next input begins with a gate as new */
     return 0;
 }

@@ -76,6 +76,7 @@ static int open_bench_at(bool required, bool native, int listener)
     bench.zmtp = (struct zmtp_gate){.message = take_message, .stats = &bench.stats};
     const struct connections_options options = {
         .codec = native ? &zmtp_codec : &resp_codec,
+        .batches = native ? NULL : resp_gate_batches(bench.gate),
         .gate = native ? (void *)&bench.zmtp : (void *)bench.gate,
         .stats = &bench.stats,
         .listeners = {listener},

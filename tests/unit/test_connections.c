@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "node/gateway/batches.h"
 #include "node/gateway/resp_gate.h"
 #include "node/runtime/shard/connections_state.h"
 #include "node/runtime/system/busy_poll.h"
@@ -118,6 +119,7 @@ static int setup(void **state)
     const struct connections_options options = {
         .codec = &resp_codec,
         .gate = bench.gate,
+        .batches = resp_gate_batches(bench.gate),
         .stats = &bench.stats,
         .listeners = {listener},
         .listener_count = 1,
@@ -493,7 +495,7 @@ static void a_turn_soon_after_other_work_does_not_poll(void **state)
 /* However much one client asks, and however long that takes, others are read as well. */
 static void who_always_asks_more_starves_nobody(void **state)
 {
-    enum { LINE = 23, LINES = RESP_BATCH_MAX + 1, TURNS = 10 };
+    enum { LINE = 23, LINES = BATCH_MAX + 1, TURNS = 10 };
     static char text[LINES * LINE + 1];
     static char answers[1 << 16];
     (void)state;
@@ -566,12 +568,12 @@ static void what_is_not_answered_holds_its_client_up(void **state)
         turn();
     }
     assert_int_equal(bench.frame_count, 1);
-    assert_int_equal(stats().checks, RESP_BATCH_MAX);
+    assert_int_equal(stats().checks, BATCH_MAX);
     struct pollfd ready = {.fd = connections_fd(bench.loop), .events = POLLIN};
     assert_int_equal(poll(&ready, 1, 0), 0); /* and what has come does not wake the loop */
     bench.holds = false;
     release_all();
-    TURN_UNTIL(stats().checks > RESP_BATCH_MAX);
+    TURN_UNTIL(stats().checks > BATCH_MAX);
     (void)close(fd);
 }
 
@@ -724,7 +726,7 @@ static void who_is_owed_something_keeps_its_place(void **state)
     bench.holds = true;
     for (int i = 0; i < CLIENTS_MAX; i++) {
         fds[i] = dial_from(i < ADDRESS_MAX ? 2 : 1);
-        if (i < RESP_BATCH_MAX)
+        if (i < BATCH_MAX)
             say(fds[i], "CL.THROTTLE k 1 1 1 1\r\n");
         TURN_UNTIL(stats().accepted == (uint64_t)i + 1);
     }
@@ -733,9 +735,9 @@ static void who_is_owed_something_keeps_its_place(void **state)
     say(late, "PING\r\n");
     expect(late, "+PONG\r\n");
     release_all();
-    for (int i = 0; i < RESP_BATCH_MAX; i++)
+    for (int i = 0; i < BATCH_MAX; i++)
         expect(fds[i], THROTTLED("1"));
-    assert_true(closed(fds[RESP_BATCH_MAX]));
+    assert_true(closed(fds[BATCH_MAX]));
     for (int i = 0; i < CLIENTS_MAX; i++)
         (void)close(fds[i]);
     (void)close(late);
@@ -801,10 +803,10 @@ static void memory_of_a_long_request_is_given_back(void **state)
 static void a_turn_is_short_however_many_can_go_on(void **state)
 {
     enum { MANY = 20, LINE = 23 };
-    static char text[RESP_BATCH_MAX * LINE + 1];
+    static char text[BATCH_MAX * LINE + 1];
     int fds[MANY];
     (void)state;
-    for (int i = 0; i < RESP_BATCH_MAX; i++)
+    for (int i = 0; i < BATCH_MAX; i++)
         memcpy(text + (size_t)i * LINE, "CL.THROTTLE k 1 1 1 1\r\n", LINE);
     bench.holds = true;
     for (int i = 0; i < MANY; i++) {
@@ -819,7 +821,7 @@ static void a_turn_is_short_however_many_can_go_on(void **state)
     const uint64_t before = stats().batches;
     turn();
     assert_in_range(stats().batches - before, 1, 4);
-    TURN_UNTIL(stats().checks == MANY + MANY * RESP_BATCH_MAX);
+    TURN_UNTIL(stats().checks == MANY + MANY * BATCH_MAX);
     for (int i = 0; i < MANY; i++)
         (void)close(fds[i]);
 }

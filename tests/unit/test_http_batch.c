@@ -107,7 +107,7 @@ static enum http_verdict handle(struct http_exchange *exchange, struct http_ask 
         assert_true(wire_checks_builder_append(exchange->builder, (uint32_t) template,
                                                OPERATION_CHECK, i + 1, &key, 1) >= 0);
     }
-    http_batches_commit(exchange);
+    batches_commit(http_batches_of(exchange->batches), &exchange->peer->base);
     return HTTP_ASKED;
 }
 
@@ -116,8 +116,8 @@ static enum http_verdict ask(uint32_t peer, uint32_t count, uint32_t limits, uin
     struct http_exchange exchange = exchange_of(peer);
     struct http_ask asked = {.count = count, .room = ROOM};
     const enum http_verdict verdict = handle(&exchange, &asked, limits, kept);
-    http_batches_check_invariants(bench.batches);
-    http_batches_check_peer(bench.batches, &bench.peers[peer], peer);
+    batches_check_invariants(http_batches_of(bench.batches));
+    batches_check_peer(http_batches_of(bench.batches), &bench.peers[peer].base, peer);
     return verdict == HTTP_AGAIN ? (enum http_verdict)(HTTP_AGAIN + 1 + (int)exchange.stop)
                                  : verdict;
 }
@@ -127,7 +127,7 @@ enum { NEEDS = HTTP_AGAIN + 1 }; /* of `ask`: and a reason to stop */
 static void submit(void)
 {
     const uint8_t *frame;
-    bench.frame_len = http_batches_submit(bench.batches, &frame);
+    bench.frame_len = batches_submit(http_batches_of(bench.batches), &frame);
     memcpy(bench.frame, frame, bench.frame_len);
 }
 
@@ -151,8 +151,8 @@ static void answer(uint32_t pending)
     }
     const int len = wire_encode_decisions(&head, &columns, &sources, NULL, reply, sizeof reply);
     assert_true(len > 0);
-    http_batches_answer(bench.batches, reply, (size_t)len, &finder);
-    http_batches_check_invariants(bench.batches);
+    batches_answer(http_batches_of(bench.batches), reply, (size_t)len, &finder);
+    batches_check_invariants(http_batches_of(bench.batches));
 }
 
 static uint32_t count_sent(void)
@@ -194,21 +194,21 @@ static void a_request_may_have_as_many_checks_as_a_message(void **state)
 {
     (void)state;
     assert_int_equal(ask(0, WIRE_CHECKS_MAX, 256, 1), HTTP_ASKED);
-    assert_true(http_batches_full(bench.batches));
+    assert_true(batches_full(http_batches_of(bench.batches)));
     assert_int_equal(ask(1, 1, 1, 2), (int)NEEDS + (int)GATEWAY_NEED_SUBMIT);
     submit();
     answer(1); /* one of them is another node's */
     assert_int_equal(bench.done, 0);
     answer(0);
     expect_heard(0, "[1:4096:8390656]");
-    assert_int_equal(http_batches_waiting(bench.batches), 0);
+    assert_int_equal(http_batches_of(bench.batches)->waiting, 0);
 }
 
 static void what_does_not_fit_beside_others_comes_in_the_next_message(void **state)
 {
     (void)state;
     assert_int_equal(ask(0, 2, 2, 1), HTTP_ASKED);
-    assert_int_equal(ask(1, HTTP_BATCH_MAX, 1, 2), (int)NEEDS + (int)GATEWAY_NEED_SUBMIT);
+    assert_int_equal(ask(1, BATCH_MAX, 1, 2), (int)NEEDS + (int)GATEWAY_NEED_SUBMIT);
     submit();
     assert_int_equal(ask(1, 300, 256, 2), HTTP_ASKED);
     answer(0);
@@ -331,7 +331,7 @@ static void a_response_that_does_not_fit_is_a_500(void **state)
     const int template = wire_checks_builder_inline(exchange.builder, &limit);
     assert_true(wire_checks_builder_append(exchange.builder, (uint32_t) template, OPERATION_CHECK,
                                            1, &key, 1) >= 0);
-    http_batches_commit(&exchange);
+    batches_commit(http_batches_of(bench.batches), &exchange.peer->base);
     exchange = exchange_of(0);
     assert_int_equal(handle(&exchange, &asked, 1, 4), HTTP_ASKED);
     submit();
@@ -357,7 +357,7 @@ static void a_retry_is_a_message_of_its_own_name(void **state)
     answer(0);
     exchange = exchange_of(1);
     assert_int_equal(handle(&exchange, &asked, 1, 2), HTTP_ASKED);
-    assert_true(http_batches_full(bench.batches)); /* others are kept out */
+    assert_true(batches_full(http_batches_of(bench.batches))); /* others are kept out */
     submit();
     assert_int_equal(wire_decode_checks(bench.frame, bench.frame_len, &space, &checks, error), 0);
     assert_int_equal(checks.session, 5);
@@ -370,7 +370,7 @@ static void a_retry_is_a_message_of_its_own_name(void **state)
     answer(0);
     expect_heard(1, "[2:2:3]");
     expect_heard(2, "[3:2:3]");
-    assert_int_equal(http_batches_waiting(bench.batches), 0);
+    assert_int_equal(http_batches_of(bench.batches)->waiting, 0);
     assert_int_equal(ask(2, 1, 1, 9), HTTP_ASKED); /* shared again */
     assert_int_equal(ask(1, 1, 1, 9), HTTP_ASKED);
 }
@@ -393,7 +393,7 @@ static void what_is_explained_is_a_message_of_its_own(void **state)
     answer(0);
     exchange = exchange_of(1);
     assert_int_equal(handle(&exchange, &asked, 1, 2), HTTP_ASKED);
-    assert_true(http_batches_full(bench.batches)); /* others are kept out */
+    assert_true(batches_full(http_batches_of(bench.batches))); /* others are kept out */
     submit();
     assert_int_equal(wire_decode_checks(bench.frame, bench.frame_len, &space, &checks, error), 0);
     assert_int_equal(checks.flags & WIRE_FLAG_EXPLAIN, WIRE_FLAG_EXPLAIN);
@@ -460,18 +460,18 @@ static void a_command_is_a_message_of_its_own(void **state)
     mp_put_map(writer, 1);
     mp_put_str(writer, "shard");
     mp_put_uint(writer, 3);
-    http_batches_commit(&exchange);
+    batches_commit(http_batches_of(bench.batches), &exchange.peer->base);
     assert_int_equal(ask(1, 1, 1, 1), (int)NEEDS + (int)GATEWAY_NEED_SUBMIT);
     submit();
     assert_int_equal(wire_decode_admin(bench.frame, bench.frame_len, tokens, 32, &admin, error), 0);
     assert_memory_equal(admin.command.data, "status", admin.command.len);
     http_batches_now(bench.batches, INT64_C(29000000000));
-    http_batches_expire(bench.batches, &finder); /* it may take longer than a check */
-    assert_int_equal(http_batches_waiting(bench.batches), 1);
+    batches_expire(http_batches_of(bench.batches), &finder); /* it may take longer than a check */
+    assert_int_equal(http_batches_of(bench.batches)->waiting, 1);
     mp_writer_init(&answered, reply, sizeof reply);
     wire_begin_admin_reply(&answered, admin.session, admin.seq, 0);
     mp_put_str(&answered, "fine");
-    http_batches_answer(bench.batches, reply, answered.len, &finder);
+    batches_answer(http_batches_of(bench.batches), reply, answered.len, &finder);
     expect_heard(0, "\r\n\r\n\xa4"
                     "fine");
 }

@@ -88,6 +88,7 @@ static int setup(void **state)
     const struct connections_options options = {
         .codec = &http_codec,
         .gate = bench.gate,
+        .batches = http_gate_batches(bench.gate),
         .stats = &bench.stats,
         .listeners = {listener},
         .listener_count = 1,

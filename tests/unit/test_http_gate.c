@@ -85,17 +85,17 @@ static int teardown(void **state)
 /* Looks at the gate and at all peers that are there. */
 static void check_all(void)
 {
-    http_gate_check_invariants(bench.gate);
+    batches_check_invariants(http_gate_batches(bench.gate));
     for (uint32_t i = 0; i < PEERS; i++)
         if (!bench.gone[i])
-            http_gate_check_peer(bench.gate, &bench.peers[i], i);
+            batches_check_peer(http_gate_batches(bench.gate), &bench.peers[i].base, i);
 }
 
 /* Gives the open batch to the shard, which keeps it. */
 static void submit(void)
 {
     const uint8_t *frame;
-    const size_t len = http_gate_submit(bench.gate, &frame);
+    const size_t len = batches_submit(http_gate_batches(bench.gate), &frame);
     if (len == 0)
         return;
     assert_true(bench.frame_count < FRAMES);
@@ -182,7 +182,7 @@ static void answer_partly(uint32_t at, uint64_t pending)
     }
     const int len = wire_encode_decisions(&head, &columns, &sources, NULL, reply, sizeof reply);
     assert_true(len > 0);
-    http_gate_answer(bench.gate, reply, (size_t)len, &finder);
+    batches_answer(http_gate_batches(bench.gate), reply, (size_t)len, &finder);
     check_all();
 }
 
@@ -524,7 +524,7 @@ static void a_check_that_waits_holds_up_its_client_alone(void **state)
     answer_partly(0, 0);
     const char *text = heard(0);
     assert_true(strstr(text, "\"remaining\":3") > strstr(text, "\"remaining\":1"));
-    assert_int_equal(http_gate_waiting(bench.gate), 0);
+    assert_int_equal(http_gate_batches(bench.gate)->waiting, 0);
 }
 
 static void a_client_that_is_gone_is_not_answered(void **state)
@@ -545,10 +545,10 @@ static void what_is_not_answered_is_given_up(void **state)
     check(0, 1);
     submit();
     http_gate_now(bench.gate, bench.now_ns + 1999 * MS);
-    http_gate_expire(bench.gate, &finder);
+    batches_expire(http_gate_batches(bench.gate), &finder);
     assert_int_equal(bench.peers[0].base.out.len, 0);
     http_gate_now(bench.gate, bench.now_ns + 2000 * MS);
-    http_gate_expire(bench.gate, &finder);
+    batches_expire(http_gate_batches(bench.gate), &finder);
     expect_status(0, "HTTP/1.1 504 Gateway Timeout\r\n");
     answer_all(); /* too late */
     assert_int_equal(bench.peers[0].base.out.len, 0);
@@ -582,12 +582,12 @@ static void the_shard_is_told_how_long_a_client_waits(void **state)
     assert_int_equal(bench.frame_count, 3);
     assert_int_equal(timeout_of(0), 250);
     assert_int_equal(timeout_of(1), 3000);
-    assert_int_equal(timeout_of(2), HTTP_TIMEOUT_MS);
+    assert_int_equal(timeout_of(2), BATCH_TIMEOUT_MS);
     http_gate_now(bench.gate, bench.now_ns + 1249 * MS); /* the shard has a second for its answer */
-    http_gate_expire(bench.gate, &finder);
+    batches_expire(http_gate_batches(bench.gate), &finder);
     assert_int_equal(bench.peers[0].base.out.len, 0);
     http_gate_now(bench.gate, bench.now_ns + 1250 * MS);
-    http_gate_expire(bench.gate, &finder);
+    batches_expire(http_gate_batches(bench.gate), &finder);
     expect_status(0, "HTTP/1.1 504 Gateway Timeout\r\n");
     expect_status(1, "HTTP/1.1 504 Gateway Timeout\r\n");
     assert_int_equal(bench.peers[2].base.out.len + bench.peers[3].base.out.len, 0);
@@ -628,7 +628,7 @@ static void refuse_all(int code)
         const struct wire_error message = {envelope.session, envelope.seq, code,
                                            wire_text_of("no \"room\"")};
         const int len = wire_encode_error(&message, reply, sizeof reply);
-        http_gate_answer(bench.gate, reply, (size_t)len, &finder);
+        batches_answer(http_gate_batches(bench.gate), reply, (size_t)len, &finder);
     }
 }
 
@@ -657,7 +657,7 @@ static void a_shard_that_refuses_is_a_503_with_retry_after(void **state)
 static void a_full_batch_is_submitted(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < HTTP_BATCH_MAX + 1; i++)
+    for (unsigned i = 0; i < BATCH_MAX + 1; i++)
         check(i % PEERS, 1);
     assert_int_equal(bench.frame_count, 1);
     assert_int_equal(bench.stop[0], GATEWAY_NEED_ANSWER); /* it is in the first batch */
@@ -665,13 +665,13 @@ static void a_full_batch_is_submitted(void **state)
     feed(0);
     submit();
     answer_partly(1, 0);
-    assert_int_equal(counted().answered, HTTP_BATCH_MAX + 1);
+    assert_int_equal(counted().answered, BATCH_MAX + 1);
 }
 
 static void without_a_batch_there_is_a_503(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < HTTP_BATCHES_MAX; i++) {
+    for (unsigned i = 0; i < BATCHES_MAX; i++) {
         bench.peers[0].base.waiting = bench.peers[0].base.reserved = 0; /* another client */
         size_t used;
         static const char one[] = "POST /v1/check HTTP/1.1\r\n" HOST JSON
@@ -837,7 +837,7 @@ static void answer_metrics(int code, const char *text)
     mp_writer_init(&writer, reply, sizeof reply);
     wire_begin_admin_reply(&writer, admin.session, admin.seq, code);
     mp_put_str(&writer, text);
-    http_gate_answer(bench.gate, reply, writer.len, &finder);
+    batches_answer(http_gate_batches(bench.gate), reply, writer.len, &finder);
     check_all();
 }
 

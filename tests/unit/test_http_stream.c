@@ -133,7 +133,7 @@ static enum gateway_stop say(int peer, const char *bytes)
     bench.peers[peer].base.out.len = 0;
     const enum gateway_stop stop =
         http_gate_take(bench.gate, &bench.peers[peer], (uint64_t)peer, bytes, strlen(bytes), &used);
-    http_gate_check_invariants(bench.gate);
+    batches_check_invariants(http_gate_batches(bench.gate));
     return stop;
 }
 
@@ -149,7 +149,8 @@ static enum gateway_stop look(int peer, int64_t span_ns)
     bench.now_ns += span_ns;
     http_gate_now(bench.gate, bench.now_ns);
     bench.found = 0;
-    http_gate_expire(bench.gate, &finder);
+    batches_expire(http_gate_batches(bench.gate), &finder);
+    http_gate_wake(bench.gate, &finder);
     return say(peer, "");
 }
 
@@ -163,7 +164,7 @@ static bool shard_answers(int code)
     struct wire_admin admin;
     struct mp_writer writer;
     const uint8_t *frame;
-    const size_t len = http_gate_submit(bench.gate, &frame);
+    const size_t len = batches_submit(http_gate_batches(bench.gate), &frame);
     if (len == 0)
         return false;
     assert_true(len <= sizeof copy);
@@ -174,7 +175,7 @@ static bool shard_answers(int code)
     mp_put_map(&writer, 0);
     for (int i = 0; i < PEERS; i++)
         bench.peers[i].base.out.len = 0;
-    http_gate_answer(bench.gate, reply, writer.len, &finder);
+    batches_answer(http_gate_batches(bench.gate), reply, writer.len, &finder);
     return true;
 }
 
@@ -220,7 +221,7 @@ static void what_the_shard_answers_is_a_chunk_and_what_it_does_not_is_asked_agai
     assert_int_equal(bench.peers[0].base.waiting, 0);
     assert_int_equal(look(0, SECOND), GATEWAY_NEED_ANSWER);
     const uint8_t *frame;
-    assert_true(http_gate_submit(bench.gate, &frame) > 0);
+    assert_true(batches_submit(http_gate_batches(bench.gate), &frame) > 0);
     assert_int_equal(look(0, 40 * SECOND), GATEWAY_NEED_ANSWER); /* it was given up */
     assert_int_equal(bench.peers[0].base.waiting, 1);
     assert_string_equal(heard(0), "");

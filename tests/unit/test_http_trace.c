@@ -123,7 +123,7 @@ static void post(const char *path, const char *headers, const char *body)
 static void submit(void)
 {
     const uint8_t *frame;
-    bench.frame_len = http_gate_submit(bench.gate, &frame);
+    bench.frame_len = batches_submit(http_gate_batches(bench.gate), &frame);
     memcpy(bench.frame, frame, bench.frame_len);
 }
 
@@ -157,7 +157,7 @@ static void answer(const enum outcome *outcomes, const char *node, uint8_t more)
     }
     const int len = wire_encode_decisions(&head, &columns, &sources, NULL, reply, sizeof reply);
     assert_true(len > 0);
-    http_gate_answer(bench.gate, reply, (size_t)len, &finder);
+    batches_answer(http_gate_batches(bench.gate), reply, (size_t)len, &finder);
 }
 
 static const struct trace_span *last(void)
@@ -315,7 +315,7 @@ static void each_span_ends_whatever_becomes_of_the_request(void **state)
     post("/v1/check", PARENT, CHECK);
     submit();
     http_gate_now(bench.gate, NOW + INT64_C(5000000000));
-    http_gate_expire(bench.gate, &finder);
+    batches_expire(http_gate_batches(bench.gate), &finder);
     assert_int_equal(last()->status, 504);
     assert_false(last()->checks.decided);
     assert_int_equal(bench.ended, 2);
@@ -341,7 +341,7 @@ static void what_is_pending_has_not_ended(void **state)
     columns.flags[0] = WIRE_ALLOWED;
     columns.source_index[0] = WIRE_SOURCE_NONE;
     const int len = wire_encode_decisions(&head, &columns, &sources, NULL, reply, sizeof reply);
-    http_gate_answer(bench.gate, reply, (size_t)len, &finder);
+    batches_answer(http_gate_batches(bench.gate), reply, (size_t)len, &finder);
     assert_int_equal(bench.ended, 1);
     assert_string_equal(last()->checks.node, "");
     assert_false(last()->checks.forwarded);

@@ -9,96 +9,45 @@
 
 #include <cmocka.h>
 
-#include "base/digest.h"
-#include "base/mp_json.h"
 #include "node/gateway/api/api_routes.h"
 #include "node/gateway/api/operate_call.h"
-#include "node/gateway/http/http_gate.h"
 #include "node/policy/people/api_keys.h"
+#include "tests/unit/support_operator.h"
 
-enum { OUT = 6 << 20, TEXT = 4096, TOKENS = 256, SESSION = 99 };
+enum { TEXT = OPERATOR_TEXT };
 
-#define TOKEN "tga_token"
-#define HEAD  " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " TOKEN "\r\n"
-#define JSON  "Content-Type: application/json\r\n"
+#define HEAD " HTTP/1.1\r\nHost: localhost\r\n" OPERATOR_BEARER
+#define JSON "Content-Type: application/json\r\n"
 
-struct bench {
-    struct http_gate *gate;
-    struct http_peer peer;
-    struct gateway_stats stats;
-    struct digest operators;
-    char *out;
-    char asked[TEXT]; /* the command and its arguments, as JSON; "" if nothing was asked */
-    struct wire_admin admin;
-};
-
-static struct bench bench;
-
-static struct gateway_peer *find(void *context, uint64_t token)
-{
-    (void)token;
-    return context;
-}
-
-static const struct gateway_finder finder = {find, &bench.peer.base};
+static struct operator_bench bench;
 
 static int setup(void **state)
 {
     (void)state;
-    memset(&bench, 0, sizeof bench);
-    digest_make(TOKEN, strlen(TOKEN), &bench.operators);
-    struct http_facts facts = {.name = "n1", .version = "9", .operators = &bench.operators};
-    facts.routes = api_routes(&facts.route_count);
-    assert_int_equal(http_gate_new(alloc_heap(), SESSION, &facts, &bench.stats, &bench.gate), 0);
-    bench.out = malloc(OUT);
-    assert_non_null(bench.out);
-    bench.peer.base.out.data = bench.out;
-    bench.peer.base.out.capacity = OUT;
-    (void)snprintf(bench.peer.base.address, GATEWAY_ADDRESS_LEN, "[2001:db8::1]:5000");
-    http_gate_open(bench.gate, &bench.peer);
+    operator_open(&bench);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    http_gate_free(&bench.gate);
-    free(bench.out);
+    operator_close(&bench);
     return 0;
 }
 
-static void put(void *text, const char *data, size_t len)
-{
-    char *end = (char *)text + strlen(text);
-    assert_true(strlen(text) + len < TEXT);
-    memcpy(end, data, len);
-    end[len] = '\0';
-}
-
-/* Sends a request; what it asks of the shard is in bench.asked. */
 static void say(const char *request)
 {
-    static struct mp_token tokens[TOKENS];
-    static uint8_t copy[TEXT];
-    const struct mp_sink sink = {put, bench.asked};
-    const uint8_t *frame;
-    char error[WIRE_ERROR_LEN];
-    size_t used;
-    bench.peer.base.out.len = 0;
-    bench.asked[0] = '\0';
-    (void)http_gate_take(bench.gate, &bench.peer, 0, request, strlen(request), &used);
-    assert_int_equal(used, strlen(request));
-    const size_t len = http_gate_submit(bench.gate, &frame);
-    http_gate_check_invariants(bench.gate);
-    http_gate_check_peer(bench.gate, &bench.peer, 0);
-    if (len == 0)
-        return;
-    assert_true(len <= sizeof copy);
-    memcpy(copy, frame, len);
-    assert_int_equal(wire_decode_admin(copy, len, tokens, TOKENS, &bench.admin, error), 0);
-    put(bench.asked, bench.admin.command.data, bench.admin.command.len);
-    put(bench.asked, " ", 1);
-    mp_json(&sink, bench.admin.arguments.tokens, bench.admin.arguments.token_count);
+    operator_say(&bench, request);
+}
+
+static const char *heard(void)
+{
+    return operator_heard(&bench);
+}
+
+static void expect(const char *part)
+{
+    operator_expect(&bench, part);
 }
 
 static void call(const char *line, const char *headers, const char *body)
@@ -107,19 +56,6 @@ static void call(const char *line, const char *headers, const char *body)
     (void)snprintf(request, sizeof request, "%s" HEAD "%sContent-Length: %zu\r\n\r\n%s", line,
                    headers, strlen(body), body);
     say(request);
-}
-
-/* What has been sent back. */
-static const char *heard(void)
-{
-    bench.out[bench.peer.base.out.len] = '\0';
-    return bench.out;
-}
-
-static void expect(const char *part)
-{
-    if (strstr(heard(), part) == NULL)
-        fail_msg("'%s' is not in: %s", part, heard());
 }
 
 /* ---- answers of the shard -------------------------------------------------------------------- */
@@ -136,8 +72,7 @@ static void begin(int code)
 static void send(void)
 {
     assert_false(answered.failed);
-    http_gate_answer(bench.gate, answer_bytes, answered.len, &finder);
-    http_gate_check_peer(bench.gate, &bench.peer, 0);
+    operator_answer(&bench, answer_bytes, answered.len);
 }
 
 static void answer_edit(const char *state, const char *message)
@@ -384,8 +319,7 @@ static void an_api_key_is_in_the_answer_alone(void **state)
         expect(states[i]);
     }
     call("POST /v1/apikeys", JSON, "{\"name\":\"web\"}");
-    http_gate_now(bench.gate, INT64_C(31000000000));
-    http_gate_expire(bench.gate, &finder);
+    operator_wait(&bench, INT64_C(31000000000));
     expect("HTTP/1.1 504 Gateway Timeout\r\n");
     expect("\"key\":\"" API_KEY_PREFIX);
     expect("\"id\":\"");
@@ -456,11 +390,11 @@ static void no_call_is_asked_without_the_token(void **state)
     static const char *const tokens[] = {"",
                                          "Authorization: Bearer tga_other\r\n",
                                          "Authorization: Bearer \r\n",
-                                         "Authorization: " TOKEN "\r\n",
-                                         "Authorization: Basic " TOKEN "\r\n",
-                                         "Authorization: Bearer " TOKEN "x\r\n",
-                                         "Authorization: Bearer " TOKEN
-                                         "\r\nAuthorization: Bearer " TOKEN "\r\n"};
+                                         "Authorization: " OPERATOR_TOKEN "\r\n",
+                                         "Authorization: Basic " OPERATOR_TOKEN "\r\n",
+                                         "Authorization: Bearer " OPERATOR_TOKEN "x\r\n",
+                                         "Authorization: Bearer " OPERATOR_TOKEN
+                                         "\r\nAuthorization: Bearer " OPERATOR_TOKEN "\r\n"};
     size_t count;
     uint32_t seen = 0;
     const struct http_route *routes = api_routes(&count);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "node/gateway/batches.h"
 #include "node/gateway/resp_gate.h"
 #include "node/gateway/resp_topology.h"
 #include "tests/unit/support_effort.h"
@@ -85,17 +86,17 @@ static int teardown(void **state)
 /* Looks at the gate and at all who are there. */
 static void check_all(void)
 {
-    resp_gate_check_invariants(bench.gate);
+    batches_check_invariants(resp_gate_batches(bench.gate));
     for (uint32_t i = 0; i < PEERS; i++)
         if (!bench.gone[i])
-            resp_gate_check_peer(bench.gate, &bench.peers[i], i);
+            batches_check_peer(resp_gate_batches(bench.gate), &bench.peers[i].base, i);
 }
 
 /* Gives the open batch to the shard, which keeps it. */
 static void submit(void)
 {
     const uint8_t *frame;
-    const size_t len = resp_gate_submit(bench.gate, &frame);
+    const size_t len = batches_submit(resp_gate_batches(bench.gate), &frame);
     if (len == 0)
         return;
     assert_true(bench.frame_count < FRAMES);
@@ -181,7 +182,7 @@ static void answer_partly(uint32_t at, uint64_t pending)
         free(frame->bytes);
         frame->bytes = NULL;
     }
-    resp_gate_answer(bench.gate, reply, (size_t)len, &finder);
+    batches_answer(resp_gate_batches(bench.gate), reply, (size_t)len, &finder);
     check_all();
 }
 
@@ -305,10 +306,10 @@ static void a_check_that_waits_holds_up_its_client_alone(void **state)
     answer_partly(0, 1 << 3);
     expect(0, THROTTLED("1") THROTTLED("2"));
     expect(1, "");
-    assert_int_equal(resp_gate_waiting(bench.gate), 1);
+    assert_int_equal(resp_gate_batches(bench.gate)->waiting, 1);
     answer(0);
     expect(1, THROTTLED("4") THROTTLED("5"));
-    assert_int_equal(resp_gate_waiting(bench.gate), 0);
+    assert_int_equal(resp_gate_batches(bench.gate)->waiting, 0);
     feed(1);
     answer_all();
     expect(0, "");
@@ -324,7 +325,7 @@ static void what_was_answered_is_not_given_up(void **state)
     submit();
     answer_partly(0, 1 << 1);
     resp_gate_now(bench.gate, bench.now_ns + 2100 * MS);
-    resp_gate_expire(bench.gate, &finder);
+    batches_expire(resp_gate_batches(bench.gate), &finder);
     expect(
         0,
         THROTTLED(
@@ -332,7 +333,7 @@ static void what_was_answered_is_not_given_up(void **state)
     expect(1, THROTTLED("3"));
     answer(0);
     expect(0, "");
-    assert_int_equal(resp_gate_waiting(bench.gate), 0);
+    assert_int_equal(resp_gate_batches(bench.gate)->waiting, 0);
 }
 
 /* Limits that differ in one number alone are not taken for one another. */
@@ -399,19 +400,19 @@ static void a_full_batch_is_submitted(void **state)
 static void without_a_batch_there_is_busy(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < RESP_BATCHES_MAX; i++) {
+    for (uint32_t i = 0; i < BATCHES_MAX; i++) {
         bench.peers[0].base.waiting = bench.peers[0].base.reserved =
             0; /* as if it were another each time */
         say(0, "CL.THROTTLE a 15 30 60 1\r\n");
         submit();
     }
-    assert_int_equal(resp_gate_waiting(bench.gate), RESP_BATCHES_MAX);
+    assert_int_equal(resp_gate_batches(bench.gate)->waiting, BATCHES_MAX);
     say(1, "CL.THROTTLE a 15 30 60 1\r\nPING\r\n");
     expect(1, "-BUSY the node has more requests than it can decide; try again later\r\n+PONG\r\n");
     assert_int_equal((&bench.stats)->busy, 1);
     bench.gone[0] = true;
     answer_all();
-    assert_int_equal(resp_gate_waiting(bench.gate), 0);
+    assert_int_equal(resp_gate_batches(bench.gate)->waiting, 0);
     say(1, "CL.THROTTLE a 15 30 60 1\r\n");
     answer_all();
     expect(1, THROTTLED("1"));
@@ -424,10 +425,10 @@ static void what_is_not_answered_is_given_up(void **state)
     say(0, "CL.THROTTLE a 15 30 60 1\r\n");
     submit();
     resp_gate_now(bench.gate, bench.now_ns + 1900 * MS);
-    resp_gate_expire(bench.gate, &finder);
+    batches_expire(resp_gate_batches(bench.gate), &finder);
     expect(0, "");
     resp_gate_now(bench.gate, bench.now_ns + 2100 * MS);
-    resp_gate_expire(bench.gate, &finder);
+    batches_expire(resp_gate_batches(bench.gate), &finder);
     expect(0, "-TIMEOUT the node did not decide in time; whether it counted is not known\r\n");
     assert_int_equal((&bench.stats)->late, 1);
     say(1, "CL.THROTTLE a 15 30 60 2\r\n");
@@ -465,11 +466,12 @@ static void an_error_of_the_shard_reaches_all(void **state)
                                  .code = TG_EUNAVAILABLE,
                                  .text = wire_text_of("this node is about to stop")};
     int len = wire_encode_error(&message, frame, sizeof frame);
-    resp_gate_answer(bench.gate, frame, (size_t)len, &finder);
+    batches_answer(resp_gate_batches(bench.gate), frame, (size_t)len, &finder);
     expect(
         0,
         "-UNAVAILABLE this node is about to stop\r\n-UNAVAILABLE this node is about to stop\r\n");
-    resp_gate_answer(bench.gate, frame, (size_t)len, &finder); /* again: nobody waits for it */
+    batches_answer(resp_gate_batches(bench.gate), frame, (size_t)len,
+                   &finder); /* again: nobody waits for it */
     expect(0, "");
 }
 
@@ -498,7 +500,7 @@ static void a_load_is_a_message_of_its_own(void **state)
     mp_writer_init(&writer, reply, sizeof reply);
     wire_begin_admin_reply(&writer, SESSION, admin.seq, 0);
     mp_put_map(&writer, 0);
-    resp_gate_answer(bench.gate, reply, writer.len, &finder);
+    batches_answer(resp_gate_batches(bench.gate), reply, writer.len, &finder);
     free(bench.frames[1].bytes);
     bench.frames[1].bytes = NULL;
     feed(0);
@@ -657,7 +659,7 @@ static void a_key_in_use_has_a_time_to_live(void **state)
     submit();
     bench.now_ns += 5000 * MS;
     resp_gate_now(bench.gate, bench.now_ns);
-    resp_gate_expire(bench.gate, &finder);
+    batches_expire(resp_gate_batches(bench.gate), &finder);
     expect(0, "-UNAVAILABLE the node did not decide; what became of the keys is not known\r\n");
 }
 
@@ -669,7 +671,7 @@ static void keys_of_which_nothing_is_known_are_an_error(void **state)
     submit();
     bench.now_ns += 5000 * MS;
     resp_gate_now(bench.gate, bench.now_ns);
-    resp_gate_expire(bench.gate, &finder);
+    batches_expire(resp_gate_batches(bench.gate), &finder);
     expect(0, "-UNAVAILABLE the node did not decide; what became of the keys is not known\r\n");
     say(0, "EXISTS\r\n");
     expect(0, "-ERR wrong number of arguments for 'exists' command; expected key ...\r\n");

@@ -120,7 +120,7 @@ struct http_ask {
     uint32_t count; /* of checks that are appended */
     size_t room;    /* bytes of the response, at most; HTTP_ROOM or more */
     http_complete_fn *complete;
-    /* In which it is to be decided; 0: HTTP_TIMEOUT_MS. Requests of one message have one. */
+    /* In which it is to be decided; 0: a second. Requests of one message have one. */
     uint32_t timeout_ms;
     bool explain; /* a message of its own, of 16 checks at most: tell all limits that they meet */
     /* A message of its own, which is a retry of whatever came under that name before (the client

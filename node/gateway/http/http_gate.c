@@ -10,7 +10,7 @@
  * of the router, the guard or a handler does not. A client that waits for 100 Continue is told at
  * once what its head is refused for, instead of being asked for a body that is of no use.
  *
- * HTTPGATE-1  Responses come in the order of requests, each once (HTTPBATCH-1, HTTPBATCH-3).
+ * HTTPGATE-1  Responses come in the order of requests, each once (BATCHES-1, BATCHES-3).
  * HTTPGATE-2  A handler that answered at once while something is waited for has answered nothing:
  *             its response is taken back, and it is called again.
  * HTTPGATE-3  After a response that says Connection: close, nothing is taken any more.
@@ -98,20 +98,13 @@ void http_gate_now(struct http_gate *gate, int64_t now_ns)
     http_batches_now(gate->batches, now_ns);
 }
 
-size_t http_gate_submit(struct http_gate *gate, const uint8_t **frame)
+struct batches *http_gate_batches(struct http_gate *gate)
 {
-    return http_batches_submit(gate->batches, frame);
+    return http_batches_of(gate->batches);
 }
 
-void http_gate_answer(struct http_gate *gate, const void *frame, size_t len,
-                      const struct gateway_finder *finder)
+void http_gate_wake(struct http_gate *gate, const struct gateway_finder *finder)
 {
-    http_batches_answer(gate->batches, frame, len, finder);
-}
-
-void http_gate_expire(struct http_gate *gate, const struct gateway_finder *finder)
-{
-    http_batches_expire(gate->batches, finder);
     http_streams_wake(&gate->streams, http_batches_time(gate->batches), finder);
 }
 
@@ -119,22 +112,6 @@ void http_gate_close(struct http_gate *gate, struct http_peer *peer)
 {
     (void)gate;
     http_streams_close(peer);
-}
-
-uint32_t http_gate_waiting(const struct http_gate *gate)
-{
-    return http_batches_waiting(gate->batches);
-}
-
-void http_gate_check_invariants(const struct http_gate *gate)
-{
-    http_batches_check_invariants(gate->batches);
-}
-
-void http_gate_check_peer(const struct http_gate *gate, const struct http_peer *peer,
-                          uint64_t token)
-{
-    http_batches_check_peer(gate->batches, peer, token);
 }
 
 /* ---- responses at once ----------------------------------------------------------------------- */
@@ -228,7 +205,7 @@ static enum http_verdict handle(struct http_gate *gate, struct http_exchange *ex
     if (!asks && exchange->peer->base.waiting > 0)
         return HTTP_AGAIN;
     exchange->stop = GATEWAY_NEED_SUBMIT;
-    if (asks && http_batches_full(gate->batches))
+    if (asks && batches_full(http_batches_of(gate->batches)))
         return HTTP_AGAIN;
     exchange->stop = GATEWAY_NEED_ANSWER;
     return route->handle(exchange);
@@ -383,7 +360,7 @@ enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer,
             return go_on_with(gate, peer, token);
         if (out->capacity - out->len < peer->base.reserved + HTTP_ROOM) {
             peer->base.room = HTTP_ROOM;
-            return GATEWAY_NEED_ROOM; /* HTTPBATCH-2 */
+            return GATEWAY_NEED_ROOM; /* BATCHES-2 */
         }
         const int bytes = http1_parse(&peer->progress, data + *used, len - *used, gate->body,
                                       &gate->request, &refused);
@@ -429,30 +406,14 @@ static void codec_now(void *gate, int64_t now_ns)
     http_gate_now(gate, now_ns);
 }
 
-static size_t codec_submit(void *gate, const uint8_t **frame)
-{
-    return http_gate_submit(gate, frame);
-}
-
-static void codec_answer(void *gate, const void *frame, size_t len,
-                         const struct gateway_finder *finder)
-{
-    http_gate_answer(gate, frame, len, finder);
-}
-
-static void codec_expire(void *gate, const struct gateway_finder *finder)
-{
-    http_gate_expire(gate, finder);
-}
-
 static void codec_close(void *gate, struct gateway_peer *peer)
 {
     http_gate_close(gate, (struct http_peer *)peer);
 }
 
-static uint32_t codec_waiting(const void *gate)
+static void codec_wake(void *gate, const struct gateway_finder *finder)
 {
-    return http_gate_waiting(gate);
+    http_gate_wake(gate, finder);
 }
 
 static void codec_late(void *gate, struct gateway_peer *peer)
@@ -472,10 +433,7 @@ const struct gateway_codec http_codec = {
     .open = codec_open,
     .take = codec_take,
     .close = codec_close,
+    .wake = codec_wake,
     .now = codec_now,
-    .submit = codec_submit,
-    .answer = codec_answer,
-    .expire = codec_expire,
-    .waiting = codec_waiting,
     .late = codec_late,
 };

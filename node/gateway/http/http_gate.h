@@ -41,22 +41,17 @@ enum http_stage {
 };
 void http_gate_stage(struct http_gate *gate, enum http_stage stage, const char *waits);
 
+/* What the shard is asked in, and answers to. */
+struct batches *http_gate_batches(struct http_gate *gate);
+
 /* What the codec calls, for tests. */
 void http_gate_open(struct http_gate *gate, struct http_peer *peer);
 void http_gate_now(struct http_gate *gate, int64_t now_ns);
 enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer, uint64_t token,
                                  const char *data, size_t len, size_t *used);
-size_t http_gate_submit(struct http_gate *gate, const uint8_t **frame);
-void http_gate_answer(struct http_gate *gate, const void *frame, size_t len,
-                      const struct gateway_finder *finder);
 void http_gate_close(struct http_gate *gate, struct http_peer *peer);
-void http_gate_expire(struct http_gate *gate, const struct gateway_finder *finder);
-uint32_t http_gate_waiting(const struct http_gate *gate);
+void http_gate_wake(struct http_gate *gate, const struct gateway_finder *finder);
 /* A request took too long: 408, unless an earlier one has no answer yet. */
 void http_gate_late(struct http_gate *gate, struct http_peer *peer);
-/* Asserts what always holds of its batches, and of the peer that the token names. */
-void http_gate_check_invariants(const struct http_gate *gate);
-void http_gate_check_peer(const struct http_gate *gate, const struct http_peer *peer,
-                          uint64_t token);
 
 #endif

@@ -66,6 +66,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "node/gateway/batches.h"
 #include "node/runtime/shard/connections_state.h"
 
 #define BURST_NS INT64_C(2000000) /* of a turn */
@@ -110,7 +111,7 @@ static struct gateway_finder finder_of(struct connections *connections)
 void connections_answer(struct connections *connections, const void *frame, size_t len)
 {
     const struct gateway_finder finder = finder_of(connections);
-    connections->options.codec->answer(connections->options.gate, frame, len, &finder);
+    batches_answer(connections->options.batches, frame, len, &finder);
 }
 
 bool connections_put(struct connections *connections, uint64_t token, const void *data, size_t len)
@@ -136,17 +137,17 @@ bool connections_put(struct connections *connections, uint64_t token, const void
 static void submit(struct connections *connections)
 {
     const uint8_t *frame;
-    if (connections->options.codec->submit == NULL)
+    if (connections->options.batches == NULL)
         return;
-    const size_t len = connections->options.codec->submit(connections->options.gate, &frame);
+    const size_t len = batches_submit(connections->options.batches, &frame);
     if (len > 0)
         connections->options.submit(connections->options.context, frame, len);
 }
 
 static uint32_t waiting(const struct connections *connections)
 {
-    const struct gateway_codec *codec = connections->options.codec;
-    return codec->waiting != NULL ? codec->waiting(connections->options.gate) : 0;
+    const struct batches *batches = connections->options.batches;
+    return batches != NULL ? batches->waiting : 0;
 }
 
 /* Gives `out` the room that the codec has asked for. One that waits for nothing is not left without
@@ -456,8 +457,10 @@ static void look(struct connections *connections)
     struct gateway_stats *stats = connections->stats;
     const struct gateway_finder finder = finder_of(connections);
     connections->looked_ns = connections->now_ns;
-    if (options->codec->expire != NULL)
-        options->codec->expire(options->gate, &finder);
+    if (options->batches != NULL)
+        batches_expire(options->batches, &finder);
+    if (options->codec->wake != NULL)
+        options->codec->wake(options->gate, &finder);
     acceptor_look(connections);
     end_quiet(connections);
     stats->slow_readers +=
@@ -618,7 +621,7 @@ void connections_turn(struct connections *connections)
             (void)busy_poll_on(&connections->busy_poll, true, connections->now_ns);
         if (connections->now_ns - connections->looked_ns >= LOOK_NS)
             look(connections);
-        if (!any || connections->options.codec->submit != NULL)
+        if (!any || connections->options.batches != NULL)
             settle(connections); /* else what comes meanwhile is answered together */
         connections->now_ns = clock_of(connections);
         more = waiting(connections) == 0 && connections->now_ns < again_ns && !connections->full;
@@ -629,7 +632,7 @@ void connections_turn(struct connections *connections)
     } while (more);
     if (connections->options.read != NULL)
         connections->options.read(connections->options.context, is_empty(connections, any));
-    if (connections->options.codec->submit == NULL) { /* answers were held back for one another */
+    if (connections->options.batches == NULL) { /* answers were held back for one another */
         connections->until_ns = clock_of(connections) + BURST_NS;
         settle(connections);
     }

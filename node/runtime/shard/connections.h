@@ -37,7 +37,8 @@ enum { CONNECTIONS_LISTENERS_MAX = 168 };
 
 struct connections_options {
     const struct gateway_codec *codec;
-    void *gate; /* the codec's; borrowed, as `stats` is, which it counts in, too */
+    void *gate;              /* the codec's; borrowed, as `stats` is, which it counts in, too */
+    struct batches *batches; /* the gate's (node/gateway/batches.h); NULL: it has none */
     struct gateway_stats *stats;
     int listeners[CONNECTIONS_LISTENERS_MAX]; /* of listener_open; the loop's, also if it fails */
     uint32_t listener_count;
@@ -57,7 +58,7 @@ struct connections_options {
     const struct clock *clock;
     const struct log *log;
     /* Gives a frame of a batch to the shard, whose answer comes by connections_answer, then or
-     * later. NULL where the codec has no batches. */
+     * later. NULL where there are no batches. */
     void (*submit)(void *context, const void *frame, size_t len);
     /* Reading has come to its end in this turn: `empty` tells whether nothing was left. What waits
      * may be decided. NULL: nothing does. */

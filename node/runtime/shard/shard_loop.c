@@ -741,8 +741,7 @@ static int open_front(struct shard_loop *loop, struct front *front,
     more->proxies_tell = loop->options.proxies_tell;
     more->all = uv_backend_fd(&loop->loop);
     more->slow_ns = CONNECTIONS_SLOW_NS;
-    if (more->begin_ns == 0)
-        more->begin_ns = CONNECTIONS_BEGIN_NS;
+    more->begin_ns = more->begin_ns != 0 ? more->begin_ns : CONNECTIONS_BEGIN_NS;
     more->request_ns = CONNECTIONS_REQUEST_NS;
     more->quiet_ns = CONNECTIONS_QUIET_NS;
     more->clock = loop->options.clock;
@@ -760,7 +759,7 @@ static int open_native(struct shard_loop *loop)
     return open_front(loop, &loop->native, &loop->options.native, &options);
 }
 
-/* Redis clients, if there is a listener for them. */
+/* Redis clients, and then HTTP clients, if there is a listener for them. */
 static int open_redis(struct shard_loop *loop)
 {
     if (loop->options.redis.listener_count == 0)
@@ -769,12 +768,12 @@ static int open_redis(struct shard_loop *loop)
                                     &loop->options.redis_facts, &loop->redis.stats, &loop->resp);
     if (error != 0)
         return error;
-    struct connections_options options = {
-        .codec = &resp_codec, .gate = loop->resp, .submit = submit_redis};
+    struct connections_options options = {.codec = &resp_codec, .submit = submit_redis};
+    options.gate = loop->resp;
+    options.batches = resp_gate_batches(loop->resp);
     return open_front(loop, &loop->redis, &loop->options.redis, &options);
 }
 
-/* HTTP clients, likewise. */
 static int open_http(struct shard_loop *loop)
 {
     if (loop->options.http.listener_count == 0)
@@ -786,6 +785,7 @@ static int open_http(struct shard_loop *loop)
         return error;
     struct connections_options options = {.codec = &http_codec,
                                           .gate = loop->http.gate,
+                                          .batches = http_gate_batches(loop->http.gate),
                                           .submit = submit_http,
                                           .begin_ns = HTTP_HEAD_NS,
                                           .idle_ns = HTTP_IDLE_NS};

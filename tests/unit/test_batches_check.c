@@ -1,9 +1,6 @@
-/* test_resp_gate_check.c - a gate for Redis clients with one wrong field is seen by its checks,
- * which name the invariant that is broken.
- *
- * It includes the source, for nobody else may know what a gate is made of. */
-#include "node/gateway/resp_gate.c"
-
+/* test_batches_check.c - batches with one wrong field are seen by their checks, which name the
+ * invariant that is broken. A gate for Redis clients fills them.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "node/gateway/resp_gate_state.h"
 #include "tests/unit/support_death.h"
 
 enum { TOKEN = 5 };
@@ -19,6 +17,7 @@ enum { TOKEN = 5 };
 static struct resp_gate *gate;
 static struct gateway_stats stats;
 static struct resp_peer peer;
+static struct batches *batches;
 static struct batch *submitted;
 static char out[GATEWAY_OUT_LEN];
 
@@ -32,8 +31,8 @@ static void say(const char *text)
 static void check(void *context)
 {
     (void)context;
-    resp_gate_check_peer(gate, &peer, TOKEN);
-    resp_gate_check_invariants(gate);
+    batches_check_peer(resp_gate_batches(gate), &peer.base, TOKEN);
+    batches_check_invariants(resp_gate_batches(gate));
 }
 
 /* A peer waits for two checks in a batch that was submitted; another batch is open, with a check of
@@ -50,17 +49,23 @@ static void whole(void)
         peer.base.out.capacity = sizeof out;
         say("CL.THROTTLE a 15 30 60 1\r\nTG.CHECK api /x\r\n");
         if (i == 0)
-            assert_true(resp_gate_submit(gate, &frame) > 0);
+            assert_true(batches_submit(resp_gate_batches(gate), &frame) > 0);
     }
-    submitted = &gate->batches[0];
+    batches = gate->batches;
+    submitted = &batches->batches[0];
     memset(&peer, 0, sizeof peer);
     resp_peer_init(&peer);
     peer.base.out.data = out;
     peer.base.out.capacity = sizeof out;
-    peer.batch = submitted->seq;
+    peer.base.batch = submitted->seq;
     peer.base.waiting = 2;
     peer.base.reserved = RESP_THROTTLE_MAX + RESP_CHECK_MAX;
     check(NULL);
+}
+
+static struct batch_call *call_of_submitted(uint32_t i)
+{
+    return &((struct item *)(void *)batches->calls)[i].call;
 }
 
 static void assert_broken(void (*corrupt)(void), const char *id)
@@ -74,20 +79,20 @@ static void assert_broken(void (*corrupt)(void), const char *id)
     resp_gate_free(&gate);
 }
 
-CORRUPTION(a_client_that_waits_for_no_batch_is_seen, "RESPGATE-1", peer.batch++)
-CORRUPTION(a_client_that_waits_for_more_than_was_taken_is_seen, "RESPGATE-1", peer.base.waiting++)
-CORRUPTION(an_answer_without_room_is_seen, "RESPGATE-2", peer.base.reserved--)
-CORRUPTION(replies_in_the_room_of_others_are_seen, "RESPGATE-2",
+CORRUPTION(a_client_that_waits_for_no_batch_is_seen, "BATCHES-1", peer.base.batch++)
+CORRUPTION(a_client_that_waits_for_more_than_was_taken_is_seen, "BATCHES-1", peer.base.waiting++)
+CORRUPTION(an_answer_without_room_is_seen, "BATCHES-2", peer.base.reserved--)
+CORRUPTION(replies_in_the_room_of_others_are_seen, "BATCHES-2",
            peer.base.out.len = peer.base.out.capacity - 1)
-CORRUPTION(a_batch_that_was_answered_and_is_kept_is_seen, "RESPGATE-3",
-           submitted->items[0].token = 0;
-           submitted->items[0].answered = submitted->items[1].answered = true;
+CORRUPTION(a_batch_that_was_answered_and_is_kept_is_seen, "BATCHES-3",
+           call_of_submitted(0)->token = 0;
+           call_of_submitted(0)->answered = call_of_submitted(1)->answered = true;
            peer.base.waiting = 0; peer.base.reserved = 0)
-CORRUPTION(a_batch_in_another_place_is_seen, "RESPGATE-5", gate->batches[1].seq++)
-CORRUPTION(a_batch_that_is_free_and_open_is_seen, "RESPGATE-5", gate->open = 9)
-CORRUPTION(a_batch_that_is_waited_for_and_not_counted_is_seen, "RESPGATE-5", gate->waiting--)
-CORRUPTION(free_batches_that_are_lost_are_seen, "RESPGATE-5",
-           gate->first_free = gate->batches[gate->first_free].next_free)
+CORRUPTION(a_batch_in_another_place_is_seen, "BATCHES-5", batches->batches[1].seq++)
+CORRUPTION(a_batch_that_is_free_and_open_is_seen, "BATCHES-5", batches->open = 9)
+CORRUPTION(a_batch_that_is_waited_for_and_not_counted_is_seen, "BATCHES-5", batches->waiting--)
+CORRUPTION(free_batches_that_are_lost_are_seen, "BATCHES-5",
+           batches->first_free = batches->batches[batches->first_free].next_free)
 
 int main(void)
 {
