@@ -199,11 +199,19 @@ static int check_pairs(const struct config *config, char error[CONFIG_ERROR_LEN]
                        config->vnodes, RING_VNODES_MIN, RING_VNODES_MAX);
         return TG_EINVALID;
     }
-    if (config->memory_bytes / config->shards < TABLE_MEMORY_MIN) {
+    if (!config->room.memory_given && config->room.memory_bytes < CONFIG_MEMORY_LEAST) {
+        (void)snprintf(error, CONFIG_ERROR_LEN,
+                       "the container: found a limit of %" PRIu64
+                       "M of memory; expected at least %" PRIu64
+                       "M, half of it for keys, or a smaller --memory",
+                       config->room.container.memory_max >> 20, 2 * CONFIG_MEMORY_LEAST >> 20);
+        return TG_EINVALID;
+    }
+    if (config->room.memory_bytes / config->shards < TABLE_MEMORY_MIN) {
         (void)snprintf(error, CONFIG_ERROR_LEN,
                        "--memory: found %" PRIu64 "M for %" PRIu32
                        " shards; expected at least %zuM for each",
-                       config->memory_bytes >> 20, config->shards, TABLE_MEMORY_MIN >> 20);
+                       config->room.memory_bytes >> 20, config->shards, TABLE_MEMORY_MIN >> 20);
         return TG_EINVALID;
     }
     if (config->between.proxy_protocol == CONFIG_PROXY_REQUIRED &&

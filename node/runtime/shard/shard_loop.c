@@ -739,6 +739,8 @@ static int open_front(struct shard_loop *loop, struct front *front,
     more->crowded = loop->options.crowded;
     more->trusted = loop->options.trusted;
     more->proxies_tell = loop->options.proxies_tell;
+    more->polls = loop->options.polls;
+    more->waiting_max = loop->options.waiting_max;
     more->all = uv_backend_fd(&loop->loop);
     more->slow_ns = CONNECTIONS_SLOW_NS;
     if (more->begin_ns == 0)
@@ -760,7 +762,6 @@ static int open_native(struct shard_loop *loop)
     return open_front(loop, &loop->native, &loop->options.native, &options);
 }
 
-/* Redis clients, if there is a listener for them. */
 static int open_redis(struct shard_loop *loop)
 {
     if (loop->options.redis.listener_count == 0)
@@ -774,7 +775,6 @@ static int open_redis(struct shard_loop *loop)
     return open_front(loop, &loop->redis, &loop->options.redis, &options);
 }
 
-/* HTTP clients, likewise. */
 static int open_http(struct shard_loop *loop)
 {
     if (loop->options.http.listener_count == 0)

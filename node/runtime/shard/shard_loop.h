@@ -57,6 +57,8 @@ struct shard_loop_options {
     const struct clock *clock;
     const struct log *log;
     const struct failpoints *failpoints; /* borrowed; NULL outside fault tests */
+    bool polls;                          /* it may, for clients (busy_poll.h) */
+    uint64_t waiting_max;                /* bytes that clients' requests and answers may take each */
     struct mailbox *control;             /* where messages to the control loop go */
 };
 

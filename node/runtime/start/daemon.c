@@ -41,7 +41,7 @@ static int check_files(struct daemon *daemon)
         (void)setrlimit(RLIMIT_NOFILE, &files);
         (void)getrlimit(RLIMIT_NOFILE, &files);
     }
-    room_init(&daemon->room, daemon->config->store_max_bytes);
+    room_init(&daemon->room, daemon->config->room.store_max_bytes);
     files_init(&daemon->sockets.files,
                files.rlim_cur < INT32_MAX ? (uint32_t)files.rlim_cur : (uint32_t)INT32_MAX);
     if (files.rlim_cur >= least)
@@ -439,6 +439,25 @@ static int read_failpoint(struct daemon *daemon)
     return 0;
 }
 
+/* What the process may use, and what follows. */
+static void tell_container(const struct daemon *daemon)
+{
+    const struct config_room *room = &daemon->config->room;
+    char found[CONTAINER_TEXT_LEN];
+    log_printf(daemon->log, LOG_LEVEL_INFO, "found %s; chosen: %" PRIu64 " MiB for keys (%s), %s",
+               container_text(&room->container, found), room->memory_bytes >> 20,
+               room->memory_given                ? "--memory"
+               : room->container.memory_max != 0 ? "half of what there is"
+                                                 : "the default",
+               container_may_poll(&room->container) ? "busy polling" : "no busy polling");
+    if (room->container.memory_max != 0 && room->memory_bytes >= room->container.memory_max)
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "--memory says %" PRIu64 " MiB, and the container allows %" PRIu64
+                   " MiB for all that the node needs: the system ends it when that is used up; "
+                   "expected half at most",
+                   room->memory_bytes >> 20, room->container.memory_max >> 20);
+}
+
 static void tell_begin(const struct daemon *daemon)
 {
     const struct config *config = daemon->config;
@@ -446,7 +465,8 @@ static void tell_begin(const struct daemon *daemon)
                "tidegated " DAEMON_VERSION " starts: node %s, region %s, data %s, %" PRIu64
                " MiB for keys, shards %" PRIu32,
                config->name, config->region, daemon->store != NULL ? config->data : "-",
-               config->memory_bytes >> 20, config->shards);
+               config->room.memory_bytes >> 20, config->shards);
+    tell_container(daemon);
 }
 
 /* A node that keeps nothing, and is told of no file, has no token: there are no operators' calls.
