@@ -152,7 +152,8 @@ static void try_flags(char *text)
         }
     }
     sentence[0] = '\0';
-    if (config_parse(count, words, &container, &config, sentence, sizeof(sentence)) == TG_EINVALID) {
+    if (config_parse(count, words, &container, &config, sentence, sizeof(sentence)) ==
+        TG_EINVALID) {
         ASSERT(sentence[0] != '\0');
     }
 }

@@ -157,6 +157,30 @@ static void missing_and_repeated_values_are_refused(void **state)
     assert_false(config.ephemeral);
 }
 
+/* Half of what there is, unless somebody says how much; and no node starts that cannot live on it.
+ */
+static void keys_have_half_of_what_a_container_may_have(void **state)
+{
+    (void)state;
+    container.memory_max = UINT64_C(128) << 20;
+    assert_int_equal(parse("--ephemeral"), TG_OK);
+    assert_true(config.room.memory_bytes == UINT64_C(64) << 20 && !config.room.memory_given);
+    assert_true(config.room.container.memory_max == container.memory_max);
+    assert_int_equal(parse("--memory", "1G"), TG_OK); /* the node warns */
+    assert_true(config.room.memory_bytes == UINT64_C(1) << 30 && config.room.memory_given);
+    container.memory_max = UINT64_C(95) << 20;
+    assert_refused(parse("--ephemeral"),
+                   "the container: found a limit of 95M of memory; expected at least 96M for 1 "
+                   "shards, half of it for keys, or --memory");
+    assert_int_equal(parse("--memory", "16M"), TG_OK);
+    container.memory_max = UINT64_C(159) << 20;
+    assert_int_equal(parse("--ephemeral"), TG_OK);
+    assert_refused(parse("--shards", "2"), "expected at least 160M for 2 shards");
+    container.memory_max = UINT64_C(160) << 20;
+    assert_int_equal(parse("--shards", "2"), TG_OK);
+    container.memory_max = 0;
+}
+
 /* Each bound is checked on both sides, and the sentence says the range. */
 static void values_out_of_range_are_refused(void **state)
 {
@@ -602,7 +626,8 @@ static void sentences_are_bounded_and_printable(void **state)
     memcpy(flag, "--\n\x1b", 4);
     assert_int_equal(config_parse(2, argv, &container, &config, small, sizeof(small)), TG_EINVALID);
     assert_int_equal(strlen(small), sizeof(small) - 1);
-    assert_int_equal(config_parse(2, argv, &container, &config, sentence, sizeof(sentence)), TG_EINVALID);
+    assert_int_equal(config_parse(2, argv, &container, &config, sentence, sizeof(sentence)),
+                     TG_EINVALID);
     for (const char *at = sentence; *at != '\0'; at++)
         assert_true(*at >= 0x20 && *at < 0x7f);
 }
@@ -614,6 +639,7 @@ int main(void)
         cmocka_unit_test(every_flag_reaches_its_field),
         cmocka_unit_test(unknown_flags_are_refused_with_a_hint),
         cmocka_unit_test(missing_and_repeated_values_are_refused),
+        cmocka_unit_test(keys_have_half_of_what_a_container_may_have),
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(what_is_not_supported_says_so),
         cmocka_unit_test(other_machines_are_let_in_only_with_insecure),

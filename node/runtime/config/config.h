@@ -93,8 +93,12 @@ struct config_between {
     struct config_endpoint resp_advertise;
 };
 
-#define CONFIG_MEMORY_LEAST   (UINT64_C(32) << 20)  /* half of a container's, for keys */
-#define CONFIG_MEMORY_DEFAULT (UINT64_C(256) << 20) /* where no container says otherwise */
+#define CONFIG_MEMORY_DEFAULT                                                                      \
+    (UINT64_C(256) << 20) /* for keys, where no container says otherwise */
+/* What a node needs besides when much is asked of it, as measured: of its own, and for each shard.
+ */
+#define CONFIG_REST_NODE  (UINT64_C(16) << 20)
+#define CONFIG_REST_SHARD (UINT64_C(32) << 20)
 
 /* What it may take, and what it is in. */
 struct config_room {
@@ -158,11 +162,11 @@ struct config {
 
 enum config_result { CONFIG_HELP = 1, CONFIG_VERSION = 2 };
 
-/* Reads the flags (argv[0] is skipped) and the file they name; `container` is what the process is in,
- * and is copied. 0; CONFIG_HELP or CONFIG_VERSION
- * (print it and exit 0; *out is unspecified); or TG_EINVALID (exit 2) with one sentence in `error`,
- * which fits CONFIG_ERROR_LEN and is cut to `error_len`. Reads the file, the host name and nothing
- * else of the machine. One thread at a time per `out`. */
+/* Reads the flags (argv[0] is skipped) and the file they name; `container` is what the process is
+ * in, and is copied. 0; CONFIG_HELP or CONFIG_VERSION (print it and exit 0; *out is unspecified);
+ * or TG_EINVALID (exit 2) with one sentence in `error`, which fits CONFIG_ERROR_LEN and is cut to
+ * `error_len`. Reads the file, the host name and nothing else of the machine. One thread at a time
+ * per `out`. */
 MUST_USE int config_parse(int argc, const char *const *argv, const struct container *container,
                           struct config *out, char *error, size_t error_len);
 
@@ -170,6 +174,9 @@ MUST_USE int config_parse(int argc, const char *const *argv, const struct contai
  * length the whole text has; CONFIG_HELP_LEN is enough. */
 enum { CONFIG_HELP_LEN = 8192 };
 size_t config_help(char *out, size_t capacity);
+
+/* Bytes that a node of so many shards needs beside its keys. Pure. */
+uint64_t config_rest_bytes(uint32_t shards);
 
 /* Reads "HOST:PORT", "[IPV6]:PORT". 0, or TG_EINVALID with *out unspecified. Pure. */
 MUST_USE int config_endpoint_parse(const char *text, struct config_endpoint *out);

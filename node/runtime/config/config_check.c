@@ -190,6 +190,11 @@ static int refuse(const char *sentence, char error[CONFIG_ERROR_LEN])
     return TG_EINVALID;
 }
 
+uint64_t config_rest_bytes(uint32_t shards)
+{
+    return CONFIG_REST_NODE + shards * CONFIG_REST_SHARD;
+}
+
 /* Options that are fine alone. */
 static int check_pairs(const struct config *config, char error[CONFIG_ERROR_LEN])
 {
@@ -199,12 +204,14 @@ static int check_pairs(const struct config *config, char error[CONFIG_ERROR_LEN]
                        config->vnodes, RING_VNODES_MIN, RING_VNODES_MAX);
         return TG_EINVALID;
     }
-    if (!config->room.memory_given && config->room.memory_bytes < CONFIG_MEMORY_LEAST) {
+    const uint64_t rest = config_rest_bytes(config->shards);
+    if (config->room.container.memory_max != 0 && !config->room.memory_given &&
+        config->room.memory_bytes < rest) {
         (void)snprintf(error, CONFIG_ERROR_LEN,
                        "the container: found a limit of %" PRIu64
-                       "M of memory; expected at least %" PRIu64
-                       "M, half of it for keys, or a smaller --memory",
-                       config->room.container.memory_max >> 20, 2 * CONFIG_MEMORY_LEAST >> 20);
+                       "M of memory; expected at least %" PRIu64 "M for %" PRIu32
+                       " shards, half of it for keys, or --memory",
+                       config->room.container.memory_max >> 20, 2 * rest >> 20, config->shards);
         return TG_EINVALID;
     }
     if (config->room.memory_bytes / config->shards < TABLE_MEMORY_MIN) {

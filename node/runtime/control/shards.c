@@ -15,8 +15,8 @@ enum {
     NATIVE_CONNECTIONS_MAX = 32768,
     REDIS_CONNECTIONS_MAX = 10000,
     HTTP_CONNECTIONS_MAX = 32768, /* of each shard */
-    PAGES_SHARE = 16,             /* of a container's memory, one part is for a transaction's pages, */
-    WAITING_SHARE = 32            /* and one for what waits, of each kind and protocol, */
+    PAGES_SHARE = 16,  /* of a container's memory, one part is for a transaction's pages, */
+    WAITING_SHARE = 32 /* and one for what waits, of each kind and protocol, */
 };
 #define WAITING_LEAST (UINT64_C(4) << 20) /* which the longest answer needs */
 

@@ -9,9 +9,9 @@
  * time linear in their number: the thread that decides checks has no time for it.
  *
  * A chunk is one transaction of at most DISK_CHUNK_LEN bytes of states, and of
- * as many vnodes and records as make it hold no more pages than the options say. A vnode that is cut by the
- * end of a chunk gets its header with its last records, and if its stored claim fell, with those
- * before a header that claims nothing (DISK-2).
+ * as many vnodes and records as make it hold no more pages than the options say. A vnode that is
+ * cut by the end of a chunk gets its header with its last records, and if its stored claim fell,
+ * with those before a header that claims nothing (DISK-2).
  *
  * DISKWRITER-1  A job runs with the lane's drops and its write taken out of the lane, so that the
  *               shard may ask for more meanwhile; what failed among the drops goes back.
@@ -37,7 +37,7 @@ enum {
     WRITES_AHEAD = 8, /* asked for before they are looked at: another core wrote them */
     VNODE_PAGES = 16 << 10,
     RECORD_PAGES = 4 << 10,
-    NICER_BY = 5,     /* than the other threads (DISKWRITER-4) */
+    NICER_BY = 5, /* than the other threads (DISKWRITER-4) */
 };
 #define NS_PER_MS         ((int64_t)1000000)
 #define DROP_RETRY_NS     (1000 * NS_PER_MS)
@@ -218,9 +218,9 @@ static void order_writes(struct disk *disk, const struct shard_writes *writes)
     memset(starts, 0, end * sizeof(*starts));
 }
 
-/* Bytes of the pages that LMDB holds for the chunk until it commits, about: each vnode has leaves and
- * branches of its own, and a record is one of a few that share a stored chunk of three pages. It is
- * the most of a transaction, and stays with the process. */
+/* Bytes of the pages that LMDB holds for the chunk until it commits, about: each vnode has leaves
+ * and branches of its own, and a record is one of a few that share a stored chunk of three pages.
+ * It is the most of a transaction, and stays with the process. */
 static uint64_t pages_of(const struct chunk *chunk)
 {
     return chunk->batches * VNODE_PAGES + chunk->records * RECORD_PAGES;

@@ -170,8 +170,8 @@ static bool grow_kept(struct connections *connections, struct connection *connec
                       size_t capacity)
 {
     const size_t more = capacity - connection->kept_capacity;
-    const bool granted =
-        capacity <= KEPT_ALWAYS || connections->kept_total + more <= connections->options.waiting_max;
+    const bool granted = capacity <= KEPT_ALWAYS ||
+                         connections->kept_total + more <= connections->options.waiting_max;
     char *kept = granted ? realloc(connection->kept, capacity) : NULL;
     if (kept == NULL) {
         connections->stats->crowded++;

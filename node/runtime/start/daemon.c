@@ -450,12 +450,16 @@ static void tell_container(const struct daemon *daemon)
                : room->container.memory_max != 0 ? "half of what there is"
                                                  : "the default",
                container_may_poll(&room->container) ? "busy polling" : "no busy polling");
-    if (room->container.memory_max != 0 && room->memory_bytes >= room->container.memory_max)
+    if (room->container.memory_max == 0)
+        return;
+    const uint64_t rest = config_rest_bytes(daemon->config->shards);
+    if (room->memory_bytes + rest > room->container.memory_max)
         log_printf(daemon->log, LOG_LEVEL_WARN,
-                   "--memory says %" PRIu64 " MiB, and the container allows %" PRIu64
-                   " MiB for all that the node needs: the system ends it when that is used up; "
-                   "expected half at most",
-                   room->memory_bytes >> 20, room->container.memory_max >> 20);
+                   "--memory: found %" PRIu64 " MiB for keys, beside which a node of %" PRIu32
+                   " shards needs %" PRIu64 " MiB, and a container that allows %" PRIu64
+                   " MiB; expected less: the system ends the node when that is used up",
+                   room->memory_bytes >> 20, daemon->config->shards, rest >> 20,
+                   room->container.memory_max >> 20);
 }
 
 static void tell_begin(const struct daemon *daemon)

@@ -95,8 +95,8 @@ static void read_file(const char *root, const char *path, const char *name, char
 {
     char full[2 * PATH_LEN];
     size_t len = 0;
-    const int fits = snprintf(full, sizeof full, "%s%s%s%s", root, path, name[0] == '/' ? "" : "/",
-                              name);
+    const int fits =
+        snprintf(full, sizeof full, "%s%s%s%s", root, path, name[0] == '/' ? "" : "/", name);
     const int fd = fits > 0 && (size_t)fits < sizeof full ? open(full, O_RDONLY | O_CLOEXEC) : -1;
     while (fd >= 0 && len < capacity - 1) {
         const ssize_t got = read(fd, out + len, capacity - 1 - len);
@@ -179,7 +179,8 @@ static void find_mount(const char *mounts, const char *controller, struct place 
             const char *root = field(line, len, FIELD_ROOT, &root_len);
             const char *point = field(line, len, FIELD_POINT, &point_len);
             const char *wanted = controller == NULL ? "cgroup2" : "cgroup";
-            if (type_len == strlen(wanted) && memcmp(type, wanted, type_len) == 0 &&
+            if (point[0] == '/' && type_len == strlen(wanted) &&
+                memcmp(type, wanted, type_len) == 0 &&
                 (controller == NULL || has_word(options, options_len, controller))) {
                 keep(place->root, root, root_len);
                 keep(place->point, point, point_len);
