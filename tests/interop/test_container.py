@@ -32,6 +32,8 @@ def test_a_node_finds_its_limits_and_follows_them(tmp_path, limits, arguments, f
     with box(**limits) as inside, boxed(tmp_path, inside, *arguments).start() as cluster:
         node = cluster[0]
         assert found in node.log()
+        huge = pathlib.Path(f"/proc/{node.pid}/status").read_text().split("THP_enabled:")[1].split()[0]
+        assert huge == ("0" if "memory" in limits else "1")  # 2 MiB for a byte are for who has them
         assert " warn  --memory" not in node.log()
         assert Page(node.http).of("tidegate_memory_limit_bytes") == mib * MIB
         cluster.kill_all()

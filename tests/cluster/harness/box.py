@@ -63,6 +63,11 @@ class Box:
         name = "memory.events" if second else "memory.oom_control"
         return int(dict(line.split() for line in (folder / name).read_text().splitlines())["oom_kill"])
 
+    def most_memory(self):
+        """Bytes, with what the system keeps of files, as far as there was room."""
+        folder, second = self.folders["memory"]
+        return int((folder / ("memory.peak" if second else "memory.max_usage_in_bytes")).read_text())
+
     def throttled(self):
         """Of how many periods, in how many its time was used up."""
         lines = dict(line.split() for line in (self.folders["cpu"][0] / "cpu.stat").read_text().splitlines())
