@@ -1,6 +1,7 @@
 """Debian's Prometheus beside real nodes: it takes their pages, and real faults set off the alerts, which then clear."""
 
 import contextlib
+import ctypes
 import http.client
 import json
 import os
@@ -357,6 +358,125 @@ def test_a_node_that_hangs_sets_off_alerts_that_clear(tmp_path):
             os.kill(cluster[1].pid, signal.SIGCONT)
         cluster.wait_healthy()
         prometheus.wait_quiet()
+
+
+
+# --- faults of one thread, one disk, one machine's files -------------------------------------------
+
+
+class Halted:
+    """One thread of a process stands still, by ptrace: the others go on, so the node lives and does not decide.
+
+    Who traces must be one thread and the same for all calls: this process's main one."""
+
+    SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+
+    def __init__(self, thread):
+        self.thread = thread
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        self.call(self.SEIZE)
+        self.call(self.INTERRUPT)
+        assert os.waitpid(thread, 0x40000000)[0] == thread  # __WALL
+
+    def call(self, what):
+        assert self.libc.ptrace(what, self.thread, None, None) == 0, os.strerror(ctypes.get_errno())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.call(self.DETACH)
+
+
+def deciding_thread(node):
+    """Of a node with one shard: the one that has used most of the processor."""
+    def used(thread):
+        fields = (thread / "stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+    threads = [thread for thread in pathlib.Path(f"/proc/{node.pid}/task").iterdir()
+               if (thread / "comm").read_text().strip() == "tidegated" and int(thread.name) != node.pid]
+    return int(max(threads, key=used).name)
+
+
+def test_a_deciding_thread_that_stands_still_sets_off_replication_lag_that_clears(tmp_path):
+    """Gossip goes on, so nobody takes the node for dead."""
+    with with_rules(tmp_path, 3).start() as cluster, watched(tmp_path, cluster) as prometheus, \
+            traffic(cluster[0], "/fast", "/sure"):
+        prometheus.wait_quiet()
+        wait_for(lambda: Page(cluster[2].http).of("process_cpu_seconds_total") > 0.3, 30, "it has worked")
+        with Halted(deciding_thread(cluster[2])):
+            prometheus.wait_fires("TidegateReplicationLag")
+        cluster.wait_healthy()
+        prometheus.wait_quiet()
+
+
+def test_a_newcomer_whose_thread_stands_still_sets_off_handoff_stuck_that_clears(tmp_path):
+    with with_rules(tmp_path, 2, "--handoff-rate", "64K").start() as cluster:
+        with watched(tmp_path, cluster) as prometheus:
+            keys = Keys(cluster[0], "/fast", prometheus)
+            for _ in range(60):
+                keys.add()
+            newcomer = cluster.add()
+            newcomer.spawn()
+            newcomer.wait_ready()
+            wait_for(lambda: prometheus.query("sum(tidegate_handoff_pending_vnodes) > 0"), 30, "copies are under way", 0.1)
+            with Halted(deciding_thread(newcomer)):
+                prometheus.wait_fires("TidegateHandoffStuck")
+            wait_for(lambda: "TidegateHandoffStuck" not in prometheus.firing(), 60, "copies go on", 0.2)
+
+
+SLOW_DISK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+int fdatasync(int file)
+{
+    int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
+    const char *name = getenv("SLOW_DISK");
+    if (name != NULL && access(name, F_OK) == 0)
+        (void)usleep(150000);
+    return real(file);
+}
+"""
+
+
+def test_slow_disks_set_off_slow_that_clears(tmp_path):
+    """Each write takes 150 ms more: rules of consistency quorum wait for it."""
+    source, library, slow = tmp_path / "slow.c", tmp_path / "slow.so", tmp_path / "slow"
+    source.write_text(SLOW_DISK)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+    with with_rules(tmp_path, 3) as cluster:
+        for node in cluster:
+            node.environment = {"LD_PRELOAD": str(library), "SLOW_DISK": str(slow)}
+        cluster.start()
+        with watched(tmp_path, cluster) as prometheus, traffic(cluster[0], "/sure"):
+            prometheus.wait_quiet()
+            slow.touch()
+            prometheus.wait_fires("TidegateSlow")
+            slow.unlink()
+            prometheus.wait_quiet()
+
+
+ZONED = RULES + '  - {name: daily, match: {api: /daily}, key: [user], limits: [{rate: 9/24h, algorithm: fixed_window, ' \
+                'align: calendar, timezone: Europe/Berlin}]}\n'
+WITHOUT_ZONES = ("unshare", "-m", "sh", "-ec", 'mount -t tmpfs tmpfs /usr/share/zoneinfo; exec "$@"', "sh")
+
+
+def test_a_node_without_time_zones_sets_off_rules_refused_that_clears(tmp_path):
+    with with_rules(tmp_path, 3) as cluster:
+        cluster[2].prefix = WITHOUT_ZONES
+        cluster.start()
+        with watched(tmp_path, cluster) as prometheus:
+            prometheus.wait_quiet()
+            for text, fires in ((ZONED, True), (RULES, False)):
+                (tmp_path / "edit.yaml").write_text(text)
+                done = Command("rules", "apply", str(tmp_path / "edit.yaml"), "--yes", endpoints=[cluster[0].endpoint])
+                assert done.code == 0, done
+                if fires:
+                    prometheus.wait_fires("TidegateRulesRefused", "TidegateUnhealthy")
+            prometheus.wait_quiet()
 
 
 @pytest.fixture(scope="module")
