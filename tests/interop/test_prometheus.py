@@ -459,7 +459,7 @@ def test_slow_disks_set_off_slow_that_clears(tmp_path):
             prometheus.wait_quiet()
 
 
-ZONED = RULES + '  - {name: daily, match: {api: /daily}, key: [user], limits: [{rate: 9/24h, algorithm: fixed_window, ' \
+ZONED = RULES + '  - {name: daily, match: {api: /daily}, key: [user], limits: [{rate: 9/day, algorithm: fixed_window, ' \
                 'align: calendar, timezone: Europe/Berlin}]}\n'
 WITHOUT_ZONES = ("unshare", "-m", "sh", "-ec", 'mount -t tmpfs tmpfs /usr/share/zoneinfo; exec "$@"', "sh")
 
