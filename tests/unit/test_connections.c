@@ -103,6 +103,8 @@ static void release_all(void)
     bench.frame_count = 0;
 }
 
+static bool bench_sleeps; /* the next loop may not poll */
+
 static int setup(void **state)
 {
     struct sockaddr_in address;
@@ -129,6 +131,7 @@ static int setup(void **state)
         .quiet_ns = QUIET_NS,
         .clock = &bench.clock,
         .submit = submit,
+        .polls = !bench_sleeps,
     };
     return connections_new(&options, &bench.loop);
 }
@@ -405,6 +408,16 @@ static void a_turn_that_answered_somebody_polls(void **state)
 {
     (void)state;
     assert_true(polls_if_at_all(NOTHING) >= 1);
+}
+
+/* Nor does a thread poll that shares less than two processors. */
+static void a_turn_that_may_not_poll_does_not(void **state)
+{
+    (void)state;
+    bench_sleeps = true;
+    const uint64_t polls = polls_after_an_answer(NOTHING);
+    bench_sleeps = false;
+    assert_int_equal(polls, 0);
 }
 
 static void *ask_later(void *argument)
@@ -969,6 +982,7 @@ int main(void)
         WITH_LOOP(a_turn_does_not_go_on_while_an_answer_is_waited_for),
         WITH_LOOP(a_turn_ends_though_each_answer_brings_a_question),
         cmocka_unit_test(a_turn_that_answered_somebody_polls),
+        cmocka_unit_test(a_turn_that_may_not_poll_does_not),
         cmocka_unit_test(who_asks_while_a_turn_polls_is_answered_in_it),
         WITH_LOOP(a_turn_in_which_nobody_asked_does_not_poll),
         cmocka_unit_test(a_turn_that_leaves_does_not_poll),
