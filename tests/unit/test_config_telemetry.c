@@ -44,10 +44,11 @@ static int setup(void **state)
 static int parse_all(const char *const *flags)
 {
     const char *argv[ARGUMENTS_MAX] = {"tidegated"};
+    const struct container container = {.processors = 0};
     int argc = 1;
     while (*flags != NULL)
         argv[argc++] = *flags++;
-    return config_parse(argc, argv, &config, error, sizeof error);
+    return config_parse(argc, argv, &container, &config, error, sizeof error);
 }
 #define PARSE(...) parse_all((const char *const[]){__VA_ARGS__, NULL})
 

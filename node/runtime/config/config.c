@@ -51,6 +51,16 @@ static void derive_name(struct config *config)
     memcpy(config->name, host, CONFIG_NAME_LEN);
 }
 
+/* Half of what the container may have, for keys; the other half is for all else. */
+static void derive_memory(struct config_room *room, const struct container *container)
+{
+    room->container = *container;
+    room->memory_given = room->memory_bytes != 0;
+    if (!room->memory_given)
+        room->memory_bytes =
+            container->memory_max == 0 ? CONFIG_MEMORY_DEFAULT : container->memory_max / 2;
+}
+
 /* The file that --config names, or NULL. */
 static const char *named_file(const struct config_arguments *arguments)
 {
@@ -61,8 +71,8 @@ static const char *named_file(const struct config_arguments *arguments)
     return NULL;
 }
 
-static int parse(int argc, const char *const *argv, struct config *out,
-                 char error[CONFIG_ERROR_LEN])
+static int parse(int argc, const char *const *argv, const struct container *container,
+                 struct config *out, char error[CONFIG_ERROR_LEN])
 {
     struct config_arguments arguments;
     int result = config_flags_read(argc, argv, &arguments, error);
@@ -79,14 +89,15 @@ static int parse(int argc, const char *const *argv, struct config *out,
     if (result != TG_OK)
         return result;
     derive_name(out);
+    derive_memory(&out->room, container);
     return config_check(out, error);
 }
 
-int config_parse(int argc, const char *const *argv, struct config *out, char *error,
-                 size_t error_len)
+int config_parse(int argc, const char *const *argv, const struct container *container,
+                 struct config *out, char *error, size_t error_len)
 {
     char sentence[CONFIG_ERROR_LEN] = "";
-    const int result = parse(argc, argv, out, sentence);
+    const int result = parse(argc, argv, container, out, sentence);
 
     (void)snprintf(error, error_len, "%s", sentence);
     return result;

@@ -24,6 +24,7 @@
 #include "node/gateway/api/decision_json.h"
 #include "node/gateway/networks.h"
 #include "node/gateway/trace/tracer.h"
+#include "node/runtime/system/container.h"
 
 enum {
     CONFIG_HOST_LEN = 254,     /* the longest DNS name and NUL */
@@ -119,6 +120,21 @@ struct config_telemetry {
     char ignored[CONFIG_ERROR_LEN]; /* what of the environment was, "": nothing */
 };
 
+#define CONFIG_MEMORY_DEFAULT                                                                      \
+    (UINT64_C(256) << 20) /* for keys, where no container says otherwise */
+/* What a node needs besides when much is asked of it, as measured: of its own, and for each shard.
+ */
+#define CONFIG_REST_NODE  (UINT64_C(16) << 20)
+#define CONFIG_REST_SHARD (UINT64_C(32) << 20)
+
+/* What it may take, and what it is in. */
+struct config_room {
+    uint64_t memory_bytes;      /* for keys, of all shards together */
+    bool memory_given;          /* it is not derived */
+    uint64_t store_max_bytes;   /* from which on the store takes no new keys; 0: no bound */
+    struct container container; /* as it was told */
+};
+
 struct config {
     char file[CONFIG_PATH_LEN]; /* --config; "" if none */
     bool check_config;          /* validate and exit */
@@ -162,8 +178,7 @@ struct config {
     bool rebuild;
     char rules[CONFIG_PATH_LEN]; /* "" if none */
     uint32_t shards;
-    uint64_t memory_bytes;    /* of all shards together */
-    uint64_t store_max_bytes; /* from which on the store takes no new keys; 0: no bound */
+    struct config_room room;
     int64_t flush_interval_ns;
     uint64_t handoff_rate; /* bytes a second of complete copies that a shard sends, at most */
     int64_t drain_timeout_ns;
@@ -174,17 +189,21 @@ struct config {
 
 enum config_result { CONFIG_HELP = 1, CONFIG_VERSION = 2 };
 
-/* Reads the flags (argv[0] is skipped), the file they name, and OTEL_... of the environment. 0;
- * CONFIG_HELP or CONFIG_VERSION (print it and exit 0; *out is unspecified); or TG_EINVALID (exit 2)
- * with one sentence in `error`, which fits CONFIG_ERROR_LEN and is cut to `error_len`. Reads these,
- * the host name and nothing else of the machine. One thread at a time per `out`. */
-MUST_USE int config_parse(int argc, const char *const *argv, struct config *out, char *error,
-                          size_t error_len);
+/* Reads the flags (argv[0] is skipped), the file they name, and OTEL_... of the environment;
+ * `container` is what the process is in, and is copied. 0; CONFIG_HELP or CONFIG_VERSION (print it
+ * and exit 0; *out is unspecified); or TG_EINVALID (exit 2) with one sentence in `error`, which
+ * fits CONFIG_ERROR_LEN and is cut to `error_len`. Reads these, the host name and nothing else of
+ * the machine. One thread at a time per `out`. */
+MUST_USE int config_parse(int argc, const char *const *argv, const struct container *container,
+                          struct config *out, char *error, size_t error_len);
 
 /* Writes the help text, every flag with default and unit, and a NUL, cut to `capacity`. Returns the
  * length the whole text has; CONFIG_HELP_LEN is enough. */
 enum { CONFIG_HELP_LEN = 8192 };
 size_t config_help(char *out, size_t capacity);
+
+/* Bytes that a node of so many shards needs beside its keys. Pure. */
+uint64_t config_rest_bytes(uint32_t shards);
 
 /* Reads "HOST:PORT", "[IPV6]:PORT". 0, or TG_EINVALID with *out unspecified. Pure. */
 MUST_USE int config_endpoint_parse(const char *text, struct config_endpoint *out);

@@ -200,7 +200,7 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
         .flush_lag_ns = flush_lag_ns,
         .started_ns = daemon->started_ns,
         .usage = daemon->usage.book,
-        .memory_max = daemon->config->memory_bytes,
+        .memory_max = daemon->config->room.memory_bytes,
         .events = &daemon->told.teller.events,
     };
 }

@@ -569,7 +569,7 @@ static void look_at_leaving(struct connections *connections)
 static bool wait_for_more(struct connections *connections, int64_t until_ns)
 {
     struct pollfd all = {.fd = connections->options.all, .events = POLLIN};
-    while (connections->now_ns < until_ns &&
+    while (connections->options.polls && connections->now_ns < until_ns &&
            busy_poll_on(&connections->busy_poll, false, connections->now_ns)) {
         connections->stats->polls++;
         if (poll(&all, 1, 0) > 0)
@@ -702,6 +702,8 @@ int connections_new(const struct connections_options *options, struct connection
     }
     ASSERT(options->codec->read_len <= CONNECTIONS_READ_MAX);
     connections->options = *options;
+    if (options->waiting_max == 0)
+        connections->options.waiting_max = CONNECTIONS_WAITING_MAX;
     connections->stats = options->stats;
     connections->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (options->all < 0)

@@ -45,7 +45,7 @@ static int check_files(struct daemon *daemon)
         (void)setrlimit(RLIMIT_NOFILE, &files);
         (void)getrlimit(RLIMIT_NOFILE, &files);
     }
-    room_init(&daemon->room, daemon->config->store_max_bytes);
+    room_init(&daemon->room, daemon->config->room.store_max_bytes);
     files_init(&daemon->sockets.files,
                files.rlim_cur < INT32_MAX ? (uint32_t)files.rlim_cur : (uint32_t)INT32_MAX);
     if (files.rlim_cur >= least)
@@ -443,6 +443,29 @@ static int read_failpoint(struct daemon *daemon)
     return 0;
 }
 
+/* What the process may use, and what follows. */
+static void tell_container(const struct daemon *daemon)
+{
+    const struct config_room *room = &daemon->config->room;
+    char found[CONTAINER_TEXT_LEN];
+    log_printf(daemon->log, LOG_LEVEL_INFO, "found %s; chosen: %" PRIu64 " MiB for keys (%s), %s",
+               container_text(&room->container, found), room->memory_bytes >> 20,
+               room->memory_given                ? "--memory"
+               : room->container.memory_max != 0 ? "half of what there is"
+                                                 : "the default",
+               container_may_poll(&room->container) ? "busy polling" : "no busy polling");
+    if (room->container.memory_max == 0)
+        return;
+    const uint64_t rest = config_rest_bytes(daemon->config->shards);
+    if (room->memory_bytes + rest > room->container.memory_max)
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "--memory: found %" PRIu64 " MiB for keys, beside which a node of %" PRIu32
+                   " shards needs %" PRIu64 " MiB, and a container that allows %" PRIu64
+                   " MiB; expected less: the system ends the node when that is used up",
+                   room->memory_bytes >> 20, daemon->config->shards, rest >> 20,
+                   room->container.memory_max >> 20);
+}
+
 static void tell_begin(const struct daemon *daemon)
 {
     const struct config *config = daemon->config;
@@ -450,7 +473,8 @@ static void tell_begin(const struct daemon *daemon)
                "tidegated " DAEMON_VERSION " starts: node %s, region %s, data %s, %" PRIu64
                " MiB for keys, shards %" PRIu32,
                config->name, config->region, daemon->store != NULL ? config->data : "-",
-               config->memory_bytes >> 20, config->shards);
+               config->room.memory_bytes >> 20, config->shards);
+    tell_container(daemon);
 }
 
 /* A node that keeps nothing, and is told of no file, has no token: there are no operators' calls.
