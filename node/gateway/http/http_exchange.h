@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "client/protocol/wire.h"
 #include "node/gateway/gateway.h"
+#include "node/gateway/grpc/grpc_gate.h"
 #include "node/gateway/http/http1.h"
 #include "node/gateway/http/http_reply.h"
 
@@ -86,6 +87,8 @@ struct http_stats {
     uint64_t bodies;       /* the body is */
     uint64_t expectations; /* 100 Continue was sent */
     uint64_t expired;      /* 408: a head or a body took too long */
+    struct h2_stats h2;    /* of HTTP/2 */
+    struct grpc_stats grpc;
 };
 
 struct http_exchange {
