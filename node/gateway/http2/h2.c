@@ -363,7 +363,8 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *data, si
     (void)id;
     if (count == 0 && !stream->ended)
         return NGHTTP2_ERR_DEFERRED;
-    memcpy(data, stream->out + stream->out_at, count);
+    if (count > 0)
+        memcpy(data, stream->out + stream->out_at, count);
     stream->out_at += count;
     if (stream->out_at == stream->out_len)
         stream->out_at = stream->out_len = 0;
@@ -583,8 +584,9 @@ static bool put_tail(struct h2_peer *peer)
     struct gateway_out *out = &peer->base->out;
     const size_t room = out->capacity - out->len;
     const size_t count = peer->tail_len < room ? peer->tail_len : room;
-    if (count > 0)
-        memcpy(out->data + out->len, peer->tail, count);
+    if (count == 0)
+        return peer->tail_len == 0;
+    memcpy(out->data + out->len, peer->tail, count);
     out->len += count;
     peer->tail += count;
     peer->tail_len -= count;
