@@ -452,8 +452,16 @@ static void time_is_kept(void **state)
     later(1 * MS);
     expect_status(&bench.client.calls[0], GRPC_DEADLINE_EXCEEDED, "time is over");
     answer(0, 0); /* it stays charged */
+    (void)call(ASK, "a", (const char *const[]){"grpc-timeout", "300m", NULL});
+    submit();
+    bench.client.deaf = true; /* so that its stream is still there */
+    later(300 * MS);
+    answer(1, 0);
+    bench.client.deaf = false;
+    turn();
+    expect_status(&bench.client.calls[3], GRPC_DEADLINE_EXCEEDED, "time is over");
     assert_int_equal(bench.client.base.waiting, 0);
-    assert_int_equal(bench.grpc_stats.late, 3);
+    assert_int_equal(bench.grpc_stats.late, 4);
 }
 
 /* Nobody is told of a stream that its client has ended, or of a connection that is gone. */

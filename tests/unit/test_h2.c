@@ -277,6 +277,32 @@ static void memory_of_a_connection_is_bounded(void **state)
         assert_false(bench.client.calls[i].closed);
 }
 
+/* The protocol's own part is its own, also when it has taken some of the others'. */
+static void what_is_kept_for_the_protocol_is_its_own(void **state)
+{
+    struct h2_memories all = {.allocator = &bench.heap.allocator};
+    struct h2_memory memory = {.all = &all};
+    const size_t shared = H2_MEMORY_EACH - H2_MEMORY_KEPT;
+    (void)state;
+    assert_null(h2_memory_get(&memory, shared, H2_MEMORY_KEPT)); /* and its head */
+    void *first = h2_memory_get(&memory, shared - 64, H2_MEMORY_KEPT);
+    assert_non_null(first);
+    void *own = h2_memory_get(&memory, 1000, 0);
+    assert_non_null(own);
+    assert_null(h2_memory_get(&memory, 1, H2_MEMORY_KEPT));
+    assert_null(h2_memory_grow(&memory, own, 2000, H2_MEMORY_KEPT));
+    own = h2_memory_grow(&memory, own, 2000, 0);
+    assert_non_null(own);
+    assert_null(h2_memory_get(&memory, H2_MEMORY_KEPT, 0));
+    assert_null(h2_memory_get(&memory, SIZE_MAX, 0));
+    h2_memory_put(&memory, first);
+    h2_memory_put(&memory, own);
+    h2_memory_put(&memory, NULL);
+    assert_int_equal(memory.used + all.used, 0);
+    all.used = H2_MEMORY_MAX - 100;
+    assert_null(h2_memory_get(&memory, 100, 0));
+}
+
 static void any_request_for_memory_may_fail(void **state)
 {
     (void)state;
@@ -415,6 +441,7 @@ int main(void)
         TEST(frames_that_ask_for_nothing_end_the_connection),
         TEST(fields_without_end_end_the_connection),
         TEST(memory_of_a_connection_is_bounded),
+        TEST(what_is_kept_for_the_protocol_is_its_own),
         TEST(any_request_for_memory_may_fail),
         TEST(answers_wait_for_whoever_does_not_read),
         TEST(a_request_that_does_not_come_ends),
