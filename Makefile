@@ -113,7 +113,7 @@ core_objects := $(call objects,$(core_sources))
 # Messages of gRPC are C that is made of their .proto files, in $(out)/proto.
 proto_names   := $(patsubst node/gateway/grpc/proto/%.proto,$(out)/proto/%,$(sources.proto))
 proto_headers := $(addsuffix .pb-c.h,$(proto_names))
-proto_objects := $(addsuffix .pb-c.o,$(proto_names))
+proto_objects := $(addsuffix .pb-c.o,$(proto_names)) $(out)/proto/descriptors.o
 test_objects := $(call objects,$(sources.unit) $(sources.support) $(sources.sim) \
                                $(sources.bench) $(sources.load) $(sources.fuzz) \
                                $(sources.judge) $(sources.manual) $(main.manual))
@@ -272,6 +272,13 @@ $(out)/core.list: FORCE
 $(out)/proto/%.pb-c.c $(out)/proto/%.pb-c.h &: node/gateway/grpc/proto/%.proto | toolchain
 	@mkdir -p $(@D)
 	$(call say,PROTO,$<)protoc-c --proto_path=$(<D) --c_out=$(out)/proto $<
+
+# What reflection tells is the files' own descriptors, as bytes.
+$(out)/proto/descriptors.c: $(sources.proto) | toolchain
+	@mkdir -p $(@D)
+	$(call say,PROTO,$@)protoc-c --proto_path=node/gateway/grpc/proto --descriptor_set_out=$@.set $(sources.proto) && \
+	    { echo 'const unsigned char grpc_descriptors[] = {'; od -An -v -tu1 $@.set | sed 's/[0-9][0-9]*/&,/g'; \
+	      echo '};'; echo 'const unsigned long grpc_descriptors_len = sizeof grpc_descriptors;'; } > $@
 
 $(proto_objects): %.o: %.c $(out)/flags
 	$(call say,CC,$<)$(CC) $(all_cflags) -w -c $< -o $@

@@ -9,10 +9,12 @@
  * whole.
  */
 #include <proto/health.pb-c.h>
+#include <proto/reflection.pb-c.h>
 
 #include "base/alloc.h"
 #include "node/gateway/grpc/grpc_gate.h"
 #include "node/gateway/grpc/grpc_health.h"
+#include "node/gateway/grpc/grpc_reflection.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { TOKEN = 9, SESSION = 3, CALL_LEN = 128, FRAMES = 8, FRAME_LEN = 64 << 10, HEAD_LEN = 9 };
@@ -92,11 +94,17 @@ static const struct grpc_method methods[] = {
      .always = true,
      .handle = grpc_health_watch,
      .look = grpc_health_look},
+    {.path = "/r",
+     .request = &grpc__reflection__v1__server_reflection_request__descriptor,
+     .request_max = GRPC_REFLECTION_MAX,
+     .always = true,
+     .many = true,
+     .handle = grpc_reflection},
 };
 
 static void open_gates(void)
 {
-    const struct grpc_facts facts = {.methods = methods, .method_count = 3};
+    const struct grpc_facts facts = {.methods = methods, .method_count = 4};
     if (h2 != NULL)
         return;
     ASSERT(batches_new(alloc_heap(), SESSION, CALL_LEN, &stats, &batches) == 0);

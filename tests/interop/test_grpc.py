@@ -11,14 +11,16 @@ import kits
 from harness import scaled
 
 SECONDS = 60
-PYTHON_PACKAGES = ("grpcio==1.85.0", "grpcio-health-checking==1.85.0")
+PYTHON_PACKAGES = ("grpcio==1.85.0", "grpcio-health-checking==1.85.0", "grpcio-reflection==1.85.0")
 NODE_PACKAGES = ("@grpc/grpc-js@1.14.7", "@grpc/proto-loader@0.8.1")
 CHECK = "/grpc.health.v1.Health/Check"
 PROTO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "node", "gateway", "grpc", "proto")
 PYTHON_PROGRAM = """\
 import json, sys
 import grpc
+from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 def failure(ask):
     try:
@@ -31,7 +33,12 @@ with grpc.insecure_channel("127.0.0.1:" + sys.argv[1]) as channel:
     health = health_pb2_grpc.HealthStub(channel)
     watch = health.Watch(REQUEST(service="grpc.health.v1.Health"), timeout=30)
     many = [health.Check.future(REQUEST(), timeout=30) for _ in range(1000)]
+    tells = ProtoReflectionDescriptorDatabase(channel)
+    pool = DescriptorPool(tells)
     told = {
+        "services": sorted(tells.get_services()),
+        "methods": [one.name for name in sorted(tells.get_services())
+                    for one in pool.FindServiceByName(name).methods],
         "check": health.Check(REQUEST(), timeout=30).status,
         "watch": next(watch).status,
         "many": sum(one.result().status == 1 for one in many),
@@ -81,6 +88,9 @@ def test_a_client_of_python_works_and_comes_back(python, new_cluster):
                           text=True) as client:
         told = json.loads(client.stdout.readline())
         assert told["check"] == told["watch"] == 1 and told["many"] == 1000
+        assert told["services"] == ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+                                    "grpc.reflection.v1alpha.ServerReflection"]
+        assert told["methods"] == ["Check", "Watch", "ServerReflectionInfo", "ServerReflectionInfo"]
         assert told["stranger"] == ["NOT_FOUND", "unknown service"]
         assert told["nowhere"] == ["UNIMPLEMENTED", "unknown method /a.B/C"]
         assert told["packed"][0] == "UNIMPLEMENTED"

@@ -6,7 +6,7 @@
 
 #include "node/gateway/http2/h2.h"
 
-enum { H2_CALLS = 1200, H2_CALL_TEXT = 300, H2_CALL_DATA = 256, H2_FIELDS = 8 };
+enum { H2_CALLS = 1200, H2_CALL_TEXT = 300, H2_CALL_DATA = 4096, H2_FIELDS = 8 };
 
 /* A request and what was answered. */
 struct h2_call {

@@ -11,9 +11,11 @@
 
 #include <cmocka.h>
 #include <proto/health.pb-c.h>
+#include <proto/reflection.pb-c.h>
 
 #include "node/gateway/grpc/grpc_gate.h"
 #include "node/gateway/grpc/grpc_health.h"
+#include "node/gateway/grpc/grpc_reflection.h"
 #include "tests/unit/support_h2.h"
 
 enum { SESSION = 5, TOKEN = 3, FRAMES = 16, CALL_LEN = 128 };
@@ -22,6 +24,7 @@ enum { SESSION = 5, TOKEN = 3, FRAMES = 16, CALL_LEN = 128 };
 #define CHECK  "/grpc.health.v1.Health/Check"
 #define WATCH  "/grpc.health.v1.Health/Watch"
 #define ASK    "/test.Test/Ask"
+#define TELL   "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 #define ANYONE "\0\0\0\0\0" /* a request for the node's own health */
 
 struct bench {
@@ -106,6 +109,12 @@ static const struct grpc_method methods[] = {
      .request = &grpc__health__v1__health_check_request__descriptor,
      .request_max = 256,
      .handle = ask},
+    {.path = TELL,
+     .request = &grpc__reflection__v1__server_reflection_request__descriptor,
+     .request_max = 100,
+     .always = true,
+     .many = true,
+     .handle = grpc_reflection},
 };
 
 static void submit(void)
@@ -121,7 +130,7 @@ static void submit(void)
 
 static int setup(void **state)
 {
-    const struct grpc_facts facts = {.methods = methods, .method_count = 3};
+    const struct grpc_facts facts = {.methods = methods, .method_count = 4};
     (void)state;
     memset(&bench, 0, sizeof bench);
     bench.now_ns = INT64_C(1795687200000) * MS;
@@ -464,6 +473,77 @@ static void time_is_kept(void **state)
     assert_int_equal(bench.grpc_stats.late, 4);
 }
 
+/* One request of reflection: a field of that number and text, behind those that `body` has. */
+static void put_question(char *body, size_t *len, uint8_t field, const char *text)
+{
+    const size_t count = strlen(text);
+    memcpy(body + *len, "\0\0\0\0", 4);
+    body[*len + 4] = (char)(count + 2);
+    body[*len + 5] = (char)(field << 3 | 2);
+    body[*len + 6] = (char)count;
+    memcpy(body + *len + 7, text, count);
+    *len += 7 + count;
+}
+
+/* Whether the next answer, which begins at *at, is of that kind and has the text. */
+static void expect_told(const struct h2_call *got, size_t *at, uint8_t kind, const char *text)
+{
+    Grpc__Reflection__V1__ServerReflectionResponse *response;
+    assert_true(got->data_len >= *at + GRPC_PREFIX_LEN);
+    const size_t len = grpc_prefix_read(got->data + *at).len;
+    const uint8_t *bytes = got->data + *at + GRPC_PREFIX_LEN;
+    assert_true(got->data_len >= *at + GRPC_PREFIX_LEN + len);
+    response = grpc__reflection__v1__server_reflection_response__unpack(NULL, len, bytes);
+    assert_non_null(response);
+    assert_int_equal(response->message_response_case, kind);
+    assert_non_null(memmem(bytes, len, text, strlen(text)));
+    grpc__reflection__v1__server_reflection_response__free_unpacked(response, NULL);
+    *at += GRPC_PREFIX_LEN + len;
+}
+
+/* Several requests in one stream, each answered as it comes, and the end by the client's. */
+static void files_and_services_are_told_one_after_the_other(void **state)
+{
+    enum { FILES = 4, SERVICES = 6, ERROR = 7 };
+    static char body[512];
+    size_t len = 0;
+    size_t at = 0;
+    (void)state;
+    bench.client.cut = 7;
+    put_question(body, &len, 7, "");
+    put_question(body, &len, 4, "grpc.health.v1.Health");
+    put_question(body, &len, 4, "grpc.health.v1.HealthCheckResponse.ServingStatus");
+    put_question(body, &len, 4, "grpc.health.v1.Health.Watch");
+    put_question(body, &len, 3, "health.proto");
+    put_question(body, &len, 4, "grpc.health.v1.Heal");
+    put_question(body, &len, 4, "grpc.health.v1");
+    put_question(body, &len, 3, "health");
+    put_question(body, &len, 6, "grpc.health.v1.Health");
+    struct h2_call *got = h2_client_ask(&bench.client, TELL, body, len, NULL);
+    got->open = true;
+    turn();
+    expect_told(got, &at, SERVICES, "\x0a\x15grpc.health.v1.Health");
+    expect_told(got, &at, FILES, "HealthCheckRequest");
+    expect_told(got, &at, FILES, "HealthCheckRequest");
+    expect_told(got, &at, FILES, "HealthCheckRequest");
+    expect_told(got, &at, FILES, "HealthCheckRequest");
+    expect_told(got, &at, ERROR, "no such file or symbol");
+    expect_told(got, &at, ERROR, "no such file or symbol");
+    expect_told(got, &at, ERROR, "no such file or symbol");
+    expect_told(got, &at, ERROR, "no extensions");
+    assert_int_equal(at, got->data_len);
+    assert_false(got->closed);
+    got->open = false;
+    (void)nghttp2_session_resume_data(bench.client.session, got->stream);
+    turn();
+    assert_int_equal(got->status, GRPC_OK);
+    assert_true(got->closed);
+    const struct h2_call *half = say(TELL, "\0\0", 2, NULL);
+    expect_status(half, GRPC_INTERNAL, "before its message");
+    expect_status(say(TELL, "", 0, NULL), GRPC_OK, "");
+    assert_int_equal(bench.grpc_stats.calls, 3);
+}
+
 /* Nobody is told of a stream that its client has ended, or of a connection that is gone. */
 static void who_is_gone_is_told_nothing(void **state)
 {
@@ -502,6 +582,7 @@ int main(void)
         TEST(what_the_shard_refuses_has_a_status),
         TEST(what_does_not_fit_a_batch_any_more_goes_into_the_next),
         TEST(time_is_kept),
+        TEST(files_and_services_are_told_one_after_the_other),
         TEST(who_is_gone_is_told_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

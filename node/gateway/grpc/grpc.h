@@ -44,6 +44,8 @@ struct grpc_method {
     const ProtobufCMessageDescriptor *request;
     uint32_t request_max; /* bytes of a request */
     bool always;          /* it answers while the node is not ready, too */
+    bool many; /* the handler is called with each of several messages, as it comes, begins
+                  the answer with the first one, and asks the shard nothing */
     grpc_handler_fn *handle;
     /* Now and then, after GRPC_GOES_ON. */
     void (*look)(struct grpc_call *call);

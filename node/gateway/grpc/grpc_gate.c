@@ -383,7 +383,7 @@ static bool begin_message(struct grpc_gate *gate, struct h2_stream *stream)
                         "the message is compressed; expected none that is");
     } else if (prefix.flag > 1) {
         (void)grpc_fail(&call, GRPC_INTERNAL, "the prefix of the message is none of gRPC");
-    } else if (request->has_message) {
+    } else if (request->has_message && !request->method->many) {
         (void)grpc_fail(&call, GRPC_INTERNAL, "found two messages; expected one");
     } else if (prefix.len > request->method->request_max) {
         (void)snprintf(text, sizeof text, "found a message of %u bytes; expected at most %u",
@@ -391,9 +391,7 @@ static bool begin_message(struct grpc_gate *gate, struct h2_stream *stream)
         (void)grpc_fail(&call, GRPC_RESOURCE_EXHAUSTED, text);
     }
     request->size = prefix.len;
-    request->has_message = prefix.len == 0;
-    request->prefix_len = request->has_message ? 0 : request->prefix_len;
-    return !stream->answered;
+    return !stream->ended;
 }
 
 /* Memory for `more` bytes of the message, as they come. */
@@ -413,39 +411,6 @@ static bool grow_message(struct h2_stream *stream, uint32_t more)
     request->message = message;
     request->capacity = capacity;
     return true;
-}
-
-/* Takes a piece of a prefix or of a message; returns how long it was. */
-static size_t take_piece(struct grpc_gate *gate, struct h2_stream *stream, const uint8_t *data,
-                         size_t len)
-{
-    struct request *request = request_of(stream);
-    if (request->prefix_len < GRPC_PREFIX_LEN) {
-        request->prefix[request->prefix_len++] = *data;
-        if (request->prefix_len == GRPC_PREFIX_LEN)
-            (void)begin_message(gate, stream);
-        return 1;
-    }
-    const uint32_t left = request->size - request->len;
-    const uint32_t count = len < left ? (uint32_t)len : left;
-    if (!grow_message(stream, count)) {
-        struct grpc_call call = call_of(gate, stream);
-        (void)grpc_fail(&call, GRPC_RESOURCE_EXHAUSTED, "the message has no room");
-        return len;
-    }
-    memcpy(request->message + request->len, data, count);
-    request->len += count;
-    if (request->len == request->size) {
-        request->has_message = true;
-        request->prefix_len = 0;
-    }
-    return count;
-}
-
-static void take_data(void *context, struct h2_stream *stream, const uint8_t *data, size_t len)
-{
-    for (size_t at = 0; at < len && !stream->answered;)
-        at += take_piece(context, stream, data + at, len - at);
 }
 
 static void drop_message(struct h2_stream *stream)
@@ -472,13 +437,61 @@ static enum grpc_verdict handle(struct grpc_gate *gate, struct grpc_call *call)
     return request->method->handle(call);
 }
 
+/* A message has come as a whole. Of several, each is answered as it comes. */
+static void end_message(struct grpc_gate *gate, struct h2_stream *stream)
+{
+    struct request *request = request_of(stream);
+    struct grpc_call call = call_of(gate, stream);
+    request->has_message = true;
+    request->prefix_len = 0;
+    if (!request->method->many)
+        return;
+    const enum grpc_verdict verdict = handle(gate, &call);
+    ASSERT(stream->answered && (verdict == GRPC_GOES_ON || stream->ended));
+    drop_message(stream);
+}
+
+/* Takes a piece of a prefix or of a message; returns how long it was. */
+static size_t take_piece(struct grpc_gate *gate, struct h2_stream *stream, const uint8_t *data,
+                         size_t len)
+{
+    struct request *request = request_of(stream);
+    if (request->prefix_len < GRPC_PREFIX_LEN) {
+        request->prefix[request->prefix_len++] = *data;
+        if (request->prefix_len == GRPC_PREFIX_LEN && begin_message(gate, stream) &&
+            request->size == 0)
+            end_message(gate, stream);
+        return 1;
+    }
+    const uint32_t left = request->size - request->len;
+    const uint32_t count = len < left ? (uint32_t)len : left;
+    if (!grow_message(stream, count)) {
+        struct grpc_call call = call_of(gate, stream);
+        (void)grpc_fail(&call, GRPC_RESOURCE_EXHAUSTED, "the message has no room");
+        return len;
+    }
+    memcpy(request->message + request->len, data, count);
+    request->len += count;
+    if (request->len == request->size)
+        end_message(gate, stream);
+    return count;
+}
+
+static void take_data(void *context, struct h2_stream *stream, const uint8_t *data, size_t len)
+{
+    for (size_t at = 0; at < len && !stream->ended;)
+        at += take_piece(context, stream, data + at, len - at);
+}
+
 static bool take(void *context, struct h2_stream *stream, enum gateway_stop *stop)
 {
     struct grpc_gate *gate = context;
     const struct request *request = request_of(stream);
     struct grpc_call call = call_of(gate, stream);
     enum grpc_verdict verdict = GRPC_ANSWERED;
-    if (!request->has_message || request->prefix_len > 0)
+    if (request->method->many && request->prefix_len == 0)
+        (void)grpc_fail(&call, GRPC_OK, "");
+    else if (!request->has_message || request->prefix_len > 0)
         (void)grpc_fail(&call, GRPC_INTERNAL,
                         "the request ended before its message; expected one as a whole");
     else if (call.now_ns >= call.deadline_ns)

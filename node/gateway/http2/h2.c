@@ -159,7 +159,7 @@ static void set_whole(struct h2_stream *stream)
 {
     struct h2_peer *peer = stream->peer;
     stream->whole = true;
-    if (stream->answered)
+    if (stream->ended)
         return;
     stream->waits = true;
     if (peer->whole_last != NULL)
@@ -272,7 +272,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     struct h2_stream *stream = h2_stream_of(peer, id);
     (void)session;
     (void)flags;
-    if (stream != NULL && !stream->answered)
+    if (stream != NULL && !stream->ended)
         peer->gate->user.data(peer->gate->user.gate, stream, data, len);
     return 0;
 }
@@ -524,7 +524,7 @@ static bool take_whole(struct h2_peer *peer, enum gateway_stop *stop)
     const struct h2_user *user = &peer->gate->user;
     while (peer->whole_first != NULL) {
         struct h2_stream *stream = peer->whole_first;
-        if (!stream->answered && !user->take(user->gate, stream, stop))
+        if (!stream->ended && !user->take(user->gate, stream, stop))
             return false;
         peer->gate->stats->commands++;
         stream->waits = false;

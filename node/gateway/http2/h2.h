@@ -73,8 +73,8 @@ struct h2_stream {
     size_t out_capacity;
 };
 
-/* What is done with requests; `gate` is the user's. No function but `take` is called for a stream
- * that has been answered, beside `trailers` and `closed`. */
+/* What is done with requests; `gate` is the user's. For a stream whose answer has ended no function
+ * is called but `trailers` and `closed`. */
 struct h2_user {
     void *gate;
     size_t stream_len; /* of its struct of a stream, zeroed at first */
