@@ -517,6 +517,8 @@ static void files_and_services_are_told_one_after_the_other(void **state)
     put_question(body, &len, 3, "health.proto");
     put_question(body, &len, 4, "grpc.health.v1.Heal");
     put_question(body, &len, 4, "grpc.health.v1");
+    put_question(body, &len, 4, "grpc.health.v1.HealthX");
+    put_question(body, &len, 4, "grpc.health.v1.HealthCheckRequest.service");
     put_question(body, &len, 3, "health");
     put_question(body, &len, 6, "grpc.health.v1.Health");
     struct h2_call *got = h2_client_ask(&bench.client, TELL, body, len, NULL);
@@ -527,6 +529,8 @@ static void files_and_services_are_told_one_after_the_other(void **state)
     expect_told(got, &at, FILES, "HealthCheckRequest");
     expect_told(got, &at, FILES, "HealthCheckRequest");
     expect_told(got, &at, FILES, "HealthCheckRequest");
+    expect_told(got, &at, ERROR, "no such file or symbol");
+    expect_told(got, &at, ERROR, "no such file or symbol");
     expect_told(got, &at, ERROR, "no such file or symbol");
     expect_told(got, &at, ERROR, "no such file or symbol");
     expect_told(got, &at, ERROR, "no such file or symbol");
