@@ -1,10 +1,12 @@
 """gRPC by raw frames and by curl: at both ports, for whoever is not a client of it, and at a node that stops."""
 
+import contextlib
 import json
 import signal
 import socket
 import struct
 import subprocess
+import threading
 
 import pytest
 
@@ -12,7 +14,8 @@ from harness import scaled, wait_for
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 CHECK = "/grpc.health.v1.Health/Check"
-SETTINGS, PING, GOAWAY = 4, 6, 7
+DATA, HEADERS, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 4, 6, 7, 8
+END_STREAM, END_HEADERS = 1, 4
 LAST = 2 ** 31 - 1
 
 
@@ -42,6 +45,17 @@ class Raw:
 
     def until_end(self):
         return list(iter(self.next, None))
+
+
+def literal(index, text):
+    """A field of HPACK that enters no table: the name is one of the static table's first fifteen, or number 31."""
+    return (bytes((index,)) if index < 15 else bytes((15, index - 15))) + bytes((len(text),)) + text.encode()
+
+
+def question(stream):
+    """A Check of the node."""
+    fields = b"\x83\x86" + literal(4, CHECK) + literal(1, "a") + literal(31, "application/grpc")
+    return frame(HEADERS, END_HEADERS, stream, fields) + frame(DATA, END_STREAM, stream, bytes(5))
 
 
 def curl(*arguments, said=b""):
@@ -122,6 +136,32 @@ def test_without_http_there_is_grpc_only_where_it_is_asked_for(new_cluster):
     node.start("--http", "off", "--grpc", f"127.0.0.1:{node.port + 5}")
     node.wait_ready()
     assert b"grpc-status: 0" in health(f"127.0.0.1:{node.port + 5}")
+
+
+# A client that asks and does not read is not read either, and finds every answer when it does.
+def test_who_reads_late_finds_every_answer(node):
+    raw = Raw(node.port + 5)
+    raw.socket.sendall(frame(WINDOW_UPDATE, payload=struct.pack(">I", 1 << 30)))
+    raw.socket.setblocking(False)
+    count, rest = 0, b""
+    for stream in range(1, 2 * 100000, 2):
+        rest, count = question(stream), count + 1
+        with contextlib.suppress(BlockingIOError):
+            rest = rest[raw.socket.send(rest):]
+        if rest:
+            break  # the node takes no more, as its answers are not taken
+    assert rest and count > 1000
+    raw.socket.settimeout(scaled(20))
+    answered = []
+    sender = threading.Thread(target=raw.socket.sendall, args=(rest,))
+    sender.start()
+    while len(answered) < count:
+        kind, flags, stream, _ = raw.next()
+        assert kind != GOAWAY
+        if kind == HEADERS and flags & END_STREAM:
+            answered.append(stream)
+    sender.join()
+    assert sorted(answered) == list(range(1, 2 * count, 2))
 
 
 # Frames that ask for nothing end the connection, and nobody else's.
