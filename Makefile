@@ -76,7 +76,7 @@ flags.tests.asan    := -O0 -fno-sanitize=undefined
 WERROR ?= $(if $(filter release debug fuzz,$(VARIANT)),-Werror)
 
 warnings := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes $(WERROR)
-all_cflags = -std=c11 -D_GNU_SOURCE $(flags.$(VARIANT)) $(warnings) -I. -pthread $(CFLAGS)
+all_cflags = -std=c11 -D_GNU_SOURCE $(flags.$(VARIANT)) $(warnings) -I. -I$(out) -pthread $(CFLAGS)
 all_ldflags = $(flags.$(VARIANT)) $(patsubst -fno-pie,-no-pie,$(filter -fno-pie,$(flags.$(VARIANT)))) -pthread \
               -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
 
@@ -109,6 +109,11 @@ core_sources := $(filter-out $(read_sources),$(all_sources))
 read_stamps  := $(patsubst %.c,$(out)/read/%,$(read_sources))
 
 core_objects := $(call objects,$(core_sources))
+
+# Messages of gRPC are C that is made of their .proto files, in $(out)/proto.
+proto_names   := $(patsubst node/gateway/grpc/proto/%.proto,$(out)/proto/%,$(sources.proto))
+proto_headers := $(addsuffix .pb-c.h,$(proto_names))
+proto_objects := $(addsuffix .pb-c.o,$(proto_names)) $(out)/proto/descriptors.o
 test_objects := $(call objects,$(sources.unit) $(sources.support) $(sources.sim) \
                                $(sources.bench) $(sources.load) $(sources.fuzz) \
                                $(sources.judge) $(sources.manual) $(main.manual))
@@ -246,7 +251,7 @@ endif
 
 # Names the missing tool and the way out before the compiler says something obscure.
 toolchain:
-	@for tool in $(firstword $(CC)) $(firstword $(AR)) pkg-config; do \
+	@for tool in $(firstword $(CC)) $(firstword $(AR)) pkg-config protoc-c; do \
 	    command -v $$tool >/dev/null || { echo "$$tool is missing: run 'make deps'" >&2; exit 1; }; \
 	done
 	@pkg-config --exists $(packages.tests) || \
@@ -264,11 +269,25 @@ $(out)/flags: FORCE | toolchain
 $(out)/core.list: FORCE
 	$(call write_if_changed,$(core_sources))
 
-$(out)/obj/%.o: %.c $(out)/flags
+$(out)/proto/%.pb-c.c $(out)/proto/%.pb-c.h &: node/gateway/grpc/proto/%.proto | toolchain
+	@mkdir -p $(@D)
+	$(call say,PROTO,$<)protoc-c --proto_path=$(<D) --c_out=$(out)/proto $<
+
+# What reflection tells is the files' own descriptors, as bytes.
+$(out)/proto/descriptors.c: $(sources.proto) | toolchain
+	@mkdir -p $(@D)
+	$(call say,PROTO,$@)protoc-c --proto_path=node/gateway/grpc/proto --descriptor_set_out=$@.set $(sources.proto) && \
+	    { echo 'const unsigned char grpc_descriptors[] = {'; od -An -v -tu1 $@.set | sed 's/[0-9][0-9]*/&,/g'; \
+	      echo '};'; echo 'const unsigned long grpc_descriptors_len = sizeof grpc_descriptors;'; } > $@
+
+$(proto_objects): %.o: %.c $(out)/flags
+	$(call say,CC,$<)$(CC) $(all_cflags) -w -c $< -o $@
+
+$(out)/obj/%.o: %.c $(out)/flags | $(proto_headers)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(all_cflags) $(own_cflags) $(pkg_cflags) -MMD -MP -c $< -o $@
 
-$(read_stamps): $(out)/read/%: %.c $(out)/flags
+$(read_stamps): $(out)/read/%: %.c $(out)/flags | $(proto_headers)
 	@mkdir -p $(@D)
 	$(call say,READ,$<)$(CC) $(all_cflags) $(pkg_cflags) -fsyntax-only -MMD -MP -MF $@.d -MT $@ $< && touch $@
 
@@ -279,7 +298,7 @@ $(out)/pic/%.o: %.c $(out)/flags
 	$(call say,CC,"$< (shared)")$(CC) $(all_cflags) $(pkg_cflags) -fPIC -fvisibility=hidden \
 	    -MMD -MP -c $< -o $@
 
-$(core): $(core_objects) $(out)/core.list
+$(core): $(core_objects) $(proto_objects) $(out)/core.list
 $(support): $(call objects,$(sources.support))
 $(core) $(support):
 	$(call say,AR,$@)rm -f $@.new && $(AR) rcs $@.new $(filter %.o,$^) && mv $@.new $@
@@ -299,7 +318,7 @@ $(out)/libtidegate.so.$(SO_NUMBER): $(all_pic) $(out)/core.list
 $(out)/libtidegate.so: $(out)/libtidegate.so.$(SO_NUMBER)
 	@ln -sf $(<F) $@
 
-$(out)/tidegated: $(call objects,$(main.node) $(node_sources)) $(out)/core.list
+$(out)/tidegated: $(call objects,$(main.node) $(node_sources)) $(proto_objects) $(out)/core.list
 	$(call say,LD,$@)$(CC) $(all_ldflags) $(filter %.o,$^) -o $@ $(call pkg_libs,node)
 
 # The command line uses the library as any program would; base comes beside it because

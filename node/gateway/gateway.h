@@ -121,8 +121,12 @@ struct gateway_codec {
     /* A message of the shard's for one peer, whose `out` has GATEWAY_PUT_HEAD bytes more room than
      * it is long. NULL: the shard knows no peer of this protocol. */
     void (*put)(void *gate, struct gateway_peer *peer, const void *data, size_t len);
-    /* Now and then: has those peers found that are to be gone on with. NULL: none ever are. */
-    void (*wake)(void *gate, const struct gateway_finder *finder);
+    /* Of a peer whose answers come by stream: writes what it is still to be sent into `out`. True:
+     * there is more than that has room for. `last`: nothing more will be read of it. */
+    bool (*pump)(void *gate, struct gateway_peer *peer, bool last);
+    /* Now and then: looks for what is late, and has those peers found that are to be gone on
+     * with. NULL: nothing can be. */
+    void (*look)(void *gate, const struct gateway_finder *finder);
     /* The peer took too long with a request: what it is told before it is closed. NULL: nothing. */
     void (*late)(void *gate, struct gateway_peer *peer);
 };

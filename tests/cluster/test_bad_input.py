@@ -228,7 +228,6 @@ FLAGS = {
     "no shards": (["--shards", "0"], "expected a whole number"),
     "an open address": (["--bind", "0.0.0.0"], "--insecure"),
     "a seed without port": (["--seed", "n1"], "HOST:PORT"),
-    "a gateway to come": (["--grpc", "127.0.0.1:1"], "not supported"),
     "ephemeral and rebuild": (["--ephemeral", "--rebuild"], "--rebuild"),
     "a configuration file that is not there": (["--config", "/nonexistent.yaml"], "No such file"),
     "rules that are not there": (["--rules", "/nonexistent.yaml"], "No such file"),

@@ -226,7 +226,7 @@ MISTAKES = {
     "a head that is long": (431, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 16384 + b"\r\n\r\n"),
     "a target that is long": (414, b"GET /" + b"x" * 8192 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"),
     "a body that is long": (413, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048577\r\n\r\n"),
-    "HTTP/2": (505, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    "HTTP/2 that is none": (505, b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"),
     "TLS": (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
 }
 

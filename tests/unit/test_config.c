@@ -66,7 +66,7 @@ static void no_argument_is_one_node_on_loopback(void **state)
     assert_string_equal(config.resp.host, "127.0.0.1");
     assert_int_equal(config.resp.port, 7603);
     assert_string_equal(config_endpoint_text(&config.http.first, text), "127.0.0.1:7604");
-    assert_true(config.grpc.off);
+    assert_string_equal(config_endpoint_text(&config.grpc, text), "127.0.0.1:7605");
     assert_string_equal(config.client_address, "127.0.0.1:7600");
     assert_string_equal(config.peer_address, "127.0.0.1:7601");
     assert_string_equal(config.gossip_address, "127.0.0.1:7602");
@@ -215,8 +215,6 @@ static void what_is_not_supported_says_so(void **state)
     (void)state;
     assert_refused(parse("--cluster-secret", "FILE"),
                    "--cluster-secret: is not supported by this version");
-    assert_refused(parse("--grpc", "127.0.0.1:7605"),
-                   "--grpc: the gateway for gRPC is not supported by this version");
     assert_int_equal(parse("--resp", "off", "--http=off", "--grpc=off"), 0);
 }
 
@@ -285,11 +283,19 @@ static void clashing_ports_are_refused(void **state)
     assert_refused(parse("--base-port", "65534"), "--base-port: found port 65536");
     assert_refused(parse("--peer", "127.0.0.1:65530", "--shards", "2"),
                    "--peer: found port 65540 for shard 1");
-    assert_int_equal(parse("--base-port", "65531"), 0);
+    assert_int_equal(parse("--base-port", "65530"), 0);
+    assert_int_equal(config.grpc.port, 65535);
+    assert_refused(parse("--base-port", "65531"), "--base-port: found port 65536");
+    assert_int_equal(parse("--base-port", "65531", "--grpc", "off"), 0);
     assert_int_equal(config.http.first.port, 65535);
-    assert_refused(parse("--base-port", "65532"), "--base-port: found port 65536");
+    assert_refused(parse("--grpc", "127.0.0.1:7604"), "--http and --grpc: found port 7604");
+    assert_refused(parse("--grpc", "0.0.0.0:7605"),
+                   "--grpc: other machines can reach 0.0.0.0:7605");
     assert_int_equal(parse("--base-port", "65532", "--http", "off"), 0);
     assert_int_equal(config.resp.port, 65535);
+    assert_true(config.grpc.off); /* who wants no HTTP has none at another port */
+    assert_int_equal(parse("--http", "off", "--grpc", "127.0.0.1:1"), 0);
+    assert_false(config.grpc.off);
     assert_int_equal(parse("--base-port", "65533", "--resp", "off", "--http", "off"), 0);
     assert_int_equal(config.gossip.port, 65535);
 }
@@ -529,7 +535,7 @@ static void a_wrong_file_is_refused_with_its_place(void **state)
     assert_text_refused("check_config: true\n", "node.yaml:1:1: found unknown key");
     assert_text_refused("cluster_secret: x\n",
                         "node.yaml:1:17: cluster_secret: is not supported by this version");
-    assert_text_refused("grpc: 127.0.0.1:80\n", "node.yaml:1:7: grpc: ");
+    assert_text_refused("grpc: 80\n", "node.yaml:1:7: grpc: ");
 }
 
 static void write_file(char path[SCRATCH_PATH_LEN], const char *text)

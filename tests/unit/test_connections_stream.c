@@ -69,7 +69,7 @@ static void word_now(void *gate, int64_t now_ns)
     (void)now_ns;
 }
 
-static void word_wake(void *gate, const struct gateway_finder *finder)
+static void word_look(void *gate, const struct gateway_finder *finder)
 {
     (void)gate;
     if (words.due)
@@ -86,7 +86,7 @@ static const struct gateway_codec word_codec = {
     .open = word_open,
     .take = word_take,
     .now = word_now,
-    .wake = word_wake,
+    .look = word_look,
 };
 
 /* ---- the bench ------------------------------------------------------------------------------- */

@@ -150,7 +150,7 @@ static enum gateway_stop look(int peer, int64_t span_ns)
     http_gate_now(bench.gate, bench.now_ns);
     bench.found = 0;
     batches_expire(http_gate_batches(bench.gate), &finder);
-    http_gate_wake(bench.gate, &finder);
+    http_gate_look(bench.gate, &finder);
     return say(peer, "");
 }
 
@@ -322,7 +322,7 @@ static void one_too_many_is_told_so_and_a_place_that_is_left_is_taken_again(void
     assert_non_null(strstr(heard(HTTP_STREAMS_MAX), "as many streams as it takes"));
     assert_true(bench.peers[HTTP_STREAMS_MAX].base.closing);
     assert_int_equal(counted().streamless, 1);
-    http_gate_close(bench.gate, &bench.peers[5]);
+    http_gate_close(&bench.peers[5]);
     (void)say(HTTP_STREAMS_MAX + 1, GET);
     assert_non_null(strstr(heard(HTTP_STREAMS_MAX + 1), HEAD));
     (void)look(7, SECOND);
@@ -334,7 +334,7 @@ static void a_stream_that_ended_while_its_question_was_open_harms_nobody(void **
     (void)state;
     source.asks = true;
     (void)say(0, GET);
-    http_gate_close(bench.gate, &bench.peers[0]);
+    http_gate_close(&bench.peers[0]);
     bench.gone = 0;
     assert_true(shard_answers(0));
     (void)say(1, GET);

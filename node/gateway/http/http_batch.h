@@ -26,6 +26,8 @@ struct http_peer {
     int64_t asked_ns; /* when the gate came to the request that it has not taken yet; 0: to none */
     struct http_stream *stream; /* it is one (http_stream.h); else NULL */
     struct http1_progress progress;
+    struct h2_peer *h2; /* NULL: it does not speak HTTP/2 */
+    bool plain;         /* it is known to speak HTTP/1 */
 };
 
 /* `session`: random, like no other of the cluster; the rest is borrowed, and lives longer. */

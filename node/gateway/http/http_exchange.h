@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "client/protocol/wire.h"
 #include "node/gateway/gateway.h"
+#include "node/gateway/grpc/grpc_gate.h"
 #include "node/gateway/http/http1.h"
 #include "node/gateway/http/http_reply.h"
 
@@ -90,6 +91,8 @@ struct http_stats {
     uint64_t expired;      /* 408: a head or a body took too long */
     uint64_t streams;      /* responses that go on, */
     uint64_t streamless;   /* and 503 for want of a place for one */
+    struct h2_stats h2;    /* of HTTP/2 */
+    struct grpc_stats grpc;
 };
 
 typedef enum http_verdict http_handler_fn(struct http_exchange *exchange);

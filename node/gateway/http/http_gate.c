@@ -10,6 +10,9 @@
  * of the router, the guard or a handler does not. A client that waits for 100 Continue is told at
  * once what its head is refused for, instead of being asked for a body that is of no use.
  *
+ * A connection that begins with the preface of HTTP/2 is one of node/gateway/http2 from then on,
+ * and what it asks is gRPC's (node/gateway/grpc). Its requests are in the same batches.
+ *
  * HTTPGATE-1  Responses come in the order of requests, each once (BATCHES-1, BATCHES-3).
  * HTTPGATE-2  A handler that answered at once while something is waited for has answered nothing:
  *             its response is taken back, and it is called again.
@@ -39,11 +42,26 @@ struct http_gate {
     struct http_stats http_stats;
     struct http_batches *batches;
     struct http_streams streams;
+    struct h2_gate *h2;
+    struct grpc_gate *grpc;
     enum http_stage stage;
     struct http1_request request;
     char parameters[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN];
     char body[HTTP1_BODY_MAX];
 };
+
+/* What takes connections of HTTP/2. */
+static int open_streams(struct http_gate *gate, uint64_t random)
+{
+    struct grpc_facts facts = {.waits = gate->facts.waits};
+    facts.methods = grpc_methods(&facts.method_count);
+    if (grpc_gate_new(gate->allocator, &facts, http_batches_of(gate->batches),
+                      &gate->http_stats.grpc, &gate->grpc) != 0)
+        return TG_ENOMEM;
+    const struct h2_user user = grpc_gate_user(gate->grpc);
+    return h2_gate_new(gate->allocator, &user, random, gate->stats, &gate->http_stats.h2,
+                       &gate->h2);
+}
 
 int http_gate_new(const struct allocator *allocator, uint64_t session,
                   const struct http_facts *facts, struct gateway_stats *stats,
@@ -59,7 +77,8 @@ int http_gate_new(const struct allocator *allocator, uint64_t session,
     gate->stats = stats;
     gate->stage = HTTP_SERVES;
     if (http_batches_new(allocator, session, &gate->facts, stats, &gate->http_stats,
-                         &gate->batches) == 0)
+                         &gate->batches) == 0 &&
+        open_streams(gate, session) == 0)
         return 0;
     http_gate_free(out);
     return TG_ENOMEM;
@@ -71,6 +90,8 @@ void http_gate_free(struct http_gate **pointer)
     *pointer = NULL;
     if (gate == NULL)
         return;
+    h2_gate_free(&gate->h2);
+    grpc_gate_free(&gate->grpc);
     http_batches_free(&gate->batches);
     alloc_put(gate->allocator, gate, sizeof *gate);
 }
@@ -85,6 +106,9 @@ void http_gate_stage(struct http_gate *gate, enum http_stage stage, const char *
     ASSERT(stage == HTTP_SERVES || waits != NULL);
     gate->stage = stage;
     gate->facts.waits = waits;
+    grpc_gate_stage(gate->grpc, stage != HTTP_WAITS, waits);
+    if (stage == HTTP_ENDS)
+        h2_gate_end(gate->h2);
 }
 
 void http_gate_open(struct http_gate *gate, struct http_peer *peer)
@@ -96,6 +120,7 @@ void http_gate_open(struct http_gate *gate, struct http_peer *peer)
 void http_gate_now(struct http_gate *gate, int64_t now_ns)
 {
     http_batches_now(gate->batches, now_ns);
+    h2_gate_now(gate->h2, now_ns);
 }
 
 struct batches *http_gate_batches(struct http_gate *gate)
@@ -103,15 +128,10 @@ struct batches *http_gate_batches(struct http_gate *gate)
     return http_batches_of(gate->batches);
 }
 
-void http_gate_wake(struct http_gate *gate, const struct gateway_finder *finder)
+void http_gate_look(struct http_gate *gate, const struct gateway_finder *finder)
 {
+    h2_gate_look(gate->h2, finder);
     http_streams_wake(&gate->streams, http_batches_time(gate->batches), finder);
-}
-
-void http_gate_close(struct http_gate *gate, struct http_peer *peer)
-{
-    (void)gate;
-    http_streams_close(peer);
 }
 
 /* ---- responses at once ----------------------------------------------------------------------- */
@@ -348,8 +368,27 @@ static enum gateway_stop go_on_with(struct http_gate *gate, struct http_peer *pe
     return verdict == HTTP_ASKED ? GATEWAY_NEED_ANSWER : GATEWAY_NEED_TIME;
 }
 
-enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer, uint64_t token,
-                                 const char *data, size_t len, size_t *used)
+/* Finds out what a connection speaks. False: *stop tells why that is not known, or of no use. */
+static bool find_protocol(struct http_gate *gate, struct http_peer *peer, uint64_t token,
+                          const char *data, size_t len, enum gateway_stop *stop)
+{
+    const int preface = peer->base.aside ? 0 : h2_preface(data, len);
+    peer->plain = preface == 0;
+    peer->base.early = preface < 0;
+    *stop = GATEWAY_NEED_BYTES;
+    if (preface <= 0)
+        return peer->plain;
+    peer->h2 = h2_open(gate->h2, &peer->base, token);
+    if (peer->h2 != NULL)
+        return true;
+    gate->stats->crowded++;
+    peer->base.closing = true;
+    *stop = GATEWAY_AT_END;
+    return false;
+}
+
+static enum gateway_stop take_plain(struct http_gate *gate, struct http_peer *peer, uint64_t token,
+                                    const char *data, size_t len, size_t *used)
 {
     struct http1_refusal refused;
     enum gateway_stop stop;
@@ -379,10 +418,28 @@ enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer,
     return GATEWAY_AT_END;
 }
 
+enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer, uint64_t token,
+                                 const char *data, size_t len, size_t *used)
+{
+    enum gateway_stop stop;
+    *used = 0;
+    if (!peer->plain && peer->h2 == NULL && !find_protocol(gate, peer, token, data, len, &stop))
+        return stop;
+    return peer->plain ? take_plain(gate, peer, token, data, len, used)
+                       : h2_take(peer->h2, data, len, used);
+}
+
+void http_gate_close(struct http_peer *peer)
+{
+    h2_close(&peer->h2);
+    http_streams_close(peer);
+}
+
 void http_gate_late(struct http_gate *gate, struct http_peer *peer)
 {
     const struct gateway_out *out = &peer->base.out;
-    if (peer->base.waiting > 0 || out->data == NULL || out->capacity - out->len < HTTP_ROOM)
+    if (!peer->plain || peer->base.waiting > 0 || out->data == NULL ||
+        out->capacity - out->len < HTTP_ROOM)
         return;
     gate->http_stats.expired++;
     end_with(gate, peer, 408, "the request took too long to come");
@@ -408,12 +465,19 @@ static void codec_now(void *gate, int64_t now_ns)
 
 static void codec_close(void *gate, struct gateway_peer *peer)
 {
-    http_gate_close(gate, (struct http_peer *)peer);
+    (void)gate;
+    http_gate_close((struct http_peer *)peer);
 }
 
-static void codec_wake(void *gate, const struct gateway_finder *finder)
+static bool codec_pump(void *gate, struct gateway_peer *peer, bool last)
 {
-    http_gate_wake(gate, finder);
+    (void)gate;
+    return h2_pump(((struct http_peer *)peer)->h2, last);
+}
+
+static void codec_look(void *gate, const struct gateway_finder *finder)
+{
+    http_gate_look(gate, finder);
 }
 
 static void codec_late(void *gate, struct gateway_peer *peer)
@@ -433,7 +497,8 @@ const struct gateway_codec http_codec = {
     .open = codec_open,
     .take = codec_take,
     .close = codec_close,
-    .wake = codec_wake,
     .now = codec_now,
+    .pump = codec_pump,
+    .look = codec_look,
     .late = codec_late,
 };

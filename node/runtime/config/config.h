@@ -150,7 +150,7 @@ struct config {
     struct config_listen client_more; /* further ones, which all shards share */
     struct config_listen resp_more;
     struct config_http http;
-    struct config_endpoint grpc; /* always off in this version */
+    struct config_endpoint grpc; /* a further place of http, where gRPC is looked for */
     bool insecure;
     struct config_between between;
 

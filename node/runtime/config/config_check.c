@@ -3,9 +3,9 @@
  *   bind, base port --> endpoints not given --> ports free of each other --> reachable? insecure?
  *                                           --> addresses told to others
  *
- * CONFIGCHECK-1  After config_check client, peer, gossip, and resp, http and metrics unless off,
- *                have host and port, for each shard within 1..65535 and different from all others
- *                of the node that share its address.
+ * CONFIGCHECK-1  After config_check client, peer, gossip, and resp, http, grpc and metrics unless
+ *                off, have host and port, for each shard within 1..65535 and different from all
+ *                others of the node that share its address.
  * CONFIGCHECK-2  No endpoint is reachable from other machines without `insecure`.
  *
  * Must not: open, bind or resolve anything.
@@ -20,7 +20,7 @@
 #include "node/runtime/config/config_telemetry.h"
 #include "ring/ring.h"
 
-enum { TOLD = 3, ENDPOINTS = 6, SOCKETS_MAX = 3 * CONFIG_SHARDS_MAX + 3 + 3 * CONFIG_LISTEN_MAX };
+enum { TOLD = 3, ENDPOINTS = 7, SOCKETS_MAX = 3 * CONFIG_SHARDS_MAX + 4 + 3 * CONFIG_LISTEN_MAX };
 
 struct named {
     const char *name;
@@ -39,7 +39,8 @@ static void name_endpoints(struct config *config, struct named out[ENDPOINTS])
     out[2] = (struct named){"gossip", &config->gossip, config->gossip_address, 1, 2, NULL};
     out[3] = (struct named){"resp", &config->resp, NULL, config->shards, 3, &config->resp_more};
     out[4] = (struct named){"http", &config->http.first, NULL, 1, 4, &config->http.more};
-    out[5] = (struct named){"metrics", &config->http.metrics, NULL, 1, 0, NULL};
+    out[5] = (struct named){"grpc", &config->grpc, NULL, 1, 5, NULL};
+    out[6] = (struct named){"metrics", &config->http.metrics, NULL, 1, 0, NULL};
 }
 
 /* Gives endpoints that were not set their host and port. A node without one of the first three
@@ -239,6 +240,8 @@ int config_check(struct config *config, char error[CONFIG_ERROR_LEN])
     struct named named[ENDPOINTS];
     int result = check_pairs(config, error);
 
+    if (config->http.first.off && config->grpc.port == 0)
+        config->grpc.off = true; /* who wants no HTTP is not given it at another port */
     name_endpoints(config, named);
     for (uint32_t i = 0; result == TG_OK && i < ENDPOINTS; i++)
         result = derive(config, &named[i], error);

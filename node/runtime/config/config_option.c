@@ -33,8 +33,7 @@
 #define LISTEN_MORE(f, m)                                                                          \
     .value = "HOST:PORT|unix:PATH", .kind = CONFIG_KIND_LISTEN, AT(f),                             \
     .more = offsetof(struct config, m)
-#define LISTEN(f)  LISTEN_MORE(f, f##_more)
-#define GATEWAY(f) .value = "off", .initial = "off", .kind = CONFIG_KIND_GATEWAY, AT(f)
+#define LISTEN(f) LISTEN_MORE(f, f##_more)
 
 #define WORD(f, names) .kind = CONFIG_KIND_WORD, .words = (names), AT(f)
 
@@ -67,7 +66,8 @@ static const struct config_option options[] = {
      .initial = "7600",
      .kind = CONFIG_KIND_PORT,
      AT(base_port),
-     .help = "client port; peer is + 1, gossip + 2, Redis + 3, HTTP + 4; shard i adds 10 * i"},
+     .help = "client port; peer is + 1, gossip + 2, Redis + 3, HTTP + 4, gRPC + 5; shard i adds 10 "
+             "* i"},
     {.name = "client",
      LISTEN(client),
      .derived = "BIND:BASE-PORT",
@@ -124,7 +124,13 @@ static const struct config_option options[] = {
      .kind = CONFIG_KIND_PATH,
      AT(between.admin_cred),
      .help = "the token that operators' calls over HTTP need; made if there is none"},
-    {.name = "grpc", GATEWAY(grpc), .help = "gateway for gRPC"},
+    {.name = "grpc",
+     ENDPOINT(grpc),
+     .may_be_off = true,
+     .derived = "BIND:BASE-PORT + 5",
+     .help = "where clients of gRPC connect, or off; all shards share it. It is a further place of "
+             "--http: each answers HTTP/1.1 and HTTP/2, and this one is off as well where that is "
+             "off and this is not given"},
     {.name = "advertise",
      .value = "HOST",
      .derived = "as bound",

@@ -27,7 +27,6 @@ enum config_kind {
     CONFIG_KIND_HOST,     /* char[CONFIG_HOST_LEN] */
     CONFIG_KIND_ENDPOINT, /* struct config_endpoint or off */
     CONFIG_KIND_LISTEN,   /* the same, and further places in `more`; repeatable */
-    CONFIG_KIND_GATEWAY,  /* an endpoint, but off is all that this version has */
     CONFIG_KIND_SEED,     /* one more of `seeds` */
     CONFIG_KIND_HOSTS,    /* one more of a struct config_hosts */
     CONFIG_KIND_TOLD,     /* struct config_endpoint that others reach, of CONFIG_ADDRESS_LEN */

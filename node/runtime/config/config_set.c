@@ -78,7 +78,6 @@ const char *config_option_expected(const struct config_option *option, char out[
         [CONFIG_KIND_HOST] = "an IP address or a host's name, without port",
         [CONFIG_KIND_ENDPOINT] = "HOST:PORT (an IPv6 address in brackets)",
         [CONFIG_KIND_LISTEN] = "HOST:PORT (an IPv6 address in brackets), unix:PATH",
-        [CONFIG_KIND_GATEWAY] = "off",
         [CONFIG_KIND_RATIO] = "a number from 0 to 1, with at most six places",
         [CONFIG_KIND_SEED] = "HOST:PORT of a member's gossip (an IPv6 address in brackets)",
         [CONFIG_KIND_HOSTS] = "an IP address or a host's name, without port, or *",
@@ -257,19 +256,12 @@ static int set_host(const struct config_option *option, char *field, const char 
     return TG_OK;
 }
 
-static int set_endpoint(const struct config_option *option, struct config_endpoint *field,
-                        const char *text, char why[CONFIG_WHY_LEN])
+static int set_endpoint(struct config_endpoint *field, const char *text, char why[CONFIG_WHY_LEN])
 {
-    const bool gateway = option->kind == CONFIG_KIND_GATEWAY;
     struct config_endpoint endpoint = {.off = true};
 
     if (strcmp(text, "off") != 0 && config_endpoint_parse(text, &endpoint) != TG_OK)
         return refuse(why, text, "HOST:PORT (an IPv6 address in brackets)");
-    if (gateway && !endpoint.off) {
-        (void)snprintf(why, CONFIG_WHY_LEN, "the %s is not supported by this version; expected off",
-                       option->help);
-        return TG_EINVALID;
-    }
     *field = endpoint;
     return TG_OK;
 }
@@ -476,8 +468,7 @@ int config_option_set(const struct config_option *option, struct config *config,
     case CONFIG_KIND_HOST:
         return set_host(option, field, text, why);
     case CONFIG_KIND_ENDPOINT:
-    case CONFIG_KIND_GATEWAY:
-        return set_endpoint(option, field, text, why);
+        return set_endpoint(field, text, why);
     case CONFIG_KIND_LISTEN:
         return add_listen(option, config, text, why);
     case CONFIG_KIND_SEED:

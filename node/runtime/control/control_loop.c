@@ -120,14 +120,33 @@ static const struct figure_place client_figures[] = {
     CLIENT_FIGURE(proxied),
 };
 static const struct figure_place http_figures[] = {
-    HTTP_FIGURE("answered", answered),      HTTP_FIGURE("answered_3xx", redirected),
-    HTTP_FIGURE("answered_4xx", refused),   HTTP_FIGURE("answered_5xx", failed),
-    HTTP_FIGURE("foreign_hosts", hosts),    HTTP_FIGURE("foreign_origins", origins),
-    HTTP_FIGURE("wrong_types", types),      HTTP_FIGURE("unauthorized", unauthorized),
-    HTTP_FIGURE("unknown_paths", unknown),  HTTP_FIGURE("wrong_methods", methods),
-    HTTP_FIGURE("long_heads", heads),       HTTP_FIGURE("long_bodies", bodies),
-    HTTP_FIGURE("continued", expectations), HTTP_FIGURE("expired", expired),
-    HTTP_FIGURE("streams", streams),        HTTP_FIGURE("streams_refused", streamless),
+    HTTP_FIGURE("answered", answered),
+    HTTP_FIGURE("answered_3xx", redirected),
+    HTTP_FIGURE("answered_4xx", refused),
+    HTTP_FIGURE("answered_5xx", failed),
+    HTTP_FIGURE("foreign_hosts", hosts),
+    HTTP_FIGURE("foreign_origins", origins),
+    HTTP_FIGURE("wrong_types", types),
+    HTTP_FIGURE("unauthorized", unauthorized),
+    HTTP_FIGURE("unknown_paths", unknown),
+    HTTP_FIGURE("wrong_methods", methods),
+    HTTP_FIGURE("long_heads", heads),
+    HTTP_FIGURE("long_bodies", bodies),
+    HTTP_FIGURE("continued", expectations),
+    HTTP_FIGURE("expired", expired),
+    HTTP_FIGURE("h2_connections", h2.connections),
+    HTTP_FIGURE("h2_streams", h2.streams),
+    HTTP_FIGURE("h2_refused", h2.refused),
+    HTTP_FIGURE("h2_cut", h2.cut),
+    HTTP_FIGURE("h2_late", h2.late),
+    HTTP_FIGURE("h2_floods", h2.floods),
+    HTTP_FIGURE("h2_aged", h2.aged),
+    HTTP_FIGURE("h2_unanswered", h2.unanswered),
+    HTTP_FIGURE("grpc_calls", grpc.calls),
+    HTTP_FIGURE("grpc_faults", grpc.faults),
+    HTTP_FIGURE("grpc_late", grpc.late),
+    HTTP_FIGURE("streams", streams),
+    HTTP_FIGURE("streams_refused", streamless),
 };
 enum {
     CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures,
@@ -525,10 +544,13 @@ static void spread_view(struct daemon *daemon)
                (unsigned long long)daemon->node_id);
     char resp[CONFIG_ENDPOINT_LEN];
     char http[CONFIG_ENDPOINT_LEN];
-    (void)fprintf(stderr, "tidegated ready client=%s peer=%s gossip=%s resp=%s http=%s name=%s\n",
+    char grpc[CONFIG_ENDPOINT_LEN];
+    (void)fprintf(stderr,
+                  "tidegated ready client=%s peer=%s gossip=%s resp=%s http=%s grpc=%s name=%s\n",
                   daemon->config->client_address, daemon->config->peer_address,
                   daemon->config->gossip_address, config_endpoint_text(&daemon->config->resp, resp),
-                  config_endpoint_text(&daemon->config->http.first, http), daemon->config->name);
+                  config_endpoint_text(&daemon->config->http.first, http),
+                  config_endpoint_text(&daemon->config->grpc, grpc), daemon->config->name);
     (void)sd_notify(0, "READY=1");
 }
 

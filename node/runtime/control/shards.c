@@ -240,6 +240,8 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
         facts.names[facts.name_count++] = config->http.names.at[i];
     if (!config->http.first.off && !config_host_is_wildcard(config->http.first.host))
         facts.names[facts.name_count++] = config->http.first.host;
+    if (!config->grpc.off && !config_host_is_wildcard(config->grpc.host))
+        facts.names[facts.name_count++] = config->grpc.host;
     for (uint32_t i = 0; i < config->http.more.count; i++)
         if (config->http.more.at[i].path[0] == '\0' &&
             !config_host_is_wildcard(config->http.more.at[i].endpoint.host))

@@ -351,16 +351,39 @@ static void finish(struct connections *connections, struct connection *connectio
     connection_set_muted(connections, connection, false);
 }
 
+/* Has a peer whose answers come by stream write them, as long as its client takes them. */
+static void pump(struct connections *connections, struct connection *connection)
+{
+    const struct gateway_codec *codec = connections->options.codec;
+    struct gateway_peer *peer = connection_peer(connections, connection);
+    bool more = peer->by_stream && !connection->shut;
+    while (more && !connection->broken && !connection->blocked) {
+        if (!connection_ensure_out(connections, connection)) {
+            connection_break(connections, connection);
+            return;
+        }
+        more = codec->pump(connections->options.gate, peer, connections->leave_ns != 0);
+        connection_flush(connections, connection);
+    }
+}
+
+/* Whether what is kept may be taken now: where answers have an order, behind the last of them. */
+static bool may_go_on(const struct connection *connection, const struct gateway_peer *peer)
+{
+    return connection->stalled && !connection->sleeps /* CONNECTIONS-7 */ && !connection->broken &&
+           !connection->blocked && (peer->waiting == 0 || peer->by_stream);
+}
+
 /* Goes on with a connection after something has happened to it. */
 static void go_on_with(struct connections *connections, struct connection *connection)
 {
     const struct gateway_peer *peer = connection_peer(connections, connection);
-    if (connection->stalled && !connection->sleeps && !connection->broken && !connection->blocked &&
-        peer->waiting == 0) {
+    if (may_go_on(connection, peer)) {
         feed(connections, connection,
              connection->kept != NULL ? connection->kept : connections->input,
              connection->kept_len);
     }
+    pump(connections, connection);
     if (!connection->broken && !connection->blocked)
         connection_flush(connections, connection);
     if (connection->deferred)
@@ -441,7 +464,7 @@ static void end_quiet(struct connections *connections)
         if (connections->now_ns - connection->heard_ns < idle_ns)
             return;
         if (connection->dirty || connection->deferred || connection->broken || connection->shut ||
-            peer->waiting > 0 || peer->out.len > 0 || peer->told)
+            peer->waiting > 0 || peer->out.len > 0 || peer->told || peer->by_stream)
             continue; /* other bounds are its own */
         connections->stats->idle++;
         connection_break(connections, connection);
@@ -459,8 +482,8 @@ static void look(struct connections *connections)
     connections->looked_ns = connections->now_ns;
     if (options->batches != NULL)
         batches_expire(options->batches, &finder);
-    if (options->codec->wake != NULL)
-        options->codec->wake(options->gate, &finder);
+    if (options->codec->look != NULL)
+        options->codec->look(options->gate, &finder);
     acceptor_look(connections);
     end_quiet(connections);
     stats->slow_readers +=

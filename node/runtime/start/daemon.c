@@ -424,6 +424,8 @@ static int bind_sockets(struct daemon *daemon)
         code = listen_together(daemon, &config->http.first, &daemon->sockets.http);
     if (code == 0)
         code = listen_more(daemon, &config->http.more, &daemon->sockets.http);
+    if (code == 0 && !config->grpc.off)
+        code = listen_together(daemon, &config->grpc, &daemon->sockets.http);
     if (code == 0 && !config->http.metrics.off)
         code = listen_for(daemon, &config->http.metrics, 0, &daemon->sockets.metrics);
     return code;
@@ -484,7 +486,7 @@ static int read_cred(struct daemon *daemon)
     const struct config *config = daemon->config;
     char path[CONFIG_PATH_LEN + 16];
     const bool given = config->between.admin_cred[0] != '\0';
-    if (config->http.first.off || (!given && daemon->store == NULL))
+    if ((config->http.first.off && config->grpc.off) || (!given && daemon->store == NULL))
         return 0;
     if (given)
         (void)snprintf(path, sizeof path, "%s", config->between.admin_cred);

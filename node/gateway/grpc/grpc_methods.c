@@ -1,0 +1,38 @@
+/* grpc_methods.c - the table of methods that gRPC's clients may call. */
+#include <proto/health.pb-c.h>
+#include <proto/reflection.pb-c.h>
+
+#include "node/gateway/grpc/grpc_gate.h"
+#include "node/gateway/grpc/grpc_health.h"
+#include "node/gateway/grpc/grpc_reflection.h"
+
+const struct grpc_method *grpc_methods(size_t *count)
+{
+    static const struct grpc_method methods[] = {
+        {.path = "/grpc.health.v1.Health/Check",
+         .request = &grpc__health__v1__health_check_request__descriptor,
+         .request_max = GRPC_HEALTH_MAX,
+         .always = true,
+         .handle = grpc_health_check},
+        {.path = "/grpc.health.v1.Health/Watch",
+         .request = &grpc__health__v1__health_check_request__descriptor,
+         .request_max = GRPC_HEALTH_MAX,
+         .always = true,
+         .handle = grpc_health_watch,
+         .look = grpc_health_look},
+        {.path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+         .request = &grpc__reflection__v1__server_reflection_request__descriptor,
+         .request_max = GRPC_REFLECTION_MAX,
+         .always = true,
+         .many = true,
+         .handle = grpc_reflection},
+        {.path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+         .request = &grpc__reflection__v1__server_reflection_request__descriptor,
+         .request_max = GRPC_REFLECTION_MAX,
+         .always = true,
+         .many = true,
+         .handle = grpc_reflection},
+    };
+    *count = sizeof methods / sizeof *methods;
+    return methods;
+}

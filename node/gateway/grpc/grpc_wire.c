@@ -1,0 +1,86 @@
+/* grpc_wire.c - bytes and texts of gRPC over HTTP/2. */
+#include "node/gateway/grpc/grpc_wire.h"
+
+#include <string.h>
+
+enum { TIMEOUT_DIGITS = 8 };
+
+struct grpc_prefix grpc_prefix_read(const uint8_t bytes[GRPC_PREFIX_LEN])
+{
+    return (struct grpc_prefix){.flag = bytes[0],
+                                .len = (uint32_t)bytes[1] << 24 | (uint32_t)bytes[2] << 16 |
+                                       (uint32_t)bytes[3] << 8 | bytes[4]};
+}
+
+void grpc_prefix_write(uint8_t bytes[GRPC_PREFIX_LEN], uint32_t len)
+{
+    bytes[0] = 0;
+    bytes[1] = (uint8_t)(len >> 24);
+    bytes[2] = (uint8_t)(len >> 16);
+    bytes[3] = (uint8_t)(len >> 8);
+    bytes[4] = (uint8_t)len;
+}
+
+static int64_t unit_ns(char unit)
+{
+    switch (unit) {
+    case 'H':
+        return INT64_C(3600000000000);
+    case 'M':
+        return INT64_C(60000000000);
+    case 'S':
+        return INT64_C(1000000000);
+    case 'm':
+        return INT64_C(1000000);
+    case 'u':
+        return INT64_C(1000);
+    case 'n':
+        return 1;
+    default:
+        return -1;
+    }
+}
+
+int64_t grpc_timeout_read(const char *text)
+{
+    int64_t value = 0;
+    size_t digits = 0;
+    for (; text[digits] >= '0' && text[digits] <= '9'; digits++) {
+        if (digits == TIMEOUT_DIGITS)
+            return -1;
+        value = value * 10 + (text[digits] - '0');
+    }
+    const int64_t unit = unit_ns(text[digits]);
+    if (digits == 0 || unit < 0 || text[digits + 1] != '\0')
+        return -1;
+    return value > INT64_MAX / unit ? INT64_MAX : value * unit;
+}
+
+void grpc_message_escape(const char *text, char out[GRPC_ESCAPED_LEN])
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t at = 0;
+    for (; *text != '\0' && at + 3 < GRPC_ESCAPED_LEN; text++) {
+        const unsigned char byte = (unsigned char)*text;
+        if (byte >= ' ' && byte <= '~' && byte != '%') {
+            out[at++] = *text;
+            continue;
+        }
+        out[at++] = '%';
+        out[at++] = hex[byte >> 4];
+        out[at++] = hex[byte & 15];
+    }
+    out[at] = '\0';
+}
+
+bool grpc_type_fits(const char *type)
+{
+    static const char name[] = "application/grpc";
+    const size_t len = sizeof name - 1;
+    if (strncmp(type, name, len) != 0)
+        return false;
+    const char *rest = type + len;
+    if (strncmp(rest, "+proto", 6) == 0)
+        rest += 6;
+    return *rest == '\0' || *rest == ';';
+}

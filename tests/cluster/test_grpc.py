@@ -1,0 +1,180 @@
+"""gRPC by raw frames and by curl: at both ports, for whoever is not a client of it, and at a node that stops."""
+
+import contextlib
+import json
+import signal
+import socket
+import struct
+import subprocess
+import threading
+
+import pytest
+
+from harness import scaled, wait_for
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+CHECK = "/grpc.health.v1.Health/Check"
+DATA, HEADERS, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 4, 6, 7, 8
+END_STREAM, END_HEADERS = 1, 4
+LAST = 2 ** 31 - 1
+
+
+def frame(kind, flags=0, stream=0, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + payload
+
+
+class Raw:
+    """A connection of HTTP/2 whose frames are told one by one."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=scaled(20))
+        self.bytes = b""
+        self.socket.sendall(PREFACE + frame(SETTINGS))
+
+    def next(self):
+        """(type, flags, stream, payload); None at the end."""
+        while len(self.bytes) < 9 or len(self.bytes) < 9 + int.from_bytes(self.bytes[:3], "big"):
+            piece = self.socket.recv(65536)
+            if not piece:
+                return None
+            self.bytes += piece
+        end = 9 + int.from_bytes(self.bytes[:3], "big")
+        kind, flags, stream = struct.unpack(">BBI", self.bytes[3:9])
+        payload, self.bytes = self.bytes[9:end], self.bytes[end:]
+        return kind, flags, stream, payload
+
+    def until_end(self):
+        return list(iter(self.next, None))
+
+
+def literal(index, text):
+    """A field of HPACK that enters no table: the name is one of the static table's first fifteen, or number 31."""
+    return (bytes((index,)) if index < 15 else bytes((15, index - 15))) + bytes((len(text),)) + text.encode()
+
+
+def question(stream):
+    """A Check of the node."""
+    fields = b"\x83\x86" + literal(4, CHECK) + literal(1, "a") + literal(31, "application/grpc")
+    return frame(HEADERS, END_HEADERS, stream, fields) + frame(DATA, END_STREAM, stream, bytes(5))
+
+
+def curl(*arguments, said=b""):
+    return subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "--max-time", str(scaled(20)), *arguments],
+                          input=said, capture_output=True, timeout=scaled(30), check=True).stdout
+
+
+def health(address):
+    """What curl shows of a Check of the node: head, message, trailers."""
+    return curl("-i", "-H", "content-type: application/grpc", "--data-binary", "@-", f"http://{address}{CHECK}",
+                said=bytes(5))
+
+
+def figures(node):
+    return node.status()["http"]
+
+
+@pytest.fixture
+def node(single):
+    return single[0]
+
+
+# Both ports answer gRPC and HTTP/1.1, and what was done is counted.
+def test_health_is_answered_at_the_ports_of_grpc_and_of_http(node):
+    before = figures(node)
+    for port in (node.port + 5, node.port + 4):
+        said = health(f"127.0.0.1:{port}")
+        assert said.startswith(b"HTTP/2 200") and b"content-type: application/grpc" in said
+        assert bytes((0, 0, 0, 0, 2, 8, 1)) in said and b"grpc-status: 0" in said
+        plain = subprocess.run(["curl", "-sS", f"http://127.0.0.1:{port}/readyz"], capture_output=True, check=True)
+        assert json.loads(plain.stdout)["status"] == "ready"
+    wait_for(lambda: figures(node)["grpc_calls"] >= before["grpc_calls"] + 2, 10, "both calls to be counted")
+    after = figures(node)
+    assert after["h2_connections"] == before["h2_connections"] + 2 and after["grpc_faults"] == before["grpc_faults"]
+
+
+# A path of the JSON API is no method: by HTTP/2 it is asked for as gRPC or not at all.
+def test_whoever_is_no_client_of_grpc_is_told_by_a_status_of_http(node):
+    said = curl("-i", "-o", "-", "-w", "%{http_code}", f"http://127.0.0.1:{node.port + 5}/readyz")
+    assert said.startswith(b"HTTP/2 415") and said.endswith(b"415")
+
+
+# It is told that the end is near, then which stream was the last, and then the connection ends.
+def test_a_node_that_stops_ends_its_connections_in_two_steps(new_cluster):
+    node = new_cluster(1).start()[0]
+    raw = Raw(node.port + 5)
+    raw.socket.sendall(frame(PING, payload=b"01234567"))
+    seen = [raw.next()]
+    while seen[-1][0] != PING:
+        seen.append(raw.next())
+    node.signal(signal.SIGTERM)
+    rest = raw.until_end()
+    words = [struct.unpack(">II", payload[:8]) for kind, _, _, payload in rest if kind == GOAWAY]
+    assert words == [(LAST, 0), (0, 0)]
+    assert node.wait_exit() == 0
+
+
+# The place for metrics alone has nothing of gRPC.
+def test_the_place_for_metrics_has_no_http_2(new_cluster):
+    cluster = new_cluster(1)
+    node = cluster.nodes[0]
+    port = node.port + 9
+    node.start("--metrics", f"127.0.0.1:{port}")
+    node.wait_ready()
+    with socket.create_connection(("127.0.0.1", port), timeout=scaled(20)) as plain:
+        plain.sendall(PREFACE + frame(SETTINGS))
+        assert plain.recv(4096).startswith(b"HTTP/1.1 505 ")
+
+
+# Who wants no HTTP is given none at another port, unless it is named.
+def test_without_http_there_is_grpc_only_where_it_is_asked_for(new_cluster):
+    node = new_cluster(1).nodes[0]
+    node.start("--http", "off")
+    node.wait_ready()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", node.port + 5), timeout=scaled(20))
+    node.stop()
+    node.start("--http", "off", "--grpc", f"127.0.0.1:{node.port + 5}")
+    node.wait_ready()
+    assert b"grpc-status: 0" in health(f"127.0.0.1:{node.port + 5}")
+
+
+# A client that asks and does not read is not read either, and finds every answer when it does.
+def test_who_reads_late_finds_every_answer(node):
+    raw = Raw(node.port + 5)
+    raw.socket.sendall(frame(WINDOW_UPDATE, payload=struct.pack(">I", 1 << 30)))
+    raw.socket.setblocking(False)
+    count, rest = 0, b""
+    for stream in range(1, 2 * 100000, 2):
+        rest, count = question(stream), count + 1
+        with contextlib.suppress(BlockingIOError):
+            rest = rest[raw.socket.send(rest):]
+        if rest:
+            break  # the node takes no more, as its answers are not taken
+    assert rest and count > 1000
+    raw.socket.settimeout(scaled(20))
+    answered = []
+    sender = threading.Thread(target=raw.socket.sendall, args=(rest,))
+    sender.start()
+    while len(answered) < count:
+        kind, flags, stream, _ = raw.next()
+        assert kind != GOAWAY
+        if kind == HEADERS and flags & END_STREAM:
+            answered.append(stream)
+    sender.join()
+    assert sorted(answered) == list(range(1, 2 * count, 2))
+
+
+# Frames that ask for nothing end the connection, and nobody else's.
+def test_a_flood_of_pings_ends_its_connection(node):
+    before = figures(node)["h2_floods"]
+    raw = Raw(node.port + 5)
+    try:
+        for _ in range(3):
+            raw.socket.sendall(frame(PING, payload=bytes(8)) * 1000)
+        rest = raw.until_end()
+    except ConnectionError:
+        rest = []
+    codes = [struct.unpack(">II", payload[:8])[1] for kind, _, _, payload in rest if kind == GOAWAY]
+    assert codes in ([11], [])  # ENHANCE_YOUR_CALM, where it was read in time
+    wait_for(lambda: figures(node)["h2_floods"] == before + 1, 10, "the flood to be counted")
+    assert b"grpc-status: 0" in health(f"127.0.0.1:{node.port + 5}")
