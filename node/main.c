@@ -5,6 +5,7 @@
 
 #include "node/runtime/config/config.h"
 #include "node/runtime/start/daemon.h"
+#include "node/runtime/system/container.h"
 #include "node/runtime/system/process.h"
 
 /* A longer block is a mapping of its own, and goes back to the system when it is freed. By default
@@ -22,7 +23,11 @@ int main(int argc, char **argv)
     static struct config config;
     char error[CONFIG_ERROR_LEN];
     char help[CONFIG_HELP_LEN];
-    const int result = config_parse(argc, (const char *const *)argv, &config, error, sizeof error);
+    struct container container;
+    container_look("", &container);
+    container_settle(&container);
+    const int result =
+        config_parse(argc, (const char *const *)argv, &container, &config, error, sizeof error);
     if (result == CONFIG_HELP) {
         (void)config_help(help, sizeof help);
         (void)fputs(help, stdout);

@@ -6,4 +6,4 @@ sources.policy := $(wildcard node/policy/*/*.c) $(wildcard node/zones/*.c)
 main.node    := $(wildcard node/main.c)
 
 # CZMQ is of the stack; nothing of it is called yet, and the linker leaves it out.
-packages.node = libzmq libczmq lmdb $(msgpack) libsodium yaml-0.1 libuv libsystemd glib-2.0 zlib libnghttp2 libprotobuf-c
+packages.node = libzmq libczmq lmdb $(msgpack) libsodium yaml-0.1 libuv libsystemd glib-2.0 zlib libcurl libnghttp2 libprotobuf-c

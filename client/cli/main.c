@@ -12,6 +12,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/replay/replay_report.h"
 #include "client/cli/session/cli.h"
+#include "client/cli/status/status.h"
 
 static const char endpoint_default[] = "tcp://127.0.0.1:7600";
 
@@ -77,6 +78,8 @@ static int run_command(struct cli *cli)
         return cli_block(cli);
     if (command >= CLI_APIKEY_CREATE && command <= CLI_APIKEY_DELETE)
         return cli_api_key(cli);
+    if (command == CLI_EVENTS)
+        return cli_events(cli);
     const bool changes = command == CLI_DRAIN || command == CLI_LEAVE || command == CLI_REMOVE;
     return changes ? cli_change(cli) : cli_inspect(cli);
 }

@@ -23,7 +23,9 @@ enum {
     SCREEN_NAME_LEN = 64,
     SCREEN_TEXT_LEN = 400,
     SCREEN_CONDITIONS_MAX = 32,
-    SCREEN_CHANGES_MAX = 5
+    SCREEN_CHANGES_MAX = 5,
+    SCREEN_EVENTS_MAX = 8,
+    SCREEN_PERIODS_MAX = 60
 };
 
 struct screen_condition {
@@ -91,6 +93,25 @@ struct screen_change {
     char note[160];
 };
 
+/* What came about. */
+struct screen_event {
+    uint64_t id;        /* rises from event to event */
+    uint64_t lasted_ms; /* of what is over */
+    bool grave;
+    char kind[8];  /* "told", "begun", "over" */
+    char time[24]; /* as of a change */
+    char says[SCREEN_TEXT_LEN];
+};
+
+/* What was decided a second, by all nodes, in each of the last periods, the oldest first. */
+struct screen_history {
+    uint64_t step_ms;
+    uint64_t until_ms; /* when the last one ended, since 1970 */
+    uint32_t count;
+    double allowed[SCREEN_PERIODS_MAX];
+    double denied[SCREEN_PERIODS_MAX];
+};
+
 struct screen {
     bool healthy;
     bool stable;
@@ -113,6 +134,12 @@ struct screen {
     uint32_t conditions_more;                       /* which the node did not send */
     struct screen_rule busiest[SCREEN_CHANGES_MAX]; /* rules that answer most */
     uint32_t busiest_count;
+    struct screen_rule pressed[SCREEN_CHANGES_MAX]; /* that deny, or leave less than a fifth, most;
+                                                       checks_rate is how often */
+    uint32_t pressed_count;
+    struct screen_history history;
+    struct screen_event events[SCREEN_EVENTS_MAX]; /* the last ones, the oldest first */
+    uint32_t event_count;
     struct screen_change changes[SCREEN_CHANGES_MAX];
     uint32_t change_count;
     char warnings[SCREEN_CHANGES_MAX][SCREEN_TEXT_LEN]; /* of the node that is asked */
@@ -156,6 +183,26 @@ void screen_say_node(const struct screen_sink *sink, const struct screen *screen
                      const struct screen_node *node);
 /* The node that is called NAME, or REGION/NAME; NULL: none, or several. */
 const struct screen_node *screen_find(const struct screen *screen, const char *name);
+
+/* ---- screen_events.c: what came about lately ---- */
+
+struct screen_event_reader {
+    const struct mp_token *tokens;
+    size_t count;
+    uint32_t left;
+};
+/* The list `events` of an answer to `events` or `status`, one after the other. */
+void screen_events_begin(const struct mp_token *tokens, size_t count,
+                         struct screen_event_reader *reader);
+bool screen_events_next(struct screen_event_reader *reader, struct screen_event *event);
+/* What the event says, in one sentence. */
+enum { SCREEN_EVENT_LEN = SCREEN_TEXT_LEN + 64 };
+void screen_event_say(const struct screen_event *event, char out[SCREEN_EVENT_LEN]);
+/* The most that was decided in a period. */
+double screen_history_most(const struct screen_history *history);
+/* The history as a line of blocks, of the height of what was decided; "" if there is none. */
+enum { SCREEN_LINE_LEN = 3 * SCREEN_PERIODS_MAX / 2 + 1 };
+void screen_history_line(const struct screen_history *history, char out[SCREEN_LINE_LEN]);
 
 /* ---- screen_cells.c: the table of nodes ---- */
 

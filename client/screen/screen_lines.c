@@ -327,25 +327,35 @@ static void say_regions(const struct screen_sink *sink, const struct screen *scr
         say(sink, "regions", "%s", line);
 }
 
-static void say_busiest(const struct screen_sink *sink, const struct screen *screen)
+static void say_busy(const struct screen_sink *sink, const char *label,
+                     const struct screen_rule *rules, uint32_t count)
 {
     enum { SHOWN = 3, PERCENT = 100 };
     char line[LINE_LEN] = "";
-    for (uint32_t i = 0; i < screen->busiest_count && i < SHOWN; i++) {
-        const struct screen_rule *rule = &screen->busiest[i];
+    for (uint32_t i = 0; i < count && i < SHOWN; i++) {
         const size_t len = strlen(line);
         char word[SCREEN_WORD_LEN];
         char denied[SCREEN_WORD_LEN] = "";
-        if (rule->checks_rate <= 0)
+        if (rules[i].checks_rate <= 0)
             continue;
-        if (rule->denied_rate > 0)
+        if (rules[i].denied_rate > 0)
             (void)snprintf(denied, sizeof denied, " (%.0f%% denied)",
-                           rule->denied_rate * PERCENT / rule->checks_rate);
+                           rules[i].denied_rate * PERCENT / rules[i].checks_rate);
         (void)snprintf(line + len, sizeof line - len, "%s%s %s/s%s", len > 0 ? ", " : "",
-                       rule->name, screen_rate(rule->checks_rate, word), denied);
+                       rules[i].name, screen_rate(rules[i].checks_rate, word), denied);
     }
     if (line[0] != '\0')
-        say(sink, "busiest", "%s", line);
+        say(sink, label, "%s", line);
+}
+
+static void say_history(const struct screen_sink *sink, const struct screen *screen)
+{
+    char blocks[SCREEN_LINE_LEN];
+    char most[SCREEN_WORD_LEN];
+    screen_history_line(&screen->history, blocks);
+    if (blocks[0] != '\0')
+        say(sink, "10 min", "%s %s/s at most", blocks,
+            screen_rate(screen_history_most(&screen->history), most));
 }
 
 static void say_changes(const struct screen_sink *sink, const struct screen *screen)
@@ -392,7 +402,9 @@ void screen_say(const struct screen_sink *sink, const struct screen *screen)
 
 void screen_say_more(const struct screen_sink *sink, const struct screen *screen)
 {
-    say_busiest(sink, screen);
+    say_history(sink, screen);
+    say_busy(sink, "busiest", screen->busiest, screen->busiest_count);
+    say_busy(sink, "near", screen->pressed, screen->pressed_count);
     say_changes(sink, screen);
 }
 

@@ -182,6 +182,13 @@ static void read_nodes(const struct row *all, size_t nodes_max, struct screen *s
     }
 }
 
+static void read_rule(const struct row *row, struct screen_rule *rule)
+{
+    text(row, "rule", rule->name, sizeof rule->name);
+    rule->checks_rate = real(row, "checks_per_s");
+    rule->denied_rate = real(row, "denied_per_s");
+}
+
 static void read_lists(const struct row *all, struct screen *screen)
 {
     struct row row;
@@ -193,12 +200,13 @@ static void read_lists(const struct row *all, struct screen *screen)
     count = elements(all, "busiest", &row);
     for (; screen->busiest_count < count && screen->busiest_count < SCREEN_CHANGES_MAX &&
            is_map(&row);
-         step(&row)) {
-        struct screen_rule *rule = &screen->busiest[screen->busiest_count++];
-        text(&row, "rule", rule->name, sizeof rule->name);
-        rule->checks_rate = real(&row, "checks_per_s");
-        rule->denied_rate = real(&row, "denied_per_s");
-    }
+         step(&row))
+        read_rule(&row, &screen->busiest[screen->busiest_count++]);
+    count = elements(all, "pressed", &row);
+    for (; screen->pressed_count < count && screen->pressed_count < SCREEN_CHANGES_MAX &&
+           is_map(&row);
+         step(&row))
+        read_rule(&row, &screen->pressed[screen->pressed_count++]);
     count = elements(all, "changes", &row);
     for (;
          screen->change_count < count && screen->change_count < SCREEN_CHANGES_MAX && is_map(&row);
@@ -214,6 +222,38 @@ static void read_lists(const struct row *all, struct screen *screen)
            row.count > 0;
          step(&row))
         mp_text_of(row.tokens, screen->warnings[screen->warning_count++], SCREEN_TEXT_LEN);
+}
+
+static uint32_t read_periods(const struct row *row, const char *name,
+                             double out[SCREEN_PERIODS_MAX])
+{
+    struct row at;
+    uint32_t known = 0;
+    const uint32_t count = elements(row, name, &at);
+    for (; known < count && known < SCREEN_PERIODS_MAX && at.count > 0; step(&at), known++) {
+        const double rate =
+            at.tokens->type == MP_FLOAT ? at.tokens->real : (double)whole(at.tokens);
+        out[known] = rate > 0 ? rate : 0;
+    }
+    return known;
+}
+
+static void read_lately(const struct row *all, struct screen *screen)
+{
+    struct screen_history *history = &screen->history;
+    struct screen_event_reader reader;
+    struct row row;
+    screen_events_begin(all->tokens, all->count, &reader);
+    while (screen->event_count < SCREEN_EVENTS_MAX &&
+           screen_events_next(&reader, &screen->events[screen->event_count]))
+        screen->event_count++;
+    if (!inner(all, "history", &row))
+        return;
+    history->step_ms = number(&row, "step_ms");
+    history->until_ms = number(&row, "until_ms");
+    const uint32_t allowed = read_periods(&row, "allowed_per_s", history->allowed);
+    const uint32_t denied = read_periods(&row, "denied_per_s", history->denied);
+    history->count = allowed < denied ? allowed : denied;
 }
 
 /* An older release says why in `reasons` alone. */
@@ -269,6 +309,7 @@ void screen_read(const struct mp_token *tokens, size_t count, struct screen_node
         screen->dead = number(&row, "dead");
     }
     read_lists(&all, screen);
+    read_lately(&all, screen);
     if (screen->condition_count == 0)
         read_reasons(&all, screen);
     read_nodes(&all, nodes_max, screen);
@@ -305,6 +346,9 @@ void screen_check_invariants(const struct screen *screen)
     INVARIANT("SCREEN-1", ENDS(screen->node) && ENDS(screen->cluster) && ENDS(screen->version));
     INVARIANT("SCREEN-1", screen->condition_count <= SCREEN_CONDITIONS_MAX);
     INVARIANT("SCREEN-1", screen->busiest_count <= SCREEN_CHANGES_MAX);
+    INVARIANT("SCREEN-1", screen->pressed_count <= SCREEN_CHANGES_MAX);
+    INVARIANT("SCREEN-1", screen->event_count <= SCREEN_EVENTS_MAX);
+    INVARIANT("SCREEN-1", screen->history.count <= SCREEN_PERIODS_MAX);
     INVARIANT("SCREEN-1", screen->change_count <= SCREEN_CHANGES_MAX);
     INVARIANT("SCREEN-1", screen->warning_count <= SCREEN_CHANGES_MAX);
     INVARIANT("SCREEN-1", screen->nodes != NULL || screen->node_count == 0);
@@ -312,6 +356,11 @@ void screen_check_invariants(const struct screen *screen)
         check_condition(&screen->conditions[i]);
     for (uint32_t i = 0; i < screen->busiest_count; i++)
         INVARIANT("SCREEN-1", ENDS(screen->busiest[i].name));
+    for (uint32_t i = 0; i < screen->pressed_count; i++)
+        INVARIANT("SCREEN-1", ENDS(screen->pressed[i].name));
+    for (uint32_t i = 0; i < screen->event_count; i++)
+        INVARIANT("SCREEN-1", ENDS(screen->events[i].kind) && ENDS(screen->events[i].time) &&
+                                  ENDS(screen->events[i].says));
     for (uint32_t i = 0; i < screen->change_count; i++)
         INVARIANT("SCREEN-1", ENDS(screen->changes[i].author) && ENDS(screen->changes[i].says) &&
                                   ENDS(screen->changes[i].note));

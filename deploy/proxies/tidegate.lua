@@ -26,6 +26,10 @@ local function ask(txn, node)
         ["x-forwarded-host"] = { txn.sf:req_hdr("host") },
         ["x-forwarded-for"] = { txn.sf:src() },
     }
+    for _, name in ipairs({ "traceparent", "tracestate" }) do
+        local value = txn.sf:req_hdr(name)
+        if value and value ~= "" then headers[name] = { value } end
+    end
     return core.httpclient():get { url = "http://" .. node .. "/v1/auth", headers = headers, timeout = wait_ms }
 end
 

@@ -268,8 +268,11 @@ static void settle(struct gateway_peer *peer, struct batch_call *call)
 {
     ASSERT(!call->answered); /* BATCHES-3 */
     call->answered = true;
-    if (peer == NULL)
+    if (peer == NULL) {
+        if (call->user->gone != NULL)
+            call->user->gone(call->user->gate, call);
         return;
+    }
     ASSERT(peer->waiting > 0 && peer->reserved >= call->room);
     peer->waiting--;
     peer->reserved -= call->room;

@@ -74,7 +74,8 @@ struct batch_failure {
 };
 
 /* What a protocol does with answers. Each is called once for a call whose peer is still there, when
- * that is no longer waited for. Protocols of one loop have batches in common. */
+ * that is no longer waited for; `gone` for one whose peer is not. Protocols of one loop have
+ * batches in common. */
 struct batch_user {
     void *gate; /* the protocol's own */
     /* All its checks are decided. */
@@ -85,6 +86,8 @@ struct batch_user {
                     const void *frame, size_t len);
     void (*failed)(void *gate, struct gateway_peer *peer, struct batch_call *call,
                    const struct batch_failure *failure);
+    /* Instead of these: its peer is not there any more. NULL: nobody minds. */
+    void (*gone)(void *gate, struct batch_call *call);
 };
 
 /* How far the builder was before the request at hand. */

@@ -55,6 +55,7 @@ struct gateway_peer {
     bool ends_late; /* its end is not told at once: its library would drop what it has unread */
     bool aside;     /* it came by a listener that is not for all that its protocol offers */
     bool trusted;   /* who is at `address` is a proxy whose word on its own clients is taken */
+    bool told;      /* it is told what happens when it happens: to be quiet is its way */
     bool closing;   /* nothing is taken any more: it goes when all is answered and sent */
     char address[GATEWAY_ADDRESS_LEN]; /* the other end's */
     char local[GATEWAY_ADDRESS_LEN];   /* where it has reached this node */
@@ -89,6 +90,7 @@ enum gateway_stop {
     GATEWAY_NEED_ANSWER, /* what follows waits for answers to requests of this peer: go on then */
     GATEWAY_NEED_ROOM,   /* `out` is full: send it, then go on */
     GATEWAY_NEED_TURN,   /* this turn has taken enough: go on in the next one */
+    GATEWAY_NEED_TIME,   /* go on when the codec has had the peer found */
     GATEWAY_AT_END,      /* the peer is closing */
 };
 
@@ -122,8 +124,8 @@ struct gateway_codec {
     /* Of a peer whose answers come by stream: writes what it is still to be sent into `out`. True:
      * there is more than that has room for. `last`: nothing more will be read of it. */
     bool (*pump)(void *gate, struct gateway_peer *peer, bool last);
-    /* Now and then: looks for what is late. NULL: nothing can be. */
-    void (*look)(void *gate, const struct gateway_finder *finder);
+    /* Now and then: has those peers found that are to be gone on with. NULL: none ever are. */
+    void (*wake)(void *gate, const struct gateway_finder *finder);
     /* The peer took too long with a request: what it is told before it is closed. NULL: nothing. */
     void (*late)(void *gate, struct gateway_peer *peer);
 };

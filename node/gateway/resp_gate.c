@@ -396,7 +396,7 @@ int resp_gate_new(const struct allocator *allocator, uint64_t session,
     gate->queues.allocator = allocator;
     gate->stats = stats;
     gate->facts.stats = stats;
-    gate->user = (struct batch_user){gate, decided, replied, failed};
+    gate->user = (struct batch_user){gate, decided, replied, failed, NULL};
     if (batches_new(allocator, session, sizeof(struct item), stats, &gate->batches) == 0)
         return 0;
     resp_gate_free(out);

@@ -27,7 +27,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 
-import rows_http  # noqa: E402 - they need the harness of the cluster tests
+import rows_box  # noqa: E402 - they need the harness of the cluster tests
+import rows_http  # noqa: E402
 import rows_node  # noqa: E402
 import rows_overload  # noqa: E402
 import rows_program  # noqa: E402
@@ -36,9 +37,9 @@ from harness import program  # noqa: E402
 from report import Report  # noqa: E402
 
 ROUNDS = 5
-ROWS = {**rows_program.ROWS, **rows_node.ROWS, **rows_redis.ROWS, **rows_http.ROWS, **rows_overload.ROWS}
+ROWS = {**rows_program.ROWS, **rows_node.ROWS, **rows_redis.ROWS, **rows_http.ROWS, **rows_overload.ROWS, **rows_box.ROWS}
 ORDER = ["engine", "core", "scaling", "memory", "sync", "batches", "resp64", "resp1", "http", "auth", "lease",
-         "workloads", "forwarded", "replicas", "writeback", "shards", "overload"]
+         "workloads", "forwarded", "replicas", "writeback", "shards", "overload", "small"]
 
 
 class Bench:

@@ -127,8 +127,8 @@ TOLD = [
     ("reference/errors.md", "base/error.h", r"X\((\w+), -\d+,", "TG_E{}"),
     ("reference/errors.md", "base/vocabulary.h", r"#define OUTCOME_MAP((?:.*\\\n)+.*)", "{}"),
     ("reference/redis-commands.md", "node/gateway/resp_command.c", r'^    \{"([A-Z.]+)",', "{}"),
-    ("reference/status.md", "node/cluster/control/health.c", r'\.code = "(\w+)"', "{}"),
-    ("reference/status.md", "node/cluster/operator/conditions.c", r'(?:\bcode = |RANK_[A-Z_+ ]+, )"(\w+)"', "{}"),
+    ("reference/status.md", "node/cluster/model/health.c", r'\.code = "(\w+)"', "{}"),
+    ("reference/status.md", "node/cluster/conditions/conditions.c", r'(?:\bcode = |RANK_[A-Z_+ ]+, )"(\w+)"', "{}"),
     ("reference/json.md", "client/cli/commands/ask.c", r'put_\w+\(writer, "(\w+)"', "{}"),
     ("internals/testing.md", "base/failpoint.h", r'^    X\(\w+, "([\w-]+)"\)', "{}"),
 ]

@@ -9,7 +9,8 @@
  * Properties: the shard can read whatever the gate sends it (BATCHES-4); no response is lost for
  * want of room (BATCHES-2); a peer that is waited for by nobody has been answered all that it
  * asked (BATCHES-3); and what a peer is sent is whole responses, each with a status line, a head
- * and the bytes that its length tells, one a request. The gate is whole meanwhile.
+ * and the bytes that its length tells, one a request. The gate is whole meanwhile. Whatever the
+ * fields on traces say, each span that has begun ends once, and tells of a response (TRACER-1).
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "base/digest.h"
 #include "node/gateway/api/api_routes.h"
 #include "node/gateway/http/http_gate.h"
+#include "node/gateway/trace/tracer.h"
 #include "tests/fuzz/fuzz.h"
 
 enum {
@@ -44,6 +46,7 @@ static struct http_gate *gate;
 static struct gateway_stats stats;
 static int64_t now_ns;
 static uint64_t heard; /* final responses */
+static struct tracer *tracer;
 
 static struct gateway_peer *find(void *context, uint64_t token)
 {
@@ -53,6 +56,23 @@ static struct gateway_peer *find(void *context, uint64_t token)
 }
 
 static const struct gateway_finder finder = {find, NULL};
+
+static void ended(void *context, struct trace_span *span)
+{
+    static const uint8_t none[TRACE_ID_BYTES];
+    (void)context;
+    ASSERT(span->status == 0 || (span->status >= 200 && span->status <= 599));
+    ASSERT(memcmp(span->id.trace, none, TRACE_ID_BYTES) != 0);
+    ASSERT(memcmp(span->id.span, none, TRACE_SPAN_BYTES) != 0);
+    ASSERT(memcmp(span->id.span, span->parent, TRACE_SPAN_BYTES) != 0);
+    ASSERT(strlen(span->state) <= TRACE_STATE_LEN);
+    ASSERT(span->checks.refused <= span->checks.count);
+}
+
+static void lost(void *context)
+{
+    (void)context;
+}
 
 static void come(struct peer *peer)
 {
@@ -270,6 +290,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     facts.routes = api_routes(&facts.route_count);
     struct fuzz_input input = fuzz_open(data, len);
     struct http_stats after;
+    const struct tracer_options traces = {.sampler = TRACE_PARENT_OR_RATIO,
+                                          .ratio = 100000,
+                                          .node = "n",
+                                          .sink = {ended, lost, NULL}};
+    if (tracer == NULL && tracer_new(alloc_heap(), &traces, &tracer) != 0)
+        return 0;
+    facts.tracer = tracer;
     if (gate == NULL && http_gate_new(alloc_heap(), SESSION, &facts, &stats, &gate) != 0)
         return 0;
     memset(frame_lens, 0, sizeof frame_lens);
@@ -290,6 +317,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         ASSERT(peers[i].peer.base.waiting == 0 && peers[i].peer.base.reserved == 0); /* BATCHES-3 */
     }
     ASSERT(http_gate_batches(gate)->waiting == 0); /* so the next input begins with a gate as new */
+    ASSERT(tracer_open(tracer) == 0);              /* TRACER-1 */
     http_gate_stats(gate, &after);
     ASSERT(heard <= after.answered); /* some were of peers that were gone before they read */
     return 0;

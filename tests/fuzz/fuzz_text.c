@@ -143,6 +143,7 @@ static void try_command(char *text)
 static void try_flags(char *text)
 {
     static struct config config;
+    static const struct container container;
     const char *words[WORDS_MAX];
     const int count = cut_words(text, words);
     for (int i = 1; i < count; i++) {
@@ -151,7 +152,8 @@ static void try_flags(char *text)
         }
     }
     sentence[0] = '\0';
-    if (config_parse(count, words, &config, sentence, sizeof(sentence)) == TG_EINVALID) {
+    if (config_parse(count, words, &container, &config, sentence, sizeof(sentence)) ==
+        TG_EINVALID) {
         ASSERT(sentence[0] != '\0');
     }
 }

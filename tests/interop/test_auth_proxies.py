@@ -149,6 +149,15 @@ def test_what_is_allowed_passes_and_what_is_denied_is_told(proxy):
     assert proxy.ask("/login", source=caller())[0] == 200
 
 
+# Whoever has the trace of a refused request finds in the log which rule refused it, behind any of the proxies.
+def test_a_denial_is_found_in_the_log_by_its_trace(proxy, nodes):
+    me, trace = caller(), f"{random.getrandbits(128) | 1:032x}"
+    for status in (200, 200, 200, 429):
+        assert proxy.ask("/login", source=me, traceparent=f"00-{trace}-00f067aa0ba902b7-01", tracestate="a=1")[0] == status
+    found = [line for node in nodes for line in node.log().splitlines() if trace in line]
+    assert len(found) == 1 and " request refused: GET /v1/auth" in found[0] and " rule=login window=3/h " in found[0]
+
+
 def test_methods_and_hosts_are_the_callers(proxy):
     me = caller()
     for _ in range(2):

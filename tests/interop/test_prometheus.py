@@ -1,7 +1,10 @@
 """Debian's Prometheus beside real nodes: it takes their pages, and real faults set off the alerts, which then clear."""
 
 import contextlib
+import ctypes
 import http.client
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
@@ -9,6 +12,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import urllib.parse
 import urllib.request
@@ -20,9 +24,10 @@ from harness.cluster import Until
 from harness.disk import fill
 from harness.http1 import Http, request
 from harness.metrics import Page, fetch
+from harness.ports import take_block
 from test_clocks import Clock
 
-SECONDS = 210
+SECONDS = 300
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "monitoring"
 NAME = re.compile(r"\b(?:tidegate|process)_[a-z0-9_]+|\bup\b")
 # Hours are seconds here: the alerts are the same but for how long something has to last.
@@ -357,6 +362,181 @@ def test_a_node_that_hangs_sets_off_alerts_that_clear(tmp_path):
             os.kill(cluster[1].pid, signal.SIGCONT)
         cluster.wait_healthy()
         prometheus.wait_quiet()
+
+
+
+# --- the demo --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def demo():
+    """deploy/demo as a module."""
+    loader = importlib.machinery.SourceFileLoader("tidegate_demo", str(FOLDER.parent / "demo"))
+    spec = importlib.util.spec_from_loader("tidegate_demo", loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    loader.exec_module(module)
+    sys.dont_write_bytecode = before
+    return module
+
+
+# What a healthy cluster has nothing to show for, and why.
+EMPTY = {
+    "Troubles": "it lists troubles that there are",
+}
+
+
+def panels():
+    """Title and expression of each, as Grafana would ask for every node."""
+    for panel in json.loads((FOLDER / "dashboard.json").read_text())["panels"]:
+        for target in panel.get("targets", []):
+            yield panel["title"], re.sub(r"\$(job|node|region)\b", ".+", target["expr"].replace("$__rate_interval", "5s"))
+
+
+class Watched:
+    """A node of the demo, as far as Prometheus has to know it."""
+
+    def __init__(self, port):
+        self.http = f"127.0.0.1:{port}"
+
+
+def test_each_panel_shows_the_demo(tmp_path, demo):
+    with contextlib.closing(take_block()) as block, contextlib.ExitStack() as ends:
+        stage = demo.Demo(str(pathlib.Path(program("tidegated")).resolve().parent), threading.Event())
+        ends.callback(stage.stop)
+        stage.start_nodes()
+        prometheus = Prometheus(tmp_path, block.first + 95, [Watched(stage.port(node, 4)) for node in range(demo.NODES)])
+        ends.callback(prometheus.close)
+        wait_for(lambda: prometheus.up() == demo.NODES, 40, "all nodes are scraped", 0.1)
+        load = threading.Thread(target=stage.run_clients, args=(12, 20))
+        load.start()
+        ends.callback(load.join)
+        told = list(panels())
+        assert len(told) > 50 and set(EMPTY) <= {title for title, _ in told}
+
+        def silent():
+            return Until([title for title, expression in told if title not in EMPTY and not prometheus.query(expression)])
+        wait_for(silent, 30, "each panel shows something; last: those that do not", 0.2)
+        load.join()
+        for title, expression in told:
+            values = [float(row["value"][1]) for row in prometheus.query(expression)]
+            assert title not in EMPTY or not values, f"{title} is not empty: it is no exception any more"
+
+
+# --- faults of one thread, one disk, one machine's files -------------------------------------------
+
+
+class Halted:
+    """One thread of a process stands still, by ptrace: the others go on, so the node lives and does not decide.
+
+    Who traces must be one thread and the same for all calls: this process's main one."""
+
+    SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+
+    def __init__(self, thread):
+        self.thread = thread
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        self.call(self.SEIZE)
+        self.call(self.INTERRUPT)
+        assert os.waitpid(thread, 0x40000000)[0] == thread  # __WALL
+
+    def call(self, what):
+        assert self.libc.ptrace(what, self.thread, None, None) == 0, os.strerror(ctypes.get_errno())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.call(self.DETACH)
+
+
+def deciding_thread(node):
+    """Of a node with one shard: the one that has used most of the processor."""
+    def used(thread):
+        fields = (thread / "stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+    threads = [thread for thread in pathlib.Path(f"/proc/{node.pid}/task").iterdir()
+               if (thread / "comm").read_text().strip() == "tidegated" and int(thread.name) != node.pid]
+    return int(max(threads, key=used).name)
+
+
+def test_a_newcomer_whose_thread_stands_still_sets_off_handoff_stuck_that_clears(tmp_path):
+    with with_rules(tmp_path, 2, "--handoff-rate", "64K").start() as cluster:
+        with watched(tmp_path, cluster) as prometheus:
+            keys = Keys(cluster[0], "/fast", prometheus)
+            for _ in range(60):
+                keys.add()
+            newcomer = cluster.add()
+            newcomer.spawn()
+            newcomer.wait_ready()
+            wait_for(lambda: prometheus.query("sum(tidegate_handoff_pending_vnodes) > 0"), 30, "copies are under way", 0.1)
+            with Halted(deciding_thread(newcomer)):
+                prometheus.wait_fires("TidegateHandoffStuck")
+            wait_for(lambda: "TidegateHandoffStuck" not in prometheus.firing(), 60, "copies go on", 0.2)
+
+
+def test_a_replica_whose_thread_stands_still_sets_off_replication_lag_that_clears(tmp_path):
+    """Its node lives, so gossip says nothing; whoever sends it changes does."""
+    with with_rules(tmp_path, 3).start() as cluster, watched(tmp_path, cluster) as prometheus:
+        keys = Keys(cluster[0], "/fast", prometheus)
+        keys.add()
+        with Halted(deciding_thread(cluster[2])):
+            keys.wait_fires("TidegateReplicationLag")
+        wait_for(lambda: "TidegateReplicationLag" not in prometheus.firing(), 60, "it acknowledges again", 0.2)
+
+
+SLOW_DISK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+int fdatasync(int file)
+{
+    int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
+    const char *name = getenv("SLOW_DISK");
+    if (name != NULL && access(name, F_OK) == 0)
+        (void)usleep(150000);
+    return real(file);
+}
+"""
+
+
+def test_slow_disks_set_off_slow_that_clears(tmp_path):
+    """Each write takes 150 ms more: rules of consistency quorum wait for it."""
+    source, library, slow = tmp_path / "slow.c", tmp_path / "slow.so", tmp_path / "slow"
+    source.write_text(SLOW_DISK)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+    with with_rules(tmp_path, 3) as cluster:
+        for node in cluster:
+            node.environment = {"LD_PRELOAD": str(library), "SLOW_DISK": str(slow)}
+        cluster.start()
+        with watched(tmp_path, cluster) as prometheus, traffic(cluster[0], "/sure"):
+            prometheus.wait_quiet()
+            slow.touch()
+            prometheus.wait_fires("TidegateSlow")
+            slow.unlink()
+            prometheus.wait_quiet()
+
+
+ZONED = RULES + '  - {name: daily, match: {api: /daily}, key: [user], limits: [{rate: 9/day, algorithm: fixed_window, ' \
+                'align: calendar, timezone: Europe/Berlin}]}\n'
+WITHOUT_ZONES = ("unshare", "-m", "sh", "-ec", 'mount -t tmpfs tmpfs /usr/share/zoneinfo; exec "$@"', "sh")
+
+
+def test_a_node_without_time_zones_sets_off_rules_refused_that_clears(tmp_path):
+    with with_rules(tmp_path, 3) as cluster:
+        cluster[2].prefix = WITHOUT_ZONES
+        cluster.start()
+        with watched(tmp_path, cluster) as prometheus:
+            prometheus.wait_quiet()
+            for text, fires in ((ZONED, True), (RULES, False)):
+                (tmp_path / "edit.yaml").write_text(text)
+                done = Command("rules", "apply", str(tmp_path / "edit.yaml"), "--yes", endpoints=[cluster[0].endpoint])
+                assert done.code == 0, done
+                if fires:
+                    prometheus.wait_fires("TidegateRulesRefused", "TidegateUnhealthy")
+            prometheus.wait_quiet()
 
 
 @pytest.fixture(scope="module")

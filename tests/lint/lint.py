@@ -74,11 +74,12 @@ HOUSES = {
     "node/policy": ("model", "readers", "index", "people", "compile"),
     "node/cluster": ("clock", "model", "metrics", "wire", "dedup", "consensus", "configstore", "usage", "peer",
                      "partition", "pending", "replication", "reconcile", "quorum", "writeback", "region",
-                     "lease", "admission", "election", "request", "shard", "control", "operator"),
-    "node/runtime": ("system", "config", "disk", "shard", "control", "start"),
+                     "lease", "admission", "election", "request", "shard", "control", "conditions", "operator"),
+    "node/runtime": ("system", "config", "telemetry", "disk", "shard", "control", "start"),
 }
-# `control` and `operator` of node/cluster stand beside the shard's rooms: they call none of these.
-BESIDE = {"node/cluster/control": ("peer", "shard"), "node/cluster/operator": ("peer", "shard")}
+# `control`, `conditions` and `operator` of node/cluster stand beside the shard's rooms: they call none of these.
+BESIDE = {"node/cluster/control": ("peer", "shard"), "node/cluster/conditions": ("peer", "shard"),
+          "node/cluster/operator": ("peer", "shard")}
 # shard_state.h puts all rooms of node/cluster together, so each may include it.
 UMBRELLA = "node/cluster"
 DEBTS = "tests/lint/debts.txt"
@@ -105,6 +106,7 @@ def may_know(mine, theirs):
 # A library's header and the folders that may know it.
 LIBRARY_OWNERS = [
     (re.compile(r"^(zmq|czmq|zmq_utils|zauth|zsock)\.h$"), ("node/runtime", "client/lib", "tests"), "ZeroMQ"),
+    (re.compile(r"^curl/.*$"), ("node/runtime/telemetry", "tests"), "libcurl"),
     (re.compile(r"^lmdb\.h$"), ("storage", "tests"), "LMDB"),
     (re.compile(r"^(microhttpd\.h|nghttp2/.*|hiredis/.*)$"), ("node/gateway", "node/runtime", "tests"), "HTTP and RESP"),
 ]

@@ -1,5 +1,5 @@
 /* phase_health.c - steps in which members tell what is wrong with them
- * (node/cluster/control/health.h).
+ * (node/cluster/model/health.h).
  *
  *   ill    a member has troubles, and every other one knows them within two seconds
  *   told   however others lied about it, all know what each tells of itself

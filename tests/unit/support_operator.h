@@ -9,6 +9,8 @@
 #define OPERATOR_TOKEN  "tga_token"
 #define OPERATOR_BEARER "Authorization: Bearer " OPERATOR_TOKEN "\r\n"
 
+#define OPERATOR_CHECKS "(checks)"
+
 enum { OPERATOR_OUT = 6 << 20, OPERATOR_TEXT = 4096 };
 
 struct operator_bench {
@@ -17,7 +19,8 @@ struct operator_bench {
     struct gateway_stats stats;
     struct digest operators;
     char *out;
-    char asked[OPERATOR_TEXT]; /* the command and its arguments, as JSON; "": nothing was asked */
+    char asked[OPERATOR_TEXT]; /* the command and its arguments, as JSON; OPERATOR_CHECKS; "":
+                                  nothing was asked */
     struct wire_admin admin;
 };
 

@@ -33,6 +33,7 @@ struct bench {
     uint32_t heard[HEARD]; /* streams in the order of their answers */
     uint32_t heard_count;
     uint32_t failed;
+    uint32_t told_gone;
     int code;
 };
 
@@ -66,7 +67,14 @@ static void failed(void *gate, struct gateway_peer *peer, struct batch_call *cal
     bench.code = failure->code;
 }
 
-static const struct batch_user user = {&bench, decided, NULL, failed};
+static void is_gone(void *gate, struct batch_call *call)
+{
+    assert_ptr_equal(gate, &bench);
+    assert_true(call->answered);
+    bench.told_gone++;
+}
+
+static const struct batch_user user = {&bench, decided, NULL, failed, is_gone};
 
 static int setup(void **state)
 {
@@ -217,6 +225,7 @@ static void nobody_is_told_of_a_connection_that_is_gone(void **state)
     bench.peer.waiting = bench.peer.reserved = 0;
     answer(0, 0);
     assert_int_equal(bench.heard_count, 0);
+    assert_int_equal(bench.told_gone, 1); /* but its protocol, once */
     assert_int_equal(bench.batches->waiting, 0);
 }
 

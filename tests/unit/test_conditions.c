@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/cluster/operator/conditions.h"
+#include "node/cluster/conditions/conditions.h"
 #include "tests/unit/support_control.h"
 
 static struct conditions found;

@@ -18,6 +18,7 @@ enum { ARGUMENTS_MAX = 100 };
 
 /* Parses the NULL-terminated flags; keeps the struct and the sentence of the last call. */
 static struct config config;
+static struct container container; /* without limits, but for a test that says otherwise */
 static char sentence[CONFIG_ERROR_LEN];
 
 static int parse_list(const char *const *flags)
@@ -29,7 +30,7 @@ static int parse_list(const char *const *flags)
         argv[argc] = flags[argc - 1];
         argc++;
     }
-    return config_parse(argc, argv, &config, sentence, sizeof(sentence));
+    return config_parse(argc, argv, &container, &config, sentence, sizeof(sentence));
 }
 #define parse(...) parse_list((const char *const[]){__VA_ARGS__, NULL})
 
@@ -79,12 +80,12 @@ static void no_argument_is_one_node_on_loopback(void **state)
     assert_int_equal(config.shards, 1);
     assert_int_equal(config.vnodes, 4096);
     assert_int_equal(config.replicas, 3);
-    assert_true(config.memory_bytes == UINT64_C(256) << 20);
+    assert_true(config.room.memory_bytes == UINT64_C(256) << 20);
     assert_true(config.flush_interval_ns == 500 * INT64_C(1000000));
     assert_int_equal(config.handoff_rate, 64 << 20);
     assert_true(config.drain_timeout_ns == 25 * INT64_C(1000000000));
-    assert_int_equal(config.log_level, LOG_LEVEL_INFO);
-    assert_int_equal(config.log_format, CONFIG_LOG_TEXT);
+    assert_int_equal(config.log.level, LOG_LEVEL_INFO);
+    assert_int_equal(config.log.format, CONFIG_LOG_TEXT);
     assert_false(config.ephemeral || config.rebuild || config.insecure || config.bootstrap ||
                  config.check_config);
 }
@@ -117,14 +118,14 @@ static void every_flag_reaches_its_field(void **state)
     assert_string_equal(config.data, "/srv/tide gate");
     assert_string_equal(config.rules, "rules.yaml");
     assert_int_equal(config.shards, 4);
-    assert_true(config.memory_bytes == UINT64_C(1) << 30);
+    assert_true(config.room.memory_bytes == UINT64_C(1) << 30);
     assert_int_equal(config.vnodes, 64);
     assert_int_equal(config.replicas, 2);
     assert_true(config.flush_interval_ns == INT64_C(1000000000));
     assert_int_equal(config.handoff_rate, 2 << 20);
     assert_true(config.drain_timeout_ns == 5 * INT64_C(1000000000));
-    assert_int_equal(config.log_level, LOG_LEVEL_DEBUG);
-    assert_int_equal(config.log_format, CONFIG_LOG_JSON);
+    assert_int_equal(config.log.level, LOG_LEVEL_DEBUG);
+    assert_int_equal(config.log.format, CONFIG_LOG_JSON);
     assert_true(config.insecure && config.bootstrap && config.ephemeral && config.check_config);
 }
 
@@ -154,6 +155,30 @@ static void missing_and_repeated_values_are_refused(void **state)
                    "--ephemeral: found \"perhaps\"; expected true or false");
     assert_int_equal(parse("--ephemeral=false"), 0);
     assert_false(config.ephemeral);
+}
+
+/* Half of what there is, unless somebody says how much; and no node starts that cannot live on it.
+ */
+static void keys_have_half_of_what_a_container_may_have(void **state)
+{
+    (void)state;
+    container.memory_max = UINT64_C(128) << 20;
+    assert_int_equal(parse("--ephemeral"), TG_OK);
+    assert_true(config.room.memory_bytes == UINT64_C(64) << 20 && !config.room.memory_given);
+    assert_true(config.room.container.memory_max == container.memory_max);
+    assert_int_equal(parse("--memory", "1G"), TG_OK); /* the node warns */
+    assert_true(config.room.memory_bytes == UINT64_C(1) << 30 && config.room.memory_given);
+    container.memory_max = UINT64_C(95) << 20;
+    assert_refused(parse("--ephemeral"),
+                   "the container: found a limit of 95M of memory; expected at least 96M for 1 "
+                   "shards, half of it for keys, or --memory");
+    assert_int_equal(parse("--memory", "16M"), TG_OK);
+    container.memory_max = UINT64_C(159) << 20;
+    assert_int_equal(parse("--ephemeral"), TG_OK);
+    assert_refused(parse("--shards", "2"), "expected at least 160M for 2 shards");
+    container.memory_max = UINT64_C(160) << 20;
+    assert_int_equal(parse("--shards", "2"), TG_OK);
+    container.memory_max = 0;
 }
 
 /* Each bound is checked on both sides, and the sentence says the range. */
@@ -474,13 +499,13 @@ static void the_file_sets_the_same_options(void **state)
     assert_int_equal(config.base_port, 7700);
     assert_string_equal(config.name, "n7");
     assert_true(config.ephemeral);
-    assert_true(config.memory_bytes == UINT64_C(64) << 20);
+    assert_true(config.room.memory_bytes == UINT64_C(64) << 20);
     assert_true(config.flush_interval_ns == INT64_C(250000000));
     assert_int_equal(config.handoff_rate, 1 << 20);
     assert_int_equal(config.seed_count, 2);
     assert_string_equal(config.seeds[1].host, "::1");
     assert_true(config.client.off);
-    assert_int_equal(config.log_format, CONFIG_LOG_JSON);
+    assert_int_equal(config.log.format, CONFIG_LOG_JSON);
     assert_int_equal(read_text("seed: 10.0.0.9:7602\n"), 0);
     assert_int_equal(config.seed_count, 1);
     assert_int_equal(read_text(""), 0);
@@ -605,9 +630,10 @@ static void sentences_are_bounded_and_printable(void **state)
     memset(flag, 'x', sizeof(flag) - 1);
     flag[sizeof(flag) - 1] = '\0';
     memcpy(flag, "--\n\x1b", 4);
-    assert_int_equal(config_parse(2, argv, &config, small, sizeof(small)), TG_EINVALID);
+    assert_int_equal(config_parse(2, argv, &container, &config, small, sizeof(small)), TG_EINVALID);
     assert_int_equal(strlen(small), sizeof(small) - 1);
-    assert_int_equal(config_parse(2, argv, &config, sentence, sizeof(sentence)), TG_EINVALID);
+    assert_int_equal(config_parse(2, argv, &container, &config, sentence, sizeof(sentence)),
+                     TG_EINVALID);
     for (const char *at = sentence; *at != '\0'; at++)
         assert_true(*at >= 0x20 && *at < 0x7f);
 }
@@ -619,6 +645,7 @@ int main(void)
         cmocka_unit_test(every_flag_reaches_its_field),
         cmocka_unit_test(unknown_flags_are_refused_with_a_hint),
         cmocka_unit_test(missing_and_repeated_values_are_refused),
+        cmocka_unit_test(keys_have_half_of_what_a_container_may_have),
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(what_is_not_supported_says_so),
         cmocka_unit_test(other_machines_are_let_in_only_with_insecure),

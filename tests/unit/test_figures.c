@@ -75,6 +75,14 @@ static struct figures_frame frame_of(enum figures_type type)
         frame.figures.rules[i].denied_rate = UINT64_MAX - 1;
         frame.figures.rule_count++;
     }
+    if (type == FIGURES_TELL) {
+        memcpy(frame.figures.pressed, frame.figures.rules, sizeof frame.figures.pressed);
+        frame.figures.pressed_count = FIGURES_RULES;
+        frame.figures.history.period = UINT64_MAX;
+        frame.figures.history.count = FIGURES_PERIODS;
+        memset(frame.figures.history.allowed, 0xff, sizeof frame.figures.history.allowed);
+        memset(frame.figures.history.denied, 0xfe, sizeof frame.figures.history.denied);
+    }
     return frame;
 }
 
@@ -156,11 +164,12 @@ static void the_busiest_rules_are_those_of_all_shards_by_name(void **state)
     for (int i = 0; i < 2; i++) {
         const uint16_t one = (uint16_t)i;
         for (int64_t at = 0; at <= 200; at++)
-            busiest_count(&stats[i].busiest, policy_digest(policy), at % 4 == 0 ? 1 - one : one,
-                          at % 2 == 0, 100 * SECOND + at * SECOND / 100);
+            busiest_count(&stats[i].busiest[BUSIEST_ALL], policy_digest(policy),
+                          at % 4 == 0 ? 1 - one : one, at % 2 == 0,
+                          100 * SECOND + at * SECOND / 100);
         stats[i].taken_ns = 102 * SECOND + SECOND / 10;
     }
-    stats[1].busiest.last.checks[0] += 8;
+    stats[1].busiest[BUSIEST_ALL].last.checks[0] += 8;
     figures_take(&meter, &report, 103 * SECOND);
     assert_int_equal(meter.now.rule_count, 2);
     assert_true(meter.now.rules[0].checks_rate >= meter.now.rules[1].checks_rate);
@@ -170,10 +179,134 @@ static void the_busiest_rules_are_those_of_all_shards_by_name(void **state)
     figures_take(&meter, &report, 111 * SECOND);
     assert_int_equal(meter.now.rule_count, 0);
     stats[0].taken_ns = 102 * SECOND + SECOND / 10;
-    stats[0].busiest.digest++;
+    stats[0].busiest[BUSIEST_ALL].digest++;
     figures_take(&meter, &report, 112 * SECOND);
     assert_int_equal(meter.now.rule_count, 0);
     policy_free(&policy);
+}
+
+/* ---- the history ----------------------------------------------------------------------------- */
+
+#define PERIOD (FIGURES_PERIOD_S * SECOND)
+
+static void the_history_has_what_was_decided_in_each_period_of_ten_minutes(void **state)
+{
+    struct figures_meter meter = {.taken_ns = 0};
+    const struct control_report report = report_at(SECOND);
+    const struct figures_history *history = &meter.now.history;
+    (void)state;
+    memset(stats, 0, sizeof stats);
+    stats[0].allowed = 1000;             /* before anybody looked: of no period */
+    for (uint64_t i = 0; i < 200; i++) { /* 100 periods, looked at twice each */
+        const uint64_t period = i / 2;
+        figures_take(&meter, &report, 50 * PERIOD + (int64_t)i * PERIOD / 2);
+        assert_int_equal(history->period, 50 + period);
+        assert_int_equal(history->count, period < FIGURES_PERIODS ? period : FIGURES_PERIODS);
+        stats[0].allowed += period;
+        stats[1].denied += 1;
+    }
+    for (uint32_t k = 0; k < FIGURES_PERIODS; k++) {
+        assert_int_equal(history->allowed[k], 2 * (99 - FIGURES_PERIODS + k));
+        assert_int_equal(history->denied[k], 2);
+    }
+}
+
+static void periods_that_nobody_looked_in_are_empty_and_a_leap_begins_anew(void **state)
+{
+    struct figures_meter meter = {.taken_ns = 0};
+    const struct control_report report = report_at(SECOND);
+    const struct figures_history *history = &meter.now.history;
+    (void)state;
+    memset(stats, 0, sizeof stats);
+    figures_take(&meter, &report, 50 * PERIOD);
+    stats[0].allowed = 7;
+    figures_take(&meter, &report, 53 * PERIOD);
+    assert_int_equal(history->count, 3);
+    assert_int_equal(history->allowed[0] + history->allowed[1], 0);
+    assert_int_equal(history->allowed[2], 7);
+    stats[0].allowed = 3; /* another process's */
+    figures_take(&meter, &report, 54 * PERIOD);
+    assert_int_equal(history->allowed[3], 0);
+    figures_take(&meter, &report, 20 * PERIOD); /* time went back, */
+    assert_int_equal(history->count, 0);
+    figures_take(&meter, &report, 20000 * PERIOD); /* or on by days */
+    assert_int_equal(history->count, 0);
+    assert_int_equal(history->period, 20000);
+}
+
+static struct figures_history history_of(uint64_t period, uint32_t count, uint32_t each)
+{
+    struct figures_history history = {.period = period, .count = count};
+    for (uint32_t i = 0; i < count; i++)
+        history.allowed[i] = each;
+    return history;
+}
+
+static void histories_add_up_by_period_and_wait_for_who_tells_a_moment_later(void **state)
+{
+    struct figures_history sum = {.period = 0};
+    struct figures_history of = history_of(100, 60, 1);
+    (void)state;
+    figures_add_history(&sum, &of);
+    of = history_of(99, 3, 10); /* it has not told its last one yet, and is young */
+    figures_add_history(&sum, &of);
+    assert_int_equal(sum.period, 99);
+    assert_int_equal(sum.count, 59);
+    assert_int_equal(sum.allowed[58], 11);
+    assert_int_equal(sum.allowed[56], 11);
+    assert_int_equal(sum.allowed[55], 1);
+    of = history_of(100, 60, 100);
+    figures_add_history(&sum, &of);
+    assert_int_equal(sum.period, 99);
+    assert_int_equal(sum.allowed[58], 111);
+    assert_int_equal(sum.allowed[0], 101);
+    of = history_of(90, 60, 1000); /* long silent: its own periods alone, and before all others' */
+    figures_add_history(&sum, &of);
+    assert_int_equal(sum.period, 99);
+    assert_int_equal(sum.count, 60);
+    assert_int_equal(sum.allowed[59], 111);
+    assert_int_equal(sum.allowed[50], 1101);
+    assert_int_equal(sum.allowed[0], 1000);
+    of = history_of(0, 0, 0);
+    figures_add_history(&sum, &of);
+    assert_int_equal(sum.count, 60);
+}
+
+/* Whoever is asked, and however young it is. */
+static void histories_add_up_in_any_order(void **state)
+{
+    const struct figures_history all[] = {history_of(100, 1, 1), history_of(100, 60, 10),
+                                          history_of(99, 7, 100), history_of(100, 0, 0)};
+    (void)state;
+    for (uint32_t first = 0; first < 4; first++) {
+        struct figures_history sum = {.period = 0};
+        for (uint32_t i = 0; i < 4; i++)
+            figures_add_history(&sum, &all[(first + i) % 4]);
+        assert_int_equal(sum.period, 99);
+        assert_true(sum.count >= 59);
+        assert_int_equal(sum.allowed[sum.count - 1], 110);
+        assert_int_equal(sum.allowed[sum.count - 7], 110);
+        assert_int_equal(sum.allowed[sum.count - 8], 10);
+    }
+}
+
+/* What members tell is theirs to choose. */
+static void a_history_of_no_time_harms_nobody(void **state)
+{
+    static const uint64_t periods[] = {0, 1, 59, 60, 61, 1000, UINT64_MAX - 60, UINT64_MAX};
+    struct random random;
+    (void)state;
+    random_init(&random, 3);
+    for (int i = 0; i < 100000; i++) {
+        struct figures_history sum = {.period = 0};
+        for (int k = 0; k < 4; k++) {
+            const struct figures_history of =
+                history_of(periods[random_below(&random, 8)],
+                           (uint32_t)random_below(&random, FIGURES_PERIODS + 1), UINT32_MAX);
+            figures_add_history(&sum, &of);
+            assert_true(sum.count <= FIGURES_PERIODS);
+        }
+    }
 }
 
 static void look(struct net *net, uint32_t at)
@@ -268,6 +401,11 @@ int main(void)
         cmocka_unit_test(more_and_fewer_figures_are_read),
         cmocka_unit_test(damaged_frames_are_refused),
         cmocka_unit_test(the_busiest_rules_are_those_of_all_shards_by_name),
+        cmocka_unit_test(the_history_has_what_was_decided_in_each_period_of_ten_minutes),
+        cmocka_unit_test(periods_that_nobody_looked_in_are_empty_and_a_leap_begins_anew),
+        cmocka_unit_test(histories_add_up_by_period_and_wait_for_who_tells_a_moment_later),
+        cmocka_unit_test(histories_add_up_in_any_order),
+        cmocka_unit_test(a_history_of_no_time_harms_nobody),
         cmocka_unit_test(who_is_asked_gathers_the_figures_of_all_while_somebody_looks),
         cmocka_unit_test(figures_that_nobody_asked_for_count_for_nothing),
         cmocka_unit_test(strangers_are_answered_at_a_bounded_rate),

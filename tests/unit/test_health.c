@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "node/cluster/control/control_state.h"
-#include "node/cluster/control/health.h"
+#include "node/cluster/model/health.h"
 #include "tests/unit/support_control.h"
 
 #define MS     INT64_C(1000000)

@@ -43,6 +43,25 @@ static void a_line_has_time_level_and_message(void **state)
     assert_memory_equal(out, "1970-01-01T00:00:00.000Z error \n", len);
 }
 
+/* A trace is found by a field of its own, where tools look for it. */
+static void a_line_of_a_trace_has_its_ids(void **state)
+{
+    static const struct log_output_trace trace = {"4bf92f3577b34da6a3ce929d0e0e4736",
+                                                  "00f067aa0ba902b7"};
+    char out[LOG_OUTPUT_LINE_LEN + 1];
+    (void)state;
+    size_t len = log_output_traced_line(LOG_OUTPUT_TEXT, UNIX_MS, LOG_LEVEL_INFO, &trace, "x", out);
+    out[len] = '\0';
+    assert_string_equal(out, "2026-01-02T03:04:05.678Z info  "
+                             "trace_id=4bf92f3577b34da6a3ce929d0e0e4736 "
+                             "span_id=00f067aa0ba902b7 x\n");
+    len = log_output_traced_line(LOG_OUTPUT_JSON, UNIX_MS, LOG_LEVEL_INFO, &trace, "x", out);
+    out[len] = '\0';
+    assert_string_equal(out, "{\"time\":\"2026-01-02T03:04:05.678Z\",\"level\":\"info\","
+                             "\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\","
+                             "\"span_id\":\"00f067aa0ba902b7\",\"message\":\"x\"}\n");
+}
+
 /* A clock that is far off does not break the form. */
 static void any_time_is_shown(void **state)
 {
@@ -226,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_has_time_level_and_message),
+        cmocka_unit_test(a_line_of_a_trace_has_its_ids),
         cmocka_unit_test(any_time_is_shown),
         cmocka_unit_test(what_is_not_printable_is_escaped),
         cmocka_unit_test(broken_utf8_is_replaced),

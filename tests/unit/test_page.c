@@ -39,7 +39,6 @@ static void say(const char *line, const char *authorization)
     (void)snprintf(request, sizeof request, "%s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", line,
                    authorization);
     operator_say(&bench, request);
-    assert_true(bench.asked[0] == '\0' || strncmp(bench.asked, "status ", 7) == 0);
 }
 
 static bool asked(void)
@@ -101,6 +100,17 @@ static void answer(void)
     put(&writer, "says", IMAGE);
     put(&writer, "note", IMAGE);
     assert_false(writer.failed);
+    operator_answer(&bench, reply, writer.len);
+}
+
+/* The node refuses, in words like an image. */
+static void refuse(void)
+{
+    uint8_t reply[256];
+    struct mp_writer writer;
+    mp_writer_init(&writer, reply, sizeof reply);
+    wire_begin_admin_reply(&writer, bench.admin.session, bench.admin.seq, TG_EINVALID);
+    mp_put_str(&writer, IMAGE);
     operator_answer(&bench, reply, writer.len);
 }
 
@@ -176,6 +186,94 @@ static void a_browser_may_have_the_token_as_a_password_for_the_page_alone(void *
     expect("HTTP/1.1 401 Unauthorized\r\n");
 }
 
+/* ---- questions on requests ------------------------------------------------------------------- */
+
+static void what_a_form_asks_becomes_the_attributes_of_a_question(void **state)
+{
+    static const char *const cases[][2] = {
+        {"request=api%3D%2Fx+user%3Dada&see=rules",
+         "rules.explain {\"attributes\":{\"api\":\"/x\",\"user\":\"ada\"}}"},
+        {"see=owner&request=+api=/x++user=a=b+",
+         "owner {\"attributes\":{\"api\":\"/x\",\"user\":\"a=b\"}}"},
+        {"request=api%3D%2Fx%0D%0Auser%3Dada+l.+%0D%0A&see=owner",
+         "owner {\"attributes\":{\"api\":\"/x\",\"user\":\"ada l.\"}}"},
+        {"request=user%3D&see=rules", "rules.explain {\"attributes\":{\"user\":\"\"}}"},
+        {"request=user%3Dada&see=left", OPERATOR_CHECKS},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256];
+        (void)snprintf(line, sizeof line, "GET /look?%s", cases[i][0]);
+        say(line, OPERATOR_BEARER);
+        assert_string_equal(bench.asked, cases[i][1]);
+        if (i + 1 < sizeof cases / sizeof *cases)
+            refuse();
+    }
+}
+
+static void what_is_no_attribute_is_told_on_a_page_and_what_is_no_form_is_refused(void **state)
+{
+    static const char *const pages[][2] = {
+        {"request=ada&see=left", "found &quot;ada&quot;, expected NAME=VALUE"},
+        {"request=%3Dx&see=rules", "found &quot;=x&quot;"},
+        {"request=++&see=left", "found no attribute"},
+        {"see=left", "found no attribute"},
+        {"request=a%3D1+a%3D2&see=owner", "found a twice"},
+        {"request=%3Cimg&see=left", "found &quot;&lt;img&quot;"},
+    };
+    static const char *const none[] = {"request=a%3D1", "request=a%3D1&see=all", "see=left&x=1",
+                                       "see=left&request=%zz", "see=left&request=a%3D1%00"};
+    (void)state;
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        char line[256];
+        (void)snprintf(line, sizeof line, "GET /look?%s", pages[i][0]);
+        say(line, OPERATOR_BEARER);
+        assert_false(asked());
+        expect("HTTP/1.1 200 OK\r\n");
+        expect("not asked:</b>");
+        expect(pages[i][1]);
+        expect(page_script);
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        char line[256];
+        (void)snprintf(line, sizeof line, "GET /look?%s", none[i]);
+        say(line, OPERATOR_BEARER);
+        assert_false(asked());
+        expect("HTTP/1.1 400 Bad Request\r\n");
+    }
+}
+
+static void what_a_node_refuses_stays_text_as_does_what_was_asked(void **state)
+{
+    (void)state;
+    say("GET /look?request=user%3D%3C%2Ftextarea%3E%3Cimg%3E&see=rules", OPERATOR_BEARER);
+    assert_true(asked());
+    refuse();
+    expect("not asked:</b> &lt;img src=x onerror=alert(1)&gt;");
+    expect(">user=&lt;/textarea&gt;&lt;img&gt;</textarea>");
+    assert_null(strstr(operator_heard(&bench), "<img"));
+}
+
+/* ---- live ------------------------------------------------------------------------------------ */
+
+static void the_stream_has_what_the_page_has_a_line_of_data_each(void **state)
+{
+    (void)state;
+    say("GET /live", OPERATOR_BEARER);
+    assert_true(asked());
+    expect("Content-Type: text/event-stream\r\n");
+    bench.peer.base.out.len = 0;
+    answer();
+    expect("event: DEGRADED\ndata: <div class=\"verdict ill\">");
+    expect("&lt;img src=x onerror=alert(1)&gt; is not alive");
+    assert_null(strstr(operator_heard(&bench), "<img"));
+    const char *event = strstr(operator_heard(&bench), "event:");
+    assert_null(memchr(event, '\r', (size_t)(strstr(event, "\n\n") - event)));
+    for (const char *line = strstr(operator_heard(&bench), "data: "); strncmp(line, "\n", 1) != 0;
+         line = strchr(line, '\n') + 1)
+        assert_memory_equal(line, "data: ", 6);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -183,6 +281,10 @@ int main(void)
         TEST(whatever_has_a_name_stays_text),
         TEST(the_policy_names_what_the_page_has),
         TEST(a_browser_may_have_the_token_as_a_password_for_the_page_alone),
+        TEST(what_a_form_asks_becomes_the_attributes_of_a_question),
+        TEST(what_is_no_attribute_is_told_on_a_page_and_what_is_no_form_is_refused),
+        TEST(what_a_node_refuses_stays_text_as_does_what_was_asked),
+        TEST(the_stream_has_what_the_page_has_a_line_of_data_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

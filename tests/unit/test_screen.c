@@ -133,7 +133,7 @@ static void a_healthy_cluster_is_told_in_few_lines(void **state)
                "\n"
                "busiest   search-per-user 18,200/s (11% denied), allow-health 3.2/s\n"
                "changed   2025-11-26 20:25:36 root@vm blocked user=mallory (abuse)\n"
-               "more      --node NAME, --all, --watch, -o json; tidegate members\n") <= 15);
+               "more      --node NAME, --all, --watch, -o json; tidegate members, events\n") <= 15);
 }
 
 static void bad_day(void)
@@ -165,6 +165,47 @@ static void bad_day(void)
     nodes[2].decides = 2047;
 }
 
+static void ten_minutes_and_rules_near_their_limits_are_a_line_each(void **state)
+{
+    (void)state;
+    trio();
+    screen.history = (struct screen_history){.step_ms = 10000, .count = SCREEN_PERIODS_MAX};
+    for (uint32_t i = 0; i < SCREEN_PERIODS_MAX; i++) {
+        screen.history.allowed[i] = i / 8;
+        screen.history.denied[i] = i / 8;
+    }
+    screen.pressed[screen.pressed_count++] = (struct screen_rule){"login", 31, 20};
+    screen.pressed[screen.pressed_count++] = (struct screen_rule){"search", 2, 0};
+    struct cli_text text;
+    cli_text_init(&text);
+    screen_write(&text, &screen, &plain);
+    assert_non_null(strstr(text.data, "\n10 min    \u2581\u2581\u2581\u2581\u2582\u2582\u2582"
+                                      "\u2582\u2583\u2583\u2583\u2583\u2584\u2584\u2584\u2584"
+                                      "\u2585\u2585\u2585\u2585\u2586\u2586\u2586\u2586\u2587"
+                                      "\u2587\u2587\u2587\u2588\u2588 14/s at most\n"
+                                      "near      login 31/s (65% denied), search 2.0/s\n"));
+    (void)lines_of(text.data, plain.width);
+    cli_text_fini(&text);
+    screen.history.count = 1; /* too short for a line of two periods a block */
+    (void)expect(&plain, NULL);
+}
+
+static void events_say_what_began_what_is_over_and_what_was_told(void **state)
+{
+    char line[SCREEN_EVENT_LEN];
+    struct screen_event event = {.kind = "begun", .says = "n2 is not alive"};
+    (void)state;
+    screen_event_say(&event, line);
+    assert_string_equal(line, "begun: n2 is not alive");
+    (void)snprintf(event.kind, sizeof event.kind, "over");
+    event.lasted_ms = 192000;
+    screen_event_say(&event, line);
+    assert_string_equal(line, "over after 3m12s: n2 is not alive");
+    (void)snprintf(event.kind, sizeof event.kind, "new");
+    screen_event_say(&event, line);
+    assert_string_equal(line, "n2 is not alive");
+}
+
 static void the_first_lines_of_a_bad_day_say_what_is_wrong(void **state)
 {
     (void)state;
@@ -192,7 +233,7 @@ static void the_first_lines_of_a_bad_day_say_what_is_wrong(void **state)
         "3m12s\n"
         "n3    alive  2h31m    12,031    8.1%    0.9ms  31%/256M  FULL         -1ms\n"
         "\n"
-        "more      --node NAME, --all, --watch, -o json; tidegate members\n");
+        "more      --node NAME, --all, --watch, -o json; tidegate members, events\n");
 }
 
 /* Of fifty the three that are ill have a line each; what is wrong with several is said once. */
@@ -229,7 +270,7 @@ static void of_fifty_nodes_those_that_are_well_are_summed_up(void **state)
                "n27        alive  2h31m    12,031    8.1%    0.9ms  31%/256M  FAILING      0ms\n"
                "47 others  alive  2h31m   565,466    8.1%    0.9ms  31%/12G   0.4s behind  0ms\n"
                "\n"
-               "more      --node NAME, --all, --watch, -o json; tidegate members\n") < 20);
+               "more      --node NAME, --all, --watch, -o json; tidegate members, events\n") < 20);
     all.all_nodes = true;
     assert_true(expect(&all, NULL) > 50);
 }
@@ -266,7 +307,7 @@ static void regions_are_told_apart(void **state)
         "us      n1    alive  2h31m    12,031    8.1%    0.9ms  31%/256M  0.4s behind  +40ms\n"
         "us      n2    alive  2h31m    12,031    8.1%    0.9ms  31%/256M  0.4s behind  +40ms\n"
         "\n"
-        "more      --node NAME, --all, --watch, -o json; tidegate members\n");
+        "more      --node NAME, --all, --watch, -o json; tidegate members, events\n");
     assert_null(screen_find(&screen, "n1"));
     assert_ptr_equal(screen_find(&screen, "us/n1"), &nodes[2]);
     assert_null(screen_find(&screen, "ap/n1"));
@@ -334,9 +375,10 @@ static void a_node_that_has_not_joined_has_a_screen_too(void **state)
     name_it(screen.node, "n1");
     (void)add_condition("not_joined", "n1", "n1 has not joined a cluster yet", "", "");
     screen.alive = 1;
-    (void)expect(&plain, "DEGRADED: n1 has not joined a cluster yet\n"
-                         "nodes     1 alive\n"
-                         "more      --node NAME, --all, --watch, -o json; tidegate members\n");
+    (void)expect(&plain,
+                 "DEGRADED: n1 has not joined a cluster yet\n"
+                 "nodes     1 alive\n"
+                 "more      --node NAME, --all, --watch, -o json; tidegate members, events\n");
 }
 
 static void one_node_is_told_in_detail(void **state)
@@ -402,6 +444,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_healthy_cluster_is_told_in_few_lines),
+        cmocka_unit_test(ten_minutes_and_rules_near_their_limits_are_a_line_each),
+        cmocka_unit_test(events_say_what_began_what_is_over_and_what_was_told),
         cmocka_unit_test(the_first_lines_of_a_bad_day_say_what_is_wrong),
         cmocka_unit_test(of_fifty_nodes_those_that_are_well_are_summed_up),
         cmocka_unit_test(regions_are_told_apart),

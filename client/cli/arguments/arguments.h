@@ -45,6 +45,7 @@ enum cli_command {
     CLI_STATUS,
     CLI_MEMBERS,
     CLI_RING,
+    CLI_EVENTS,
     CLI_OWNER,
     CLI_RULES_LIST,
     CLI_RULES_SHOW,

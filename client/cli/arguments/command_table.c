@@ -151,6 +151,16 @@ static const struct cli_command_row commands[CLI_COMMAND_COUNT] = {
                   .summary = "the ring configuration: epoch, members and their shares",
                   .examples = "tidegate ring\n"
                               "tidegate -e tcp://10.0.0.2:7600 ring -o yaml\n"},
+    [CLI_EVENTS] = {.name = "events",
+                    .usage = "[--follow]",
+                    .summary = "what came about lately, as the node that is asked saw it",
+                    .notes =
+                        "What is wrong with the cluster, when it begins and when it is over; "
+                        "changes of the ring, the rules and the configuration. The last 256 since "
+                        "the node started, the oldest first. Times are UTC. With -o json one "
+                        "object an event, one a line.\n",
+                    .examples = "tidegate events\n"
+                                "tidegate events --follow -o json\n"},
     [CLI_OWNER] = {.name = "owner",
                    .usage = "attr=value... | --key K",
                    .operand = CLI_OPERAND_TARGET,

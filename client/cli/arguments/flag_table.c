@@ -116,6 +116,8 @@ static const struct cli_flag_row rows[] = {
      .help = "what the node knows of each region"},
     {CLI_FLAG_WATCH, "watch", .commands = WATCHED, SWITCH(watch),
      .help = "show it again every second, until interrupted"},
+    {CLI_FLAG_FOLLOW, "follow", .commands = CLI_SET(CLI_EVENTS), SWITCH(watch),
+     .help = "go on with those that come, until interrupted"},
 
     {CLI_FLAG_RULES, "rules", .commands = CLI_SET(CLI_RULES_EXPLAIN), .value = "FILE", TEXT(file),
      .file = true,

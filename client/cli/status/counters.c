@@ -198,8 +198,9 @@ static void add_map(struct cli_text *out, const struct cli_answer *answer, const
 
 void counters_write(struct cli_text *out, const struct cli_answer *answer)
 {
-    static const char *const maps[] = {
-        "handoff", "acknowledgement", "storage", "gossip", "clients", "resp", "http", "files"};
+    static const char *const maps[] = {"handoff", "acknowledgement", "storage",
+                                       "gossip",  "clients",         "resp",
+                                       "http",    "files",           "telemetry"};
     const char *last = "";
     char node[CLI_MEMBER_LEN];
     char line[LINE_LEN];

@@ -80,7 +80,7 @@ void screen_write(struct cli_text *out, const struct screen *screen,
     }
     screen_say_more(&sink, screen);
     write_line(&writing, SCREEN_LINE, "more",
-               "--node NAME, --all, --watch, -o json; tidegate members");
+               "--node NAME, --all, --watch, -o json; tidegate members, events");
 }
 
 void screen_write_node(struct cli_text *out, const struct screen *screen,

@@ -15,12 +15,10 @@
  * CONTROL-1  The configuration only moves forward: one of a higher epoch replaces one of a lower.
  * CONTROL-2  A configuration is durable here before it is told to anyone or given to a shard.
  * CONTROL-3  Clusters never mix: a message of another cluster id changes nothing.
- *
  * CONTROL-4  Configurations of one lineage (the upper half of the epoch) are agreed on by the
  *            voters, one epoch after the other (register.h). Only an operator's force, while no
  *            majority of them can answer, begins a new lineage; its epochs are above all of the old
  *            one.
- *
  * CONTROL-6  Who has joined founds nothing, and settles no configuration but one that it knows.
  * CONTROL-7  What others have said, the figures they told and the regions known are within bounds.
  * CONTROL-5  Rings never mix: a region has a ring and a register of its own, and what another
@@ -32,7 +30,6 @@
  */
 #ifndef NODE_CLUSTER_CONTROL_CONTROL_H
 #define NODE_CLUSTER_CONTROL_CONTROL_H
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -105,15 +102,14 @@ int64_t control_next_deadline(const struct control *control);
 bool control_waiting(const struct control *control, char *out, size_t capacity);
 /* Adds a gossip address to be tried, as options.seeds are; one known or too many is ignored. */
 void control_add_seed(struct control *control, const char *address);
-/* Gossip addresses of the members it knows, one a line, of a node that shares a ring with others:
- * for the next process of a node without a disk. Else 0. They live until the next call. */
+/* Gossip addresses of the members it knows, one a line, of a node that shares a ring: for the next
+ * process of one without a disk. Else 0. They live until the next call. */
 size_t control_peers(struct control *control, const uint8_t **addresses);
 /* Whether this node has a cluster, and which. */
 const struct control_identity *control_identity(const struct control *control);
 /* Says which seed answers for another cluster, in one sentence; false if none does. */
 bool control_foreign_say(const struct control *control, char *out, size_t capacity);
-/* Whether this node came up with what it keeps of one cluster among the seeds of another, and hears
- * nobody of its own: it should stop. */
+/* Whether what this node keeps is of another cluster than its seeds, and its own is not heard. */
 bool control_misplaced(const struct control *control);
 /* True once after each change: then make the new view and give it to every shard. */
 bool control_view_due(struct control *control);
@@ -223,7 +219,7 @@ struct control_compiled {
     size_t warning_count;
 };
 
-/* A count of a part of the node that is not this core's business. */
+/* A count of a part of the node that is not this core's. */
 struct control_figure {
     const char *name;
     uint64_t value;
@@ -245,6 +241,7 @@ struct control_page {
     char text[CONTROL_PAGE_MAX];
 };
 
+struct event_log;
 struct control_report {
     const struct shard_stats *shards;
     uint32_t shard_count;
@@ -272,10 +269,13 @@ struct control_report {
     uint64_t log_lines_dropped;         /* since start */
     const struct control_figure *files; /* open files, and clients kept out for want of them */
     uint32_t files_count;
+    const struct control_figure *telemetry; /* what was pushed, and logged of traced requests */
+    uint32_t telemetry_count;
     uint64_t rules_refusals;        /* times that newer rules could not be put in force */
     const struct shard_told *told;  /* of all shards, by the rules in force; NULL: not known */
     struct control_process process; /* all 0: not known */
-    struct control_page *page;      /* of metrics; NULL: they are not told */
+    struct control_page *page;      /* of metrics, and events; NULL: they are not told */
+    struct event_log *events;
 };
 
 /* Looks at the node as a whole, a few times a second: what is wrong with it is told to others. True
@@ -292,7 +292,7 @@ bool control_admin_compiles(struct control *control, const void *frame, size_t l
 size_t control_admin(struct control *control, int64_t now_ns, const void *frame, size_t len,
                      const struct control_report *report, void *out, size_t capacity);
 
-/* Whether the ADMIN frame is on an edit that has not ended. */
+/* Whether who sent the ADMIN frame would rather wait: for an edit to end, for others' figures. */
 bool control_admin_waits(const struct control *control, const void *frame, size_t len);
 
 void control_check_invariants(const struct control *control);

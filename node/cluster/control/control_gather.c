@@ -9,6 +9,8 @@
 #define LOOKED_NS (3000 * CONTROL_MS) /* somebody still looks so long after a question */
 #define ROUND_NS  (900 * CONTROL_MS)
 #define FRESH_NS  (3000 * CONTROL_MS) /* figures are shown for so long */
+/* Who has just begun to look may rather wait for so long than be told half of all. */
+#define AWAITED_NS (500 * CONTROL_MS)
 
 static struct gather_row *row_of(struct gather *gather, uint64_t id)
 {
@@ -58,8 +60,10 @@ static void send(struct control *control, struct figures_frame *frame, const cha
 void control_gather_look(struct control *control)
 {
     struct gather *gather = &control->gather;
-    if (control->now_ns >= gather->until_ns)
+    if (control->now_ns >= gather->until_ns) {
         gather->count = 0;
+        gather->since_ns = control->now_ns;
+    }
     gather->until_ns = control->now_ns + LOOKED_NS;
 }
 
@@ -149,6 +153,18 @@ const struct figures *control_figures_of(const struct control *control, uint64_t
             control->now_ns - gather->rows[i].told_ns < FRESH_NS)
             return &gather->rows[i].figures;
     return NULL;
+}
+
+/* Not by control_figures_awaited, which looks at all members: this is asked again and again. */
+bool control_figures_due(const struct control *control)
+{
+    const struct gather *gather = &control->gather;
+    if (control->now_ns - gather->since_ns >= AWAITED_NS)
+        return false;
+    bool due = gather->round || gather->round_ns < gather->since_ns;
+    for (uint32_t i = 0; i < gather->count && !due; i++)
+        due = gather->rows[i].told_ns == 0;
+    return due;
 }
 
 uint32_t control_figures_awaited(const struct control *control)

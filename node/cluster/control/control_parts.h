@@ -9,7 +9,7 @@
 #include "node/cluster/consensus/register_wire.h"
 #include "node/cluster/control/control.h"
 #include "node/cluster/control/gather.h"
-#include "node/cluster/control/health.h"
+#include "node/cluster/model/health.h"
 #include "node/cluster/wire/join.h"
 
 struct control;
@@ -82,6 +82,8 @@ const struct figures *control_figures_of(const struct control *control, uint64_t
 uint64_t control_figures_number(const struct control *control, uint64_t round, uint64_t id);
 /* How many members have yet to tell theirs. */
 uint32_t control_figures_awaited(const struct control *control);
+/* Whether some are, and only now began to be. */
+bool control_figures_due(const struct control *control);
 
 /* ---- control_proof.c ---- */
 /* Whether what is asked for may be sent to that address. */

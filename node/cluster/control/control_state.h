@@ -9,7 +9,7 @@
 #include "node/cluster/control/control.h"
 #include "node/cluster/control/control_parts.h"
 #include "node/cluster/control/gather.h"
-#include "node/cluster/control/health.h"
+#include "node/cluster/model/health.h"
 #include "node/cluster/wire/join.h"
 
 #define CONTROL_MS ((int64_t)1000000)

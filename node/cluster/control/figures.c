@@ -12,7 +12,9 @@ enum {
     RULE_FIELDS = 3,
     FIGURES_READ_MAX = 64,
     RULES_READ_MAX = 32,
-    TOKENS_MAX = FIELDS + FIGURES_READ_MAX + RULES_READ_MAX * (RULE_FIELDS + 2) + 8,
+    PERIODS_READ_MAX = 2 * FIGURES_PERIODS,
+    TOKENS_MAX = FIELDS + FIGURES_READ_MAX + 2 * RULES_READ_MAX * (RULE_FIELDS + 2) +
+                 2 * PERIODS_READ_MAX + 16,
     MILLI = 1000,
     RULES_TAKEN_MAX = 4 * BUSIEST_TRACKED
 };
@@ -113,10 +115,10 @@ uint32_t figures_add_rule(struct figures_rule *list, uint32_t count, uint32_t ma
 }
 
 /* The counts of a shard that are of the last second or two, and how long they took; NULL: none. */
-static const struct busiest_counts *recent(const struct shard_stats *stats, int64_t *span_ns)
+static const struct busiest_counts *recent(const struct busiest *busiest, int64_t taken_ns,
+                                           int64_t *span_ns)
 {
-    const struct busiest *busiest = &stats->busiest;
-    const int64_t age_ns = stats->taken_ns - busiest->begun_ns;
+    const int64_t age_ns = taken_ns - busiest->begun_ns;
     *span_ns = age_ns;
     if (busiest->begun_ns == 0 || age_ns < 0 || age_ns >= RECENT_NS)
         return NULL;
@@ -126,28 +128,125 @@ static const struct busiest_counts *recent(const struct shard_stats *stats, int6
     return &busiest->last;
 }
 
-static void take_rules(struct figures *figures, const struct control_report *report)
+/* Adds what a shard counted in a sketch to a list of RULES_TAKEN_MAX. */
+static uint32_t take_sketch(struct figures_rule *list, uint32_t count, const struct busiest *sketch,
+                            const struct policy *policy, int64_t taken_ns)
+{
+    int64_t span_ns;
+    const struct busiest_counts *counts = recent(sketch, taken_ns, &span_ns);
+    if (counts == NULL || sketch->digest != policy_digest(policy))
+        return count;
+    for (uint32_t k = 0; k < counts->count; k++) {
+        struct figures_rule rule;
+        if (counts->ranks[k] >= policy_rule_count(policy))
+            continue;
+        (void)snprintf(rule.name, sizeof rule.name, "%s",
+                       policy_rule_at(policy, counts->ranks[k])->name.data);
+        rule.checks_rate = rate(counts->checks[k], 0, span_ns);
+        rule.denied_rate = rate(counts->denied[k], 0, span_ns);
+        count = figures_add_rule(list, count, RULES_TAKEN_MAX, &rule);
+    }
+    return count;
+}
+
+/* The rules of that kind that all shards counted most. */
+static uint32_t take_rules(const struct control_report *report, enum busiest_kind kind,
+                           struct figures_rule out[FIGURES_RULES])
 {
     struct figures_rule all[RULES_TAKEN_MAX];
     uint32_t count = 0;
-    for (uint32_t i = 0; i < report->shard_count && report->policy != NULL; i++) {
-        int64_t span_ns;
-        const struct busiest_counts *counts = recent(&report->shards[i], &span_ns);
-        if (counts == NULL || report->shards[i].busiest.digest != policy_digest(report->policy))
-            continue;
-        for (uint32_t k = 0; k < counts->count; k++) {
-            struct figures_rule rule;
-            if (counts->ranks[k] >= policy_rule_count(report->policy))
-                continue;
-            (void)snprintf(rule.name, sizeof rule.name, "%s",
-                           policy_rule_at(report->policy, counts->ranks[k])->name.data);
-            rule.checks_rate = rate(counts->checks[k], 0, span_ns);
-            rule.denied_rate = rate(counts->denied[k], 0, span_ns);
-            count = figures_add_rule(all, count, RULES_TAKEN_MAX, &rule);
-        }
+    for (uint32_t i = 0; i < report->shard_count && report->policy != NULL; i++)
+        count = take_sketch(all, count, &report->shards[i].busiest[kind], report->policy,
+                            report->shards[i].taken_ns);
+    count = count < FIGURES_RULES ? count : FIGURES_RULES;
+    memcpy(out, all, count * sizeof *all);
+    return count;
+}
+
+/* ---- the history ----------------------------------------------------------------------------- */
+
+static uint32_t clamp(uint64_t value)
+{
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+static void push_period(struct figures_history *history, uint32_t allowed, uint32_t denied)
+{
+    const size_t kept = (FIGURES_PERIODS - 1) * sizeof *history->allowed;
+    if (history->count == FIGURES_PERIODS) {
+        memmove(history->allowed, history->allowed + 1, kept);
+        memmove(history->denied, history->denied + 1, kept);
+        history->count--;
     }
-    figures->rule_count = count < FIGURES_RULES ? count : FIGURES_RULES;
-    memcpy(figures->rules, all, figures->rule_count * sizeof *all);
+    history->allowed[history->count] = allowed;
+    history->denied[history->count++] = denied;
+    history->period++;
+}
+
+/* Periods that nobody looked in had nothing: what was decided in them counts in the last one. */
+static void take_history(struct figures_meter *meter, int64_t now_ns)
+{
+    struct figures_history *history = &meter->now.history;
+    const uint64_t *values = meter->now.values;
+    const uint64_t period = now_ns > 0 ? (uint64_t)(now_ns / SECOND_NS) / FIGURES_PERIOD_S : 0;
+    if (history->period == period)
+        return;
+    if (history->period == 0 || period < history->period ||
+        period - history->period > FIGURES_PERIODS) {
+        memset(history, 0, sizeof *history);
+        history->period = period;
+    }
+    const bool fell = values[FIGURE_ALLOWED] < meter->period_allowed ||
+                      values[FIGURE_DENIED] < meter->period_denied;
+    while (history->period < period) {
+        const bool last = history->period + 1 == period && !fell;
+        push_period(history, last ? clamp(values[FIGURE_ALLOWED] - meter->period_allowed) : 0,
+                    last ? clamp(values[FIGURE_DENIED] - meter->period_denied) : 0);
+    }
+    meter->period_allowed = values[FIGURE_ALLOWED];
+    meter->period_denied = values[FIGURE_DENIED];
+}
+
+static void drop_last(struct figures_history *history)
+{
+    history->count--;
+    history->period--;
+}
+
+/* Makes it reach so many periods back; nothing is known of those that are added. */
+static void reach_back(struct figures_history *history, uint32_t count)
+{
+    const uint32_t more = count - history->count;
+    memmove(history->allowed + more, history->allowed, history->count * sizeof *history->allowed);
+    memmove(history->denied + more, history->denied, history->count * sizeof *history->denied);
+    memset(history->allowed, 0, more * sizeof *history->allowed);
+    memset(history->denied, 0, more * sizeof *history->denied);
+    history->count = count;
+}
+
+void figures_add_history(struct figures_history *sum, const struct figures_history *of)
+{
+    struct figures_history other = *of;
+    if (sum->count == 0 || other.count == 0) {
+        *sum = sum->count == 0 ? other : *sum;
+        return;
+    }
+    while (other.count > 0 && other.period > sum->period)
+        drop_last(&other);
+    if (sum->period > other.period && sum->period - other.period == 1)
+        drop_last(sum); /* a node that tells it a moment later */
+    if (other.period > sum->period || sum->period - other.period >= FIGURES_PERIODS)
+        return;
+    const uint32_t ahead = (uint32_t)(sum->period - other.period);
+    const uint32_t reach = other.count + ahead;
+    if (reach > sum->count)
+        reach_back(sum, reach < FIGURES_PERIODS ? reach : (uint32_t)FIGURES_PERIODS);
+    for (uint32_t back = 1; back <= other.count && back + ahead <= sum->count; back++) {
+        uint32_t *allowed = &sum->allowed[sum->count - ahead - back];
+        uint32_t *denied = &sum->denied[sum->count - ahead - back];
+        *allowed = clamp((uint64_t)*allowed + other.allowed[other.count - back]);
+        *denied = clamp((uint64_t)*denied + other.denied[other.count - back]);
+    }
 }
 
 void figures_take(struct figures_meter *meter, const struct control_report *report, int64_t now_ns)
@@ -173,7 +272,9 @@ void figures_take(struct figures_meter *meter, const struct control_report *repo
     values[FIGURE_STORE_MOST] = report->storage_most;
     values[FIGURE_EPHEMERAL] = report->storage != NULL && strcmp(report->storage, "ephemeral") == 0;
     take_rates(meter, busy, now_ns);
-    take_rules(&meter->now, report);
+    take_history(meter, now_ns);
+    meter->now.rule_count = take_rules(report, BUSIEST_ALL, meter->now.rules);
+    meter->now.pressed_count = take_rules(report, BUSIEST_PRESSED, meter->now.pressed);
 }
 
 /* ---- showing --------------------------------------------------------------------------------- */
@@ -192,30 +293,48 @@ void figures_put(const struct figures *figures, struct mp_writer *writer)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
+static void put_rules(const struct figures_rule *rules, uint32_t count, struct mp_writer *writer)
+{
+    mp_put_array(writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        mp_put_array(writer, RULE_FIELDS);
+        mp_put_str(writer, rules[i].name);
+        mp_put_uint(writer, rules[i].checks_rate);
+        mp_put_uint(writer, rules[i].denied_rate);
+    }
+}
+
+static void put_history(const struct figures_history *history, struct mp_writer *writer)
+{
+    mp_put_array(writer, 3);
+    mp_put_uint(writer, history->period);
+    mp_put_array(writer, history->count);
+    for (uint32_t i = 0; i < history->count; i++)
+        mp_put_uint(writer, history->allowed[i]);
+    mp_put_array(writer, history->count);
+    for (uint32_t i = 0; i < history->count; i++)
+        mp_put_uint(writer, history->denied[i]);
+}
+
 int figures_encode(const struct figures_frame *frame, void *out, size_t capacity)
 {
     const struct join_head head = {frame->type, frame->cluster_id, frame->sender, frame->address};
     const int count = frame->type == FIGURES_TELL ? FIGURES : 0;
     struct mp_writer writer;
-    const int error = join_begin(&writer, FIELDS + 1, &head, out, capacity);
+    const int error = join_begin(&writer, FIELDS + 3, &head, out, capacity);
     if (error != 0)
         return error;
     mp_put_uint(&writer, frame->number);
     mp_put_array(&writer, (size_t)count);
     for (int i = 0; i < count; i++)
         mp_put_uint(&writer, frame->figures.values[i]);
-    mp_put_array(&writer, frame->figures.rule_count);
-    for (uint32_t i = 0; i < frame->figures.rule_count; i++) {
-        const struct figures_rule *rule = &frame->figures.rules[i];
-        mp_put_array(&writer, RULE_FIELDS);
-        mp_put_str(&writer, rule->name);
-        mp_put_uint(&writer, rule->checks_rate);
-        mp_put_uint(&writer, rule->denied_rate);
-    }
+    put_rules(frame->figures.rules, frame->figures.rule_count, &writer);
+    put_rules(frame->figures.pressed, frame->figures.pressed_count, &writer);
+    put_history(&frame->figures.history, &writer);
     return join_end(&writer);
 }
 
-static void get_rules(struct mp_cursor *cursor, struct figures *figures)
+static void get_rules(struct mp_cursor *cursor, struct figures_rule *rules, uint32_t *known)
 {
     const uint32_t count = mp_get_array(cursor);
     for (uint32_t i = 0; i < count && !cursor->failed; i++) {
@@ -228,9 +347,35 @@ static void get_rules(struct mp_cursor *cursor, struct figures *figures)
         rule.denied_rate = mp_get_uint(cursor);
         for (uint32_t k = RULE_FIELDS; k < fields && !cursor->failed; k++)
             mp_skip(cursor);
-        if (!cursor->failed && figures->rule_count < FIGURES_RULES)
-            figures->rules[figures->rule_count++] = rule;
+        if (!cursor->failed && *known < FIGURES_RULES)
+            rules[(*known)++] = rule;
     }
+}
+
+/* The newest ones; how many there were. */
+static uint32_t get_periods(struct mp_cursor *cursor, uint32_t out[FIGURES_PERIODS])
+{
+    const uint32_t count = mp_get_array(cursor);
+    const uint32_t older = count > FIGURES_PERIODS ? count - FIGURES_PERIODS : 0;
+    for (uint32_t i = 0; i < count && !cursor->failed; i++) {
+        const uint64_t value = mp_get_uint(cursor);
+        if (i >= older)
+            out[i - older] = clamp(value);
+    }
+    return count - older;
+}
+
+static void get_history(struct mp_cursor *cursor, struct figures_history *history)
+{
+    const uint32_t fields = mp_get_array(cursor);
+    if (fields < 3)
+        cursor->failed = true;
+    history->period = mp_get_uint(cursor);
+    history->count = get_periods(cursor, history->allowed);
+    if (get_periods(cursor, history->denied) != history->count || history->period < history->count)
+        cursor->failed = true;
+    for (uint32_t i = 3; i < fields && !cursor->failed; i++)
+        mp_skip(cursor);
 }
 
 int figures_decode(const void *bytes, size_t len, struct figures_frame *frame)
@@ -248,8 +393,13 @@ int figures_decode(const void *bytes, size_t len, struct figures_frame *frame)
         frame->figures.values[i] = mp_get_uint(&cursor);
     for (uint32_t i = FIGURES; i < count && !cursor.failed; i++)
         mp_skip(&cursor);
+    struct figures *figures = &frame->figures;
     if (mp_peek_type(&cursor) == MP_ARRAY)
-        get_rules(&cursor, &frame->figures);
+        get_rules(&cursor, figures->rules, &figures->rule_count);
+    if (mp_peek_type(&cursor) == MP_ARRAY)
+        get_rules(&cursor, figures->pressed, &figures->pressed_count);
+    if (mp_peek_type(&cursor) == MP_ARRAY)
+        get_history(&cursor, &figures->history);
     if (cursor.failed || type < FIGURES_ASK || type >= FIGURES_TYPE_END ||
         (type == FIGURES_TELL && count == 0))
         return TG_EPROTOCOL;

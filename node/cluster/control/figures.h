@@ -9,7 +9,9 @@
  * A frame is the byte 0xc1, as of join.h, whose types these continue, and one msgpack array:
  *
  *   [version, type, cluster id, sender, address to answer, number, [figure, ...],
- *    [[rule, checks, denied], ...]]
+ *    [[rule, checks, denied], ...] that answer most,
+ *    [[rule, near or denied, denied], ...] that are near their limits most,
+ *    [period, [allowed, ...], [denied, ...]] of the last ten minutes]
  *
  * FIGURES-1  The order of figures is that of enum figure, and only grows: what a sender does not
  *            know is missing at the end, and what a receiver does not know is stepped over.
@@ -53,7 +55,12 @@ enum figure {
     FIGURES
 };
 
-enum { FIGURES_RULES = 5, FIGURES_NAME_LEN = POLICY_NAME_LEN_MAX + 1 };
+enum {
+    FIGURES_RULES = 5,
+    FIGURES_NAME_LEN = POLICY_NAME_LEN_MAX + 1,
+    FIGURES_PERIODS = 60,
+    FIGURES_PERIOD_S = 10
+};
 
 struct figures_rule {
     char name[FIGURES_NAME_LEN];
@@ -61,10 +68,23 @@ struct figures_rule {
     uint64_t denied_rate;
 };
 
+/* What was decided in each of the last periods, which begin with the multiples of 10 s of the
+ * cluster's time. */
+struct figures_history {
+    uint64_t period; /* number of the period behind the last one here; 0: there is none yet */
+    uint32_t count;  /* of periods here, the oldest first */
+    uint32_t allowed[FIGURES_PERIODS];
+    uint32_t denied[FIGURES_PERIODS];
+};
+
 struct figures {
     uint64_t values[FIGURES];
     uint32_t rule_count;
     struct figures_rule rules[FIGURES_RULES]; /* that answer most, the first one most often */
+    uint32_t pressed_count;
+    struct figures_rule
+        pressed[FIGURES_RULES]; /* likewise: that deny, or leave less than a fifth */
+    struct figures_history history;
 };
 
 /* Adds what a rule answers elsewhere to a list of at most `max`, in order; returns how many. */
@@ -79,10 +99,15 @@ struct figures_meter {
     uint64_t allowed;
     uint64_t denied;
     uint64_t busy;
+    uint64_t period_allowed; /* when the period began that is not over */
+    uint64_t period_denied;
 };
 
 /* Takes a report of `now_ns`; rates are of a second at least. */
 void figures_take(struct figures_meter *meter, const struct control_report *report, int64_t now_ns);
+
+/* Adds the history of another node; what one of them has not told yet stays out. */
+void figures_add_history(struct figures_history *sum, const struct figures_history *of);
 
 struct mp_writer;
 /* Puts the figures as a map by name, with rates as numbers a second; returns how many fields. */
@@ -103,7 +128,10 @@ struct figures_frame {
     struct figures figures; /* of a TELL */
 };
 
-enum { FIGURES_FRAME_MAX = 512 + FIGURES_RULES * (POLICY_NAME_LEN_MAX + 32) };
+enum {
+    FIGURES_FRAME_MAX =
+        512 + 2 * FIGURES_RULES * (POLICY_NAME_LEN_MAX + 32) + 2 * FIGURES_PERIODS * 5 + 32
+};
 
 /* Length, or TG_ETOOBIG. */
 MUST_USE int figures_encode(const struct figures_frame *frame, void *out, size_t capacity);

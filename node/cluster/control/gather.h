@@ -23,7 +23,8 @@ struct gather_row {
 };
 
 struct gather {
-    int64_t until_ns; /* somebody looks, until then */
+    int64_t since_ns; /* somebody looks, since then, */
+    int64_t until_ns; /* until then */
     int64_t round_ns; /* when the round began in which members are asked */
     uint64_t number;  /* of that round */
     uint64_t before;  /* and of the one before */

@@ -174,6 +174,17 @@ static const struct metric table[METRICS] = {
     [METRIC_LOG_DROPPED] =
         COUNTER("log_lines_dropped", "", "Lines of the log that standard error did not take."),
 
+    [METRIC_SPANS] = COUNTER("trace_spans", "result",
+                             "Spans of traced requests: sent to the collector, rejected by it "
+                             "alone or failed with their message, or dropped for want of room."),
+    [METRIC_PUSHES] = COUNTER("metric_pushes", "result",
+                              "Pages of metrics that were sent to the collector, failed, or were "
+                              "dropped as a newer one had come."),
+    [METRIC_TRACE_LINES] =
+        COUNTER("trace_log_lines", "result",
+                "Lines on traced requests that the log has, or that were dropped as there were too "
+                "many in their second."),
+
     /* ---- the process */
     [METRIC_CPU] = {.name = "process_cpu_seconds_total",
                     .type = METRIC_COUNTER,

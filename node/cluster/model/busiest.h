@@ -17,6 +17,9 @@
 
 enum { BUSIEST_TRACKED = 16 };
 
+/* What is counted: all answers; those that deny, or allow what leaves less than a fifth. */
+enum busiest_kind { BUSIEST_ALL, BUSIEST_PRESSED, BUSIEST_KINDS };
+
 struct busiest_counts {
     uint16_t ranks[BUSIEST_TRACKED];
     uint16_t count;

@@ -299,6 +299,7 @@ static const struct {
     {"members", answer_members},
     {"regions", answer_regions},
     {"ring", answer_ring},
+    {"events", answer_events},
     {"rules.list", answer_rules},
     {"rules.validate", answer_validate},
     {"pools.list", answer_pools},
@@ -335,14 +336,14 @@ static void dispatch(struct answer_context *context)
             return;
         }
     }
-    answer_error(
-        context, TG_EUNSUPPORTED,
-        "unknown command; expected status, metrics, members, regions, ring, owner, rules.list, "
-        "rules.show, rules.validate, rules.explain, rules.diff, rules.history, "
-        "rules.apply, edit.state, block, unblock, blocks, apikey.create, apikey.list, "
-        "apikey.show, apikey.revoke, apikey.delete, quota.set, quota.show, "
-        "quota.list, quota.delete, pools.list, "
-        "pools.report, drain, leave or remove");
+    answer_error(context, TG_EUNSUPPORTED,
+                 "unknown command; expected status, events, metrics, members, regions, ring, "
+                 "owner, rules.list, "
+                 "rules.show, rules.validate, rules.explain, rules.diff, rules.history, "
+                 "rules.apply, edit.state, block, unblock, blocks, apikey.create, apikey.list, "
+                 "apikey.show, apikey.revoke, apikey.delete, quota.set, quota.show, "
+                 "quota.list, quota.delete, pools.list, "
+                 "pools.report, drain, leave or remove");
 }
 
 bool control_admin_compiles(struct control *control, const void *frame, size_t len,

@@ -73,8 +73,10 @@ uint32_t control_count_removed(const struct control *control);
 const char *control_place_in_ring(const struct control *control, const char *region, uint64_t id);
 /* Since when its region is out of reach, whatever that said of it last; 0: it is not. */
 int64_t control_lost_since(const struct control *control, uint64_t id);
-/* Fields `nodes`, `nodes_more`, `figures_awaited`; `busiest`; `changes` (control_nodes.c). */
+/* Fields `busiest`, `pressed`, `history`; `events`, the last ones (control_events.c). */
 void control_put_busiest(const struct answer_context *context);
+void control_put_events(const struct answer_context *context);
+/* Fields `nodes`, `nodes_more`, `figures_awaited`; `changes` (control_nodes.c). */
 void control_put_nodes(const struct answer_context *context);
 void control_put_changes(const struct answer_context *context);
 /* A field `health`: what is wrong with that member, as an array of codes. */
@@ -151,6 +153,7 @@ void control_put_pools(const struct control_report *report, struct mp_writer *wr
 void answer_pools(struct answer_context *context);
 void answer_status(struct answer_context *context);
 void answer_regions(struct answer_context *context);
+void answer_events(struct answer_context *context);
 void answer_metrics(struct answer_context *context);
 void answer_rules(struct answer_context *context);
 void answer_validate(struct answer_context *context);

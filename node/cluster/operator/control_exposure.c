@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/cluster/operator/conditions.h"
+#include "node/cluster/conditions/conditions.h"
 #include "node/cluster/operator/control_answer.h"
 #include "node/cluster/partition/vnodes.h"
 

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/cluster/conditions/conditions.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/metrics/metric_text.h"
-#include "node/cluster/operator/conditions.h"
 #include "node/cluster/operator/control_answer.h"
 #include "node/cluster/shard/shard_told.h"
 
@@ -45,8 +45,10 @@ struct source {
     uint64_t (*number)(const struct collecting *collecting);
     int64_t (*ns)(const struct collecting *collecting);
     void (*lines)(const struct collecting *collecting);
-    size_t offset; /* of a counter of struct shard_stats, */
-    size_t len;    /* and how wide it is: the sum of all shards */
+    const char *results; /* what its figures of struct control_report's telemetry begin with */
+    bool report;         /* a number of struct control_report, at: */
+    size_t offset;       /* or of a counter of struct shard_stats, */
+    size_t len;          /* and how wide it is: the sum of all shards */
 };
 
 static const char *const protocols[] = {"native", "redis", "http"};
@@ -344,34 +346,14 @@ static uint64_t memory_used(const struct collecting *collecting)
     return SUM_OF(collecting, slots) * each;
 }
 
-static uint64_t memory_limit(const struct collecting *collecting)
-{
-    return collecting->report->memory_max;
-}
-
 static int64_t flush_age(const struct collecting *collecting)
 {
     return collecting->report->flush_lag_ns;
 }
 
-static uint64_t store_used(const struct collecting *collecting)
-{
-    return collecting->report->storage_used;
-}
-
-static uint64_t store_limit(const struct collecting *collecting)
-{
-    return collecting->report->storage_most;
-}
-
 static uint64_t store_closed(const struct collecting *collecting)
 {
     return collecting->report->storage_closed;
-}
-
-static uint64_t store_errors(const struct collecting *collecting)
-{
-    return collecting->report->storage_failed_writes;
 }
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -385,11 +367,6 @@ static uint64_t config_majority(const struct collecting *collecting)
 {
     return collecting->control->settings->version != 0 &&
            !control_settings_frozen(collecting->control);
-}
-
-static uint64_t config_failures(const struct collecting *collecting)
-{
-    return collecting->report->rules_refusals;
 }
 
 static uint64_t rule_count(const struct collecting *collecting)
@@ -484,14 +461,15 @@ static uint64_t files_paused(const struct collecting *collecting)
     return figure(collecting->report->files, collecting->report->files_count, "paused");
 }
 
-static uint64_t links_dropped(const struct collecting *collecting)
+/* Of what is counted under `prefix`, a line for each result. */
+static void put_results(const struct collecting *collecting, const char *prefix)
 {
-    return collecting->report->links_dropped;
-}
-
-static uint64_t log_dropped(const struct collecting *collecting)
-{
-    return collecting->report->log_lines_dropped;
+    const struct control_report *report = collecting->report;
+    for (uint32_t i = 0; i < report->telemetry_count; i++) {
+        const struct control_figure *at = &report->telemetry[i];
+        if (strncmp(at->name, prefix, strlen(prefix)) == 0)
+            put_one(collecting, "result", at->name + strlen(prefix), at->value);
+    }
 }
 
 /* ---- the process ----------------------------------------------------------------------------- */
@@ -499,26 +477,6 @@ static uint64_t log_dropped(const struct collecting *collecting)
 static int64_t process_cpu(const struct collecting *collecting)
 {
     return collecting->report->process.cpu_ns;
-}
-
-static uint64_t process_resident(const struct collecting *collecting)
-{
-    return collecting->report->process.resident;
-}
-
-static uint64_t process_virtual(const struct collecting *collecting)
-{
-    return collecting->report->process.virtual;
-}
-
-static uint64_t process_open(const struct collecting *collecting)
-{
-    return collecting->report->process.open_files;
-}
-
-static uint64_t process_max(const struct collecting *collecting)
-{
-    return collecting->report->process.max_files;
 }
 
 static int64_t process_start(const struct collecting *collecting)
@@ -532,6 +490,11 @@ static int64_t process_start(const struct collecting *collecting)
     {                                                                                              \
         .offset = offsetof(struct shard_stats, field),                                             \
         .len = sizeof(((const struct shard_stats *)0)->field)                                      \
+    }
+
+#define REPORT(field)                                                                              \
+    {                                                                                              \
+        .report = true, .offset = offsetof(struct control_report, field)                           \
     }
 
 static const struct source sources[METRICS] = {
@@ -564,15 +527,15 @@ static const struct source sources[METRICS] = {
     [METRIC_KEYS_LIMIT] = SUM(slots_max),
     [METRIC_KEYS_ROOM] = SUM(room),
     [METRIC_MEMORY_USED] = {.number = memory_used},
-    [METRIC_MEMORY_LIMIT] = {.number = memory_limit},
+    [METRIC_MEMORY_LIMIT] = REPORT(memory_max),
     [METRIC_TURNED_AWAY] = SUM(turned_away),
     [METRIC_EVICTED] = SUM(evicted),
     [METRIC_LOADS] = SUM(loads),
     [METRIC_FLUSH_AGE] = {.ns = flush_age},
-    [METRIC_STORE_USED] = {.number = store_used},
-    [METRIC_STORE_LIMIT] = {.number = store_limit},
+    [METRIC_STORE_USED] = REPORT(storage_used),
+    [METRIC_STORE_LIMIT] = REPORT(storage_most),
     [METRIC_STORE_CLOSED] = {.number = store_closed},
-    [METRIC_STORE_ERRORS] = {.number = store_errors},
+    [METRIC_STORE_ERRORS] = REPORT(storage_failed_writes),
     [METRIC_MEMBERS] = {.lines = put_members},
     [METRIC_REGIONS_UNREACHABLE] = {.number = regions_unreachable},
     [METRIC_RING_EPOCH] = {.number = ring_epoch},
@@ -589,12 +552,12 @@ static const struct source sources[METRICS] = {
     [METRIC_REPLICATION_LAG] = {.lines = put_lags},
     [METRIC_ACKNOWLEDGEMENT] = {.ns = acknowledgement},
     [METRIC_STALLS] = SUM(stalls),
-    [METRIC_LINKS_DROPPED] = {.number = links_dropped},
+    [METRIC_LINKS_DROPPED] = REPORT(links_dropped),
     [METRIC_CLOCK_OFFSET] = {.ns = clock_offset},
     [METRIC_CLOCK_AGREED] = {.number = clock_agreed},
     [METRIC_CONFIG_VERSION] = {.number = config_version},
     [METRIC_CONFIG_MAJORITY] = {.number = config_majority},
-    [METRIC_CONFIG_FAILURES] = {.number = config_failures},
+    [METRIC_CONFIG_FAILURES] = REPORT(rules_refusals),
     [METRIC_RULES] = {.number = rule_count},
     [METRIC_CONNECTIONS] = {.lines = put_connections},
     [METRIC_ACCEPTED] = {.lines = put_accepted},
@@ -603,30 +566,44 @@ static const struct source sources[METRICS] = {
     [METRIC_REQUESTS] = {.lines = put_requests},
     [METRIC_HTTP_RESPONSES] = {.lines = put_responses},
     [METRIC_FILES_PAUSED] = {.number = files_paused},
-    [METRIC_LOG_DROPPED] = {.number = log_dropped},
+    [METRIC_LOG_DROPPED] = REPORT(log_lines_dropped),
+    [METRIC_SPANS] = {.results = "spans_"},
+    [METRIC_PUSHES] = {.results = "pushes_"},
+    [METRIC_TRACE_LINES] = {.results = "lines_"},
     [METRIC_CPU] = {.ns = process_cpu},
-    [METRIC_RESIDENT] = {.number = process_resident},
-    [METRIC_VIRTUAL] = {.number = process_virtual},
-    [METRIC_OPEN_FDS] = {.number = process_open},
-    [METRIC_MAX_FDS] = {.number = process_max},
+    [METRIC_RESIDENT] = REPORT(process.resident),
+    [METRIC_VIRTUAL] = REPORT(process.virtual),
+    [METRIC_OPEN_FDS] = REPORT(process.open_files),
+    [METRIC_MAX_FDS] = REPORT(process.max_files),
     [METRIC_START_TIME] = {.ns = process_start},
 };
+
+static uint64_t number_of(const struct collecting *collecting, const struct source *source)
+{
+    uint64_t number;
+    if (source->number != NULL)
+        return source->number(collecting);
+    if (!source->report)
+        return sum_at(collecting, source->offset, source->len);
+    memcpy(&number, (const char *)collecting->report + source->offset, sizeof number);
+    return number;
+}
 
 static void collect(const struct collecting *collecting)
 {
     for (int i = 0; i < METRICS; i++) {
         const struct source *source = &sources[i];
         ASSERT(source->lines != NULL || source->number != NULL || source->ns != NULL ||
-               source->len > 0);
+               source->len > 0 || source->report || source->results != NULL);
         metric_begin(collecting->text, (enum metric_id)i);
         if (source->lines != NULL)
             source->lines(collecting);
         else if (source->ns != NULL)
             metric_put_ns(collecting->text, NULL, source->ns(collecting));
+        else if (source->results != NULL)
+            put_results(collecting, source->results);
         else
-            metric_put(collecting->text, NULL,
-                       source->number != NULL ? source->number(collecting)
-                                              : sum_at(collecting, source->offset, source->len));
+            metric_put(collecting->text, NULL, number_of(collecting, source));
     }
 }
 

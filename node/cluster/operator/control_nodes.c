@@ -11,7 +11,6 @@
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
 
-enum { BUSIEST_MAX = 64, BUSIEST_SHOWN = 5 };
 enum { NODES_MAX = 512, CHANGES_MAX = 5, LOOKED_MAX = 64, CHANGE_LEN = 160, NODE_FIELDS = 17 };
 
 struct nodes {
@@ -150,32 +149,6 @@ void control_put_nodes(const struct answer_context *context)
         put_node(context, nodes.list[i]);
     put_field_uint(writer, "nodes_more", nodes.more);
     put_field_uint(writer, "figures_awaited", control_figures_awaited(context->control));
-}
-
-/* Of all nodes whose figures are known. */
-void control_put_busiest(const struct answer_context *context)
-{
-    struct figures_rule all[BUSIEST_MAX];
-    struct mp_writer *writer = context->writer;
-    uint32_t count = 0;
-    size_t cursor = 0;
-    const struct swim_member *member;
-    while ((member = swim_next(context->control->swim, &cursor)) != NULL) {
-        const struct figures *figures = control_figures_of(context->control, member->record.id);
-        for (uint32_t i = 0; figures != NULL && i < figures->rule_count; i++)
-            count = figures_add_rule(all, count, BUSIEST_MAX, &figures->rules[i]);
-    }
-    count = count < BUSIEST_SHOWN ? count : BUSIEST_SHOWN;
-    mp_put_str(writer, "busiest");
-    mp_put_array(writer, count);
-    for (uint32_t i = 0; i < count; i++) {
-        mp_put_map(writer, 3);
-        put_field_str(writer, "rule", all[i].name);
-        mp_put_str(writer, "checks_per_s");
-        mp_put_real(writer, (double)all[i].checks_rate / 1000);
-        mp_put_str(writer, "denied_per_s");
-        mp_put_real(writer, (double)all[i].denied_rate / 1000);
-    }
 }
 
 /* ---- the last changes ------------------------------------------------------------------------ */

@@ -18,6 +18,7 @@
 
 #include "base/bytes.h"
 #include "base/hex.h"
+#include "base/mp_walk.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/model/edit_wait.h"
 #include "node/cluster/operator/control_answer.h"
@@ -475,6 +476,19 @@ void control_answer_edit(struct answer_context *context, struct control_edit_req
 
 /* ---- questions that wait --------------------------------------------------------------------- */
 
+static bool is_command(const struct wire_admin *admin, const char *command)
+{
+    return admin->command.len == strlen(command) &&
+           memcmp(admin->command.data, command, admin->command.len) == 0;
+}
+
+static bool waits(const struct wire_admin *admin)
+{
+    const struct mp_token *wait =
+        mp_find(admin->arguments.tokens, admin->arguments.token_count, "wait");
+    return wait != NULL && wait->type == MP_BOOL && wait->uint != 0;
+}
+
 bool control_admin_waits(const struct control *control, const void *frame, size_t len)
 {
     enum { TOKENS = 64 };
@@ -483,8 +497,11 @@ bool control_admin_waits(const struct control *control, const void *frame, size_
     struct wire_admin admin;
     struct hash128 id;
     const struct answer_context context = {.admin = &admin};
-    if (wire_decode_admin(frame, len, tokens, TOKENS, &admin, error) != 0 ||
-        !read_id(&context, &id))
+    if (wire_decode_admin(frame, len, tokens, TOKENS, &admin, error) != 0 || !waits(&admin))
+        return false;
+    if (is_command(&admin, "status"))
+        return control_figures_due(control);
+    if (!is_command(&admin, "edit.state") || !read_id(&context, &id))
         return false;
     const struct settings_edit *edit = control_edit_find(control, id);
     return edit != NULL && edit->state == SETTINGS_EDIT_WAITS;

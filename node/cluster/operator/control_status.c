@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/cluster/operator/conditions.h"
+#include "node/cluster/conditions/conditions.h"
 #include "node/cluster/operator/control_answer.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/usage/usage_ledger.h"
@@ -292,7 +292,7 @@ void answer_status(struct answer_context *context)
         control_gather_look(context->control);
     conditions_look(control, report, &conditions);
     answer_begin(context);
-    mp_put_map(writer, 39);
+    mp_put_map(writer, 43);
     put_field_str(writer, "node", control->options.name);
     put_field_hex(writer, "node_id", control->options.node_id);
     put_cluster_id(control, writer);
@@ -305,6 +305,7 @@ void answer_status(struct answer_context *context)
     control_put_nodes(context);
     control_put_busiest(context);
     control_put_changes(context);
+    control_put_events(context);
     put_field_uint(writer, "epoch", control->config->epoch);
     put_field_bool(writer, "stable", ring_config_is_stable(control->config));
     put_field_uint(writer, "vnodes_total", control->identity.vnodes);
@@ -337,6 +338,7 @@ void answer_status(struct answer_context *context)
     put_figures("resp", report->resp, report->resp_count, writer);
     put_figures("http", report->http, report->http_count, writer);
     put_figures("files", report->files, report->files_count, writer);
+    put_figures("telemetry", report->telemetry, report->telemetry_count, writer);
     mp_put_str(writer, "shards");
     mp_put_array(writer, report->shard_count);
     for (uint32_t i = 0; i < report->shard_count; i++)

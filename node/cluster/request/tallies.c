@@ -38,16 +38,27 @@ static enum answered_fate fate_of(uint8_t outcome)
                                                                  : ANSWERED_ALLOWED;
 }
 
+/* Whether what was allowed leaves less than a fifth of the limit that decided. */
+static bool is_near(const struct row *row)
+{
+    return row->shown && row->limit > 0 && row->remaining < row->limit / 5 + (row->limit % 5 != 0);
+}
+
 /* A block by an operator has a rule of its own, which is none of the policy's. */
-static void count_rule(struct shard *shard, const struct policy_rule *rule, uint8_t outcome,
-                       enum answered_fate fate)
+static void count_rule(struct shard *shard, const struct policy_rule *rule, const struct row *row,
+                       uint8_t outcome, enum answered_fate fate)
 {
     const struct policy *policy = shard->policies[shard->policy].policy;
     const bool in_force =
         rule->rank < policy_rule_count(policy) && policy_rule_at(policy, rule->rank) == rule;
-    if (in_force && fate != ANSWERED_WOULD_DENY)
-        busiest_count(&shard->stats.busiest, policy_digest(policy), rule->rank,
-                      outcome == OUTCOME_DENY, shard->now_ns);
+    const bool denied = outcome == OUTCOME_DENY;
+    if (in_force && fate != ANSWERED_WOULD_DENY) {
+        busiest_count(&shard->stats.busiest[BUSIEST_ALL], policy_digest(policy), rule->rank, denied,
+                      shard->now_ns);
+        if (denied || (fate == ANSWERED_ALLOWED && is_near(row)))
+            busiest_count(&shard->stats.busiest[BUSIEST_PRESSED], policy_digest(policy), rule->rank,
+                          denied, shard->now_ns);
+    }
     if (in_force || outcome != OUTCOME_BLOCKED)
         answered_count_rule(&shard->tallies.answered, rule, in_force, fate);
 }
@@ -62,7 +73,7 @@ void tallies_count(struct shard *shard, uint64_t connection, int64_t begun_ns,
     if (row->looks)
         return;
     if (row->rule != NULL && row->rule != row->shadow)
-        count_rule(shard, row->rule, outcome, fate_of(outcome));
+        count_rule(shard, row->rule, row, outcome, fate_of(outcome));
     if (row->shadow != NULL)
-        count_rule(shard, row->shadow, outcome, ANSWERED_WOULD_DENY);
+        count_rule(shard, row->shadow, row, outcome, ANSWERED_WOULD_DENY);
 }

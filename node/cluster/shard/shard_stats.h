@@ -49,8 +49,8 @@ struct shard_holding {
 };
 
 struct shard_stats {
-    int64_t taken_ns;       /* when these figures were true */
-    struct busiest busiest; /* which rules answer most */
+    int64_t taken_ns;                      /* when these figures were true */
+    struct busiest busiest[BUSIEST_KINDS]; /* which rules answer most */
 
     /* ---- items, as they are decided */
     uint64_t checks; /* items decided here */

@@ -27,9 +27,15 @@ static void add(struct shard_told *told, const struct shard_told_peer *more)
         peer->lag_ns = more->lag_ns;
 }
 
-static int64_t lag_of(const struct shard *shard, const struct peer *peer)
+/* Nothing is sent to who is silent; so that counts, if its node lives: of one that is dead others
+ * have taken over, and that is told elsewhere. */
+static int64_t lag_of(const struct shard *shard, uint16_t at)
 {
+    const struct peer *peer = shard->peers[at];
     const struct channel *live = &peer->channels[CHANNEL_LIVE];
+    const struct view_member *member = view_find(shard->view, peer->node);
+    if (peers_silent(shard, at) && peer->heard_ns != 0)
+        return member != NULL && member->state == VIEW_ALIVE ? shard->now_ns - peer->heard_ns : 0;
     if (live->out_acked == live->out_seq || shard->now_ns < live->out_wait_ns)
         return 0;
     return shard->now_ns - live->out_wait_ns;
@@ -43,7 +49,7 @@ void shard_told(const struct shard *shard, struct shard_told *out)
     for (uint16_t i = 0; i < shard->peer_count; i++) {
         const struct peer *peer = shard->peers[i];
         if (peer->in_view)
-            add(out, &(struct shard_told_peer){peer->node, peer->forwarded, lag_of(shard, peer)});
+            add(out, &(struct shard_told_peer){peer->node, peer->forwarded, lag_of(shard, i)});
     }
 }
 

@@ -3,12 +3,14 @@
 
 #include "node/gateway/api/auth_api.h"
 #include "node/gateway/api/check_api.h"
+#include "node/gateway/api/events_api.h"
 #include "node/gateway/api/metrics_api.h"
 #include "node/gateway/api/openapi.h"
 #include "node/gateway/api/operate_api.h"
 #include "node/gateway/api/operate_call.h"
 #include "node/gateway/http/http_probe.h"
 #include "node/gateway/page/page.h"
+#include "node/gateway/page/page_look.h"
 
 #define CHECKS(word, says)                                                                         \
     {                                                                                              \
@@ -53,6 +55,13 @@ static const struct http_route routes[] = {
     OPERATOR(GET, "/v1/ring", "ring", HTTP_BODY_NONE, OPERATE_RING,
              "Tells who is in the ring, and with how much of it"),
     OPERATOR(GET, "/v1/regions", "regions", HTTP_BODY_NONE, OPERATE_REGIONS, "Lists the regions"),
+    {.method = HTTP1_GET,
+     .path = "/v1/events",
+     .name = "events",
+     .summary = "Lists what came about lately; with Accept: text/event-stream, and goes on",
+     .flags = HTTP_ROUTE_OPERATOR | HTTP_ROUTE_PAGE,
+     .handle = api_events,
+     .call = &operate_calls[OPERATE_EVENTS]},
     OPERATOR(POST, "/v1/owner", "owner", HTTP_BODY_JSON, OPERATE_OWNER,
              "Tells which nodes count and decide for these attributes, or this key"),
     OPERATOR(POST, "/v1/explain", "explain", HTTP_BODY_JSON, OPERATE_EXPLAIN,
@@ -114,6 +123,18 @@ static const struct http_route routes[] = {
      .summary = "Shows the cluster at a glance, as a page",
      .flags = HTTP_ROUTE_PAGE,
      .handle = page_show},
+    {.method = HTTP1_GET,
+     .path = "/live",
+     .name = "page_live",
+     .summary = "Shows what the page shows again and again, as server-sent events",
+     .flags = HTTP_ROUTE_PAGE,
+     .handle = page_live},
+    {.method = HTTP1_GET,
+     .path = "/look",
+     .name = "page_look",
+     .summary = "Shows what becomes of a request, as a page",
+     .flags = HTTP_ROUTE_PAGE,
+     .handle = page_look},
     {.method = HTTP1_GET,
      .path = "/v1/openapi.json",
      .name = "openapi",

@@ -14,6 +14,9 @@
 #include "base/assert.h"
 #include "base/digest.h"
 #include "base/mp.h"
+#include "node/gateway/http/http_stream.h"
+#include "node/gateway/http/http_trace.h"
+#include "node/gateway/trace/tracer.h"
 
 #define NS_PER_S INT64_C(1000000000)
 
@@ -33,6 +36,7 @@ struct call {
     struct batch_call base;
     http_complete_fn *complete;
     struct http_form form;
+    uint32_t span; /* of the request, or 0 */
     uint64_t context[HTTP_CONTEXT_LEN / sizeof(uint64_t)];
 };
 
@@ -76,6 +80,10 @@ struct batches *http_batches_of(struct http_batches *batches)
 
 void http_batches_close(struct http_batches *batches, struct http_reply *reply)
 {
+    if (reply->form.stream != HTTP_STREAM_NONE) {
+        http_stream_settle(reply);
+        return;
+    }
     if (reply->failed || !reply->done) {
         http_problem(reply, 500, "the response has no room");
         ASSERT(reply->done); /* HTTP_ROOM is more than that */
@@ -84,6 +92,7 @@ void http_batches_close(struct http_batches *batches, struct http_reply *reply)
     batches->http_stats->redirected += reply->status / 100 == 3;
     batches->http_stats->refused += reply->status / 100 == 4;
     batches->http_stats->failed += reply->status / 100 == 5;
+    tracer_end(batches->facts->tracer, reply->span, reply->status);
 }
 
 /* ---- the question of a request --------------------------------------------------------------- */
@@ -230,17 +239,29 @@ enum http_verdict http_ask_full(struct http_exchange *exchange)
     return HTTP_ANSWERED;
 }
 
+void http_batches_commit(struct http_exchange *exchange)
+{
+    struct batches *batches = exchange->batches->batches;
+    struct call *call = (struct call *)batches_next(batches);
+    if (exchange->form.stream == HTTP_STREAM_NONE) /* a turn of a stream is no request */
+        call->span = http_trace_asked(exchange, call->base.first, call->base.count);
+    batches_commit(batches, &exchange->peer->base);
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 static struct http_completion completion_of(struct http_batches *batches, struct gateway_peer *peer,
                                             struct call *call)
 {
+    struct http_stream *stream = ((struct http_peer *)peer)->stream;
     struct http_completion completion = {.facts = batches->facts,
                                          .now_ns = batches->batches->now_ns,
                                          .context = call->context,
+                                         .stream = stream != NULL ? stream->context : NULL,
                                          .count = call->base.count,
                                          .first = call->base.first};
     http_reply_init(&completion.reply, &peer->out, call->base.room, call->form, batches->date);
+    completion.reply.span = call->span;
     return completion;
 }
 
@@ -251,6 +272,7 @@ static void decided(void *context, struct gateway_peer *peer, struct batch_call 
     struct call *call = (struct call *)base;
     struct http_completion completion = completion_of(batches, peer, call);
     completion.decisions = decisions;
+    tracer_decided(batches->facts->tracer, call->span, decisions, base->first, base->count);
     call->complete(&completion);
     http_batches_close(batches, &completion.reply);
 }
@@ -310,6 +332,12 @@ static void failed(void *context, struct gateway_peer *peer, struct batch_call *
     http_batches_close(batches, &completion.reply);
 }
 
+static void gone(void *context, struct batch_call *base)
+{
+    const struct http_batches *batches = context;
+    tracer_end(batches->facts->tracer, ((struct call *)base)->span, 0);
+}
+
 /* ---- the start ------------------------------------------------------------------------------- */
 
 int http_batches_new(const struct allocator *allocator, uint64_t session,
@@ -325,7 +353,7 @@ int http_batches_new(const struct allocator *allocator, uint64_t session,
     batches->stats = stats;
     batches->http_stats = http_stats;
     batches->date_s = -1;
-    batches->user = (struct batch_user){batches, decided, replied, failed};
+    batches->user = (struct batch_user){batches, decided, replied, failed, gone};
     if (batches_new(allocator, session, sizeof(struct call), stats, &batches->batches) == 0) {
         http_batches_now(batches, 0);
         return 0;

@@ -18,10 +18,13 @@ enum {
     HTTP_ADMIN_TIMEOUT_MS = 30000 /* in which an operator's command is to be answered */
 };
 
+struct http_stream;
+
 /* A connection. */
 struct http_peer {
     struct gateway_peer base;
     int64_t asked_ns; /* when the gate came to the request that it has not taken yet; 0: to none */
+    struct http_stream *stream; /* it is one (http_stream.h); else NULL */
     struct http1_progress progress;
     struct h2_peer *h2; /* NULL: it does not speak HTTP/2 */
     bool plain;         /* it is known to speak HTTP/1 */
@@ -39,6 +42,8 @@ const char *http_batches_date(const struct http_batches *batches);
 
 /* What the shard is asked in, and answers to. The caller commits what a handler has asked. */
 struct batches *http_batches_of(struct http_batches *batches);
+/* The handler has returned HTTP_ASKED: the request waits for its answer from now on. */
+void http_batches_commit(struct http_exchange *exchange);
 /* Counts a response that is complete; one that did not fit becomes a 500 before. */
 void http_batches_close(struct http_batches *batches, struct http_reply *reply);
 

@@ -38,6 +38,7 @@ struct http_exchange;
 struct http_peer;
 struct http_route;
 struct networks;
+struct tracer;
 
 enum {
     HTTP_PARAMETERS_MAX = 4, /* of a path */
@@ -65,6 +66,7 @@ struct http_facts {
     const struct auth_endpoints *auth; /* of /v1/auth (auth_request.h); NULL: the defaults */
     const struct digest *operators; /* of the token that operators' calls need; NULL: there is none,
                                        and none of these calls */
+    struct tracer *tracer;          /* of this gate alone; NULL: nothing is traced */
     uint8_t secret[32];             /* random; of what is made here, such as API keys */
     uint8_t headers; /* enum decision_headers (decision_json.h): which ones tell of limits */
     uint32_t name_count;
@@ -87,9 +89,14 @@ struct http_stats {
     uint64_t bodies;       /* the body is */
     uint64_t expectations; /* 100 Continue was sent */
     uint64_t expired;      /* 408: a head or a body took too long */
+    uint64_t streams;      /* responses that go on, */
+    uint64_t streamless;   /* and 503 for want of a place for one */
     struct h2_stats h2;    /* of HTTP/2 */
     struct grpc_stats grpc;
 };
+
+typedef enum http_verdict http_handler_fn(struct http_exchange *exchange);
+typedef void http_complete_fn(struct http_completion *completion);
 
 struct http_exchange {
     const struct http1_request *request;
@@ -107,10 +114,9 @@ struct http_exchange {
     uint64_t token;
     struct http_form form;
     enum gateway_stop stop; /* of HTTP_AGAIN */
+    http_handler_fn *more;  /* the response is a stream, which this goes on with (http_stream.h) */
+    void *stream;           /* what it keeps: HTTP_CONTEXT_LEN bytes */
 };
-
-typedef enum http_verdict http_handler_fn(struct http_exchange *exchange);
-typedef void http_complete_fn(struct http_completion *completion);
 
 /* What is asked. */
 struct http_ask {
@@ -132,6 +138,7 @@ struct http_completion {
     int64_t now_ns;
     struct http_reply reply;
     void *context;
+    void *stream;                           /* of a turn of a stream: what that keeps */
     uint32_t count;                         /* of checks */
     uint32_t first;                         /* of them, in: */
     const struct wire_decisions *decisions; /* or NULL: an operator's answer, */

@@ -27,6 +27,8 @@
 #include "base/assert.h"
 #include "node/gateway/http/http_guard.h"
 #include "node/gateway/http/http_routes.h"
+#include "node/gateway/http/http_stream.h"
+#include "node/gateway/http/http_trace.h"
 
 static const char refusal[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
                               "Cache-Control: no-store\r\nConnection: close\r\n"
@@ -41,6 +43,7 @@ struct http_gate {
     struct http_batches *batches;
     struct h2_gate *h2;
     struct grpc_gate *grpc;
+    struct http_streams streams;
     enum http_stage stage;
     struct http1_request request;
     char parameters[HTTP_PARAMETERS_MAX * HTTP_PARAMETER_LEN];
@@ -125,6 +128,19 @@ struct batches *http_gate_batches(struct http_gate *gate)
     return http_batches_of(gate->batches);
 }
 
+void http_gate_wake(struct http_gate *gate, const struct gateway_finder *finder)
+{
+    http_streams_wake(&gate->streams, http_batches_time(gate->batches), finder);
+    h2_gate_look(gate->h2, finder);
+}
+
+void http_gate_close(struct http_gate *gate, struct http_peer *peer)
+{
+    (void)gate;
+    http_streams_close(peer);
+    h2_close(&peer->h2);
+}
+
 /* ---- responses at once ----------------------------------------------------------------------- */
 
 /* What is wrong, as the last response of the connection. Nothing is waited for. */
@@ -155,7 +171,8 @@ static void answer_refusal(struct http_gate *gate, struct http_exchange *exchang
     http_reply_begin(reply, status);
     if (status == 401)
         http_reply_header(reply, "WWW-Authenticate",
-                          (match->route->flags & HTTP_ROUTE_PAGE) != 0
+                          (match->route->flags & (HTTP_ROUTE_PAGE | HTTP_ROUTE_OPERATOR)) ==
+                                  HTTP_ROUTE_PAGE
                               ? "Basic realm=\"tidegate: the token of admin.cred as password\", "
                                 "charset=\"UTF-8\""
                               : "Bearer realm=\"tidegate\"");
@@ -189,6 +206,7 @@ static struct http_exchange exchange_of(struct http_gate *gate, struct http_peer
                  .closes = closes,
                  .keeps = !closes && request->minor == 0},
         .stop = GATEWAY_NEED_ANSWER,
+        .stream = gate->streams.fresh,
     };
     http_reply_init(&exchange.reply, out, out->capacity - out->len - peer->base.reserved,
                     exchange.form, http_batches_date(gate->batches));
@@ -220,6 +238,20 @@ static enum http_verdict handle(struct http_gate *gate, struct http_exchange *ex
     return route->handle(exchange);
 }
 
+/* What the handler has begun is a stream from now on, if there is a place for one. */
+static void open_stream(struct http_gate *gate, struct http_exchange *exchange)
+{
+    if (exchange->more == NULL || !exchange->reply.done)
+        return;
+    if (http_streams_open(&gate->streams, exchange)) {
+        gate->http_stats.streams++;
+        return;
+    }
+    gate->http_stats.streamless++;
+    http_problem_busy(&exchange->reply,
+                      "the node has as many streams as it takes; ask again later");
+}
+
 /* Takes the request at hand. False: *stop tells what it waits for. */
 static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_t token,
                          enum gateway_stop *stop)
@@ -242,15 +274,17 @@ static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_
     else
         verdict = handle(gate, &exchange, match.route);
     if (verdict == HTTP_ASKED) {
-        batches_commit(http_batches_of(gate->batches), &peer->base);
+        http_batches_commit(&exchange);
     } else if (verdict == HTTP_AGAIN || peer->base.waiting > 0) {
         http_reply_undo(&exchange.reply); /* HTTPGATE-2 */
         *stop = verdict == HTTP_AGAIN ? exchange.stop : GATEWAY_NEED_ANSWER;
         return false;
     } else {
+        exchange.reply.span = http_trace_begin(&exchange);
+        open_stream(gate, &exchange);
         http_batches_close(gate->batches, &exchange.reply);
     }
-    peer->base.closing = exchange.form.closes; /* HTTPGATE-3 */
+    peer->base.closing = exchange.form.closes && peer->stream == NULL; /* HTTPGATE-3 */
     peer->asked_ns = 0;
     return true;
 }
@@ -305,6 +339,42 @@ static enum gateway_stop refuse(struct http_gate *gate, struct http_peer *peer,
     return GATEWAY_AT_END;
 }
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* A turn of a stream, if it is due; the end of it, if the node stops. */
+static enum gateway_stop go_on_with(struct http_gate *gate, struct http_peer *peer, uint64_t token)
+{
+    static const struct http1_request none = {.method = HTTP1_GET, .minor = 1};
+    struct http_stream *stream = peer->stream;
+    const int64_t now_ns = http_batches_time(gate->batches);
+    if (peer->base.waiting > 0)
+        return GATEWAY_NEED_ANSWER;
+    if (now_ns < stream->due_ns && gate->stage == HTTP_SERVES)
+        return GATEWAY_NEED_TIME;
+    gate->request = none;
+    struct http_exchange exchange = exchange_of(gate, peer, token, now_ns);
+    exchange.stream = stream->context;
+    exchange.form = exchange.reply.form = stream->form;
+    if (gate->stage != HTTP_SERVES) {
+        http_stream_end(&exchange.reply);
+        http_stream_settle(&exchange.reply);
+        http_streams_close(peer);
+        peer->base.closing = true;
+        return GATEWAY_AT_END;
+    }
+    const enum http_verdict verdict = stream->more(&exchange);
+    if (verdict == HTTP_AGAIN)
+        return exchange.stop;
+    stream->due_ns = now_ns + HTTP_STREAM_NS;
+    if (verdict == HTTP_ASKED)
+        http_batches_commit(&exchange);
+    else
+        http_batches_close(gate->batches, &exchange.reply);
+    peer->base.room = 0;
+    peer->base.cramped = false;
+    return verdict == HTTP_ASKED ? GATEWAY_NEED_ANSWER : GATEWAY_NEED_TIME;
+}
+
 /* Finds out what a connection speaks. False: *stop tells why that is not known, or of no use. */
 static bool find_protocol(struct http_gate *gate, struct http_peer *peer, uint64_t token,
                           const char *data, size_t len, enum gateway_stop *stop)
@@ -332,6 +402,8 @@ static enum gateway_stop take_plain(struct http_gate *gate, struct http_peer *pe
     *used = 0;
     while (!peer->base.closing) {
         const struct gateway_out *out = &peer->base.out;
+        if (peer->stream != NULL)
+            return go_on_with(gate, peer, token);
         if (out->capacity - out->len < peer->base.reserved + HTTP_ROOM) {
             peer->base.room = HTTP_ROOM;
             return GATEWAY_NEED_ROOM; /* BATCHES-2 */
@@ -364,11 +436,6 @@ enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer,
                        : h2_take(peer->h2, data, len, used);
 }
 
-void http_gate_close(struct http_peer *peer)
-{
-    h2_close(&peer->h2);
-}
-
 void http_gate_late(struct http_gate *gate, struct http_peer *peer)
 {
     const struct gateway_out *out = &peer->base.out;
@@ -399,19 +466,18 @@ static void codec_now(void *gate, int64_t now_ns)
 
 static void codec_close(void *gate, struct gateway_peer *peer)
 {
-    (void)gate;
-    http_gate_close((struct http_peer *)peer);
+    http_gate_close(gate, (struct http_peer *)peer);
+}
+
+static void codec_wake(void *gate, const struct gateway_finder *finder)
+{
+    http_gate_wake(gate, finder);
 }
 
 static bool codec_pump(void *gate, struct gateway_peer *peer, bool last)
 {
     (void)gate;
     return h2_pump(((struct http_peer *)peer)->h2, last);
-}
-
-static void codec_look(void *gate, const struct gateway_finder *finder)
-{
-    h2_gate_look(((struct http_gate *)gate)->h2, finder);
 }
 
 static void codec_late(void *gate, struct gateway_peer *peer)
@@ -430,9 +496,9 @@ const struct gateway_codec http_codec = {
     .socket_len = 64 << 10,
     .open = codec_open,
     .take = codec_take,
-    .now = codec_now,
     .close = codec_close,
+    .wake = codec_wake,
     .pump = codec_pump,
-    .look = codec_look,
+    .now = codec_now,
     .late = codec_late,
 };

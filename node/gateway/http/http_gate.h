@@ -49,8 +49,8 @@ void http_gate_open(struct http_gate *gate, struct http_peer *peer);
 void http_gate_now(struct http_gate *gate, int64_t now_ns);
 enum gateway_stop http_gate_take(struct http_gate *gate, struct http_peer *peer, uint64_t token,
                                  const char *data, size_t len, size_t *used);
-/* The connection has ended: what its streams hold is given back. */
-void http_gate_close(struct http_peer *peer);
+void http_gate_close(struct http_gate *gate, struct http_peer *peer);
+void http_gate_wake(struct http_gate *gate, const struct gateway_finder *finder);
 /* A request took too long: 408, unless an earlier one has no answer yet. */
 void http_gate_late(struct http_gate *gate, struct http_peer *peer);
 

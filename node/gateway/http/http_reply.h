@@ -25,11 +25,15 @@ enum {
     HTTP_ROOM = 2 << 10 /* bytes that a response may have that asked for no more room */
 };
 
+/* Whether a response goes on, and how its pieces are told apart (http_stream.h). */
+enum http_stream_form { HTTP_STREAM_NONE, HTTP_STREAM_CHUNKED, HTTP_STREAM_PLAIN };
+
 /* What of a request tells how it is answered. */
 struct http_form {
-    bool head;   /* HEAD: no body */
-    bool closes; /* the connection ends with this response */
-    bool keeps;  /* it is HTTP/1.0, and goes on */
+    bool head;      /* HEAD: no body */
+    bool closes;    /* the connection ends with this response */
+    bool keeps;     /* it is HTTP/1.0, and goes on */
+    uint8_t stream; /* enum http_stream_form: what is written is a piece of such a response */
 };
 
 struct http_reply {
@@ -41,6 +45,7 @@ struct http_reply {
     size_t body_at;
     struct http_form form;
     uint16_t status; /* 0: not begun */
+    uint32_t span;   /* of its request (trace/tracer.h), or 0 */
     bool done;
     bool failed;
 };

@@ -10,7 +10,10 @@
 
 #include "node/gateway/http/http_exchange.h"
 
-/* The handler. */
+/* GET / */
 enum http_verdict page_show(struct http_exchange *exchange);
+/* GET /live: what stands in <main>, every two seconds, as server-sent events; their name is the
+ * verdict. */
+enum http_verdict page_live(struct http_exchange *exchange);
 
 #endif

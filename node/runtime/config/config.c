@@ -1,7 +1,7 @@
 /* config.c - the order in which a configuration comes together. See config.h.
  *
  *   argv --> flags --(--config)--> file
- *                defaults <- file <- flags --> name of the host --> check --> struct config
+ *       defaults <- OTEL_... <- file <- flags --> name of the host --> check --> struct config
  *
  * CONFIG-4  A later source overrides an earlier one, option by option; a list is replaced whole.
  *
@@ -17,6 +17,7 @@
 #include "gossip/swim.h"
 #include "node/cluster/model/view.h"
 #include "node/runtime/config/config_option.h"
+#include "node/runtime/config/config_telemetry.h"
 
 static_assert((int)CONFIG_ADDRESS_LEN <= (int)VIEW_TEXT_LEN, "addresses fit member records");
 static_assert((int)CONFIG_ADDRESS_LEN <= (int)SWIM_ADDRESS_LEN, "and gossip");
@@ -50,6 +51,16 @@ static void derive_name(struct config *config)
     memcpy(config->name, host, CONFIG_NAME_LEN);
 }
 
+/* Half of what the container may have, for keys; the other half is for all else. */
+static void derive_memory(struct config_room *room, const struct container *container)
+{
+    room->container = *container;
+    room->memory_given = room->memory_bytes != 0;
+    if (!room->memory_given)
+        room->memory_bytes =
+            container->memory_max == 0 ? CONFIG_MEMORY_DEFAULT : container->memory_max / 2;
+}
+
 /* The file that --config names, or NULL. */
 static const char *named_file(const struct config_arguments *arguments)
 {
@@ -60,8 +71,8 @@ static const char *named_file(const struct config_arguments *arguments)
     return NULL;
 }
 
-static int parse(int argc, const char *const *argv, struct config *out,
-                 char error[CONFIG_ERROR_LEN])
+static int parse(int argc, const char *const *argv, const struct container *container,
+                 struct config *out, char error[CONFIG_ERROR_LEN])
 {
     struct config_arguments arguments;
     int result = config_flags_read(argc, argv, &arguments, error);
@@ -70,6 +81,7 @@ static int parse(int argc, const char *const *argv, struct config *out,
         return result;
     const char *file = named_file(&arguments);
     config_option_defaults(out);
+    config_telemetry_environment(out);
     if (file != NULL)
         result = config_yaml_apply(file, out, error);
     if (result == TG_OK)
@@ -77,14 +89,15 @@ static int parse(int argc, const char *const *argv, struct config *out,
     if (result != TG_OK)
         return result;
     derive_name(out);
+    derive_memory(&out->room, container);
     return config_check(out, error);
 }
 
-int config_parse(int argc, const char *const *argv, struct config *out, char *error,
-                 size_t error_len)
+int config_parse(int argc, const char *const *argv, const struct container *container,
+                 struct config *out, char *error, size_t error_len)
 {
     char sentence[CONFIG_ERROR_LEN] = "";
-    const int result = parse(argc, argv, out, sentence);
+    const int result = parse(argc, argv, container, out, sentence);
 
     (void)snprintf(error, error_len, "%s", sentence);
     return result;

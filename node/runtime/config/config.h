@@ -1,6 +1,6 @@
 /* config.h - what tidegated was told: flags over a YAML file over defaults, checked as a whole.
  *
- *   defaults  <-  --config FILE (YAML)  <-  flags      then: derive, check, refuse or accept
+ *   defaults <- OTEL_... <- --config FILE (YAML) <- flags    then: derive, check, refuse or accept
  *
  * One table of options (config_option.h) serves flags, YAML keys and the help text, so that they
  * cannot drift apart: `--base-port 7700` and `base_port: 7700` are one entry.
@@ -23,6 +23,8 @@
 #include "node/gateway/api/auth_request.h"
 #include "node/gateway/api/decision_json.h"
 #include "node/gateway/networks.h"
+#include "node/gateway/trace/tracer.h"
+#include "node/runtime/system/container.h"
 
 enum {
     CONFIG_HOST_LEN = 254,     /* the longest DNS name and NUL */
@@ -38,6 +40,9 @@ enum {
     CONFIG_SHARDS_MAX = 16,
     CONFIG_SHARD_PORT_STEP = 10, /* shard i listens at port + 10 i (client, peer, resp) */
     CONFIG_REPLICAS_MAX = 3,
+    CONFIG_URL_LEN = 1024,
+    CONFIG_PAIRS_LEN = 4096,
+    CONFIG_SERVICE_LEN = 256,
     CONFIG_ERROR_LEN = 512, /* a sentence of config_parse with its NUL */
 };
 
@@ -75,6 +80,11 @@ struct config_http {
 
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
 
+struct config_log {
+    enum log_level level;
+    enum config_log_format format;
+};
+
 /* Whether connections of trusted proxies begin with a PROXY header. */
 enum config_proxy_protocol {
     CONFIG_PROXY_OPTIONAL,
@@ -90,6 +100,39 @@ struct config_between {
     char admin_cred[CONFIG_PATH_LEN]; /* "": in the data directory, if there is one */
     /* Where Redis clients of a cluster are told to connect; port 0: where they came. */
     struct config_endpoint resp_advertise;
+};
+
+/* Traces and metrics that are pushed to a collector, and what the log tells of traced requests. */
+struct config_telemetry {
+    char endpoint[CONFIG_URL_LEN]; /* of a collector, for both signals */
+    char traces[CONFIG_URL_LEN];   /* of each, whole; "": it is off */
+    char metrics[CONFIG_URL_LEN];
+    char headers[CONFIG_PAIRS_LEN];  /* NAME=VALUE,... (config_telemetry.h) */
+    char resource[CONFIG_PAIRS_LEN]; /* likewise */
+    char service[CONFIG_SERVICE_LEN];
+    char ca[CONFIG_PATH_LEN]; /* "": the machine's */
+    int64_t interval_ns;
+    int64_t timeout_ns;
+    enum trace_sampler sampler;
+    uint32_t ratio;     /* of TRACE_RATIO_ALL */
+    uint32_t log_lines; /* a second; 0: none */
+    int64_t slow_ns;
+    char ignored[CONFIG_ERROR_LEN]; /* what of the environment was, "": nothing */
+};
+
+#define CONFIG_MEMORY_DEFAULT                                                                      \
+    (UINT64_C(256) << 20) /* for keys, where no container says otherwise */
+/* What a node needs besides when much is asked of it, as measured: of its own, and for each shard.
+ */
+#define CONFIG_REST_NODE  (UINT64_C(16) << 20)
+#define CONFIG_REST_SHARD (UINT64_C(32) << 20)
+
+/* What it may take, and what it is in. */
+struct config_room {
+    uint64_t memory_bytes;      /* for keys, of all shards together */
+    bool memory_given;          /* it is not derived */
+    uint64_t store_max_bytes;   /* from which on the store takes no new keys; 0: no bound */
+    struct container container; /* as it was told */
 };
 
 struct config {
@@ -135,29 +178,32 @@ struct config {
     bool rebuild;
     char rules[CONFIG_PATH_LEN]; /* "" if none */
     uint32_t shards;
-    uint64_t memory_bytes;    /* of all shards together */
-    uint64_t store_max_bytes; /* from which on the store takes no new keys; 0: no bound */
+    struct config_room room;
     int64_t flush_interval_ns;
     uint64_t handoff_rate; /* bytes a second of complete copies that a shard sends, at most */
     int64_t drain_timeout_ns;
 
-    enum log_level log_level;
-    enum config_log_format log_format;
+    struct config_telemetry telemetry;
+    struct config_log log;
 };
 
 enum config_result { CONFIG_HELP = 1, CONFIG_VERSION = 2 };
 
-/* Reads the flags (argv[0] is skipped) and the file they name. 0; CONFIG_HELP or CONFIG_VERSION
- * (print it and exit 0; *out is unspecified); or TG_EINVALID (exit 2) with one sentence in `error`,
- * which fits CONFIG_ERROR_LEN and is cut to `error_len`. Reads the file, the host name and nothing
- * else of the machine. One thread at a time per `out`. */
-MUST_USE int config_parse(int argc, const char *const *argv, struct config *out, char *error,
-                          size_t error_len);
+/* Reads the flags (argv[0] is skipped), the file they name, and OTEL_... of the environment;
+ * `container` is what the process is in, and is copied. 0; CONFIG_HELP or CONFIG_VERSION (print it
+ * and exit 0; *out is unspecified); or TG_EINVALID (exit 2) with one sentence in `error`, which
+ * fits CONFIG_ERROR_LEN and is cut to `error_len`. Reads these, the host name and nothing else of
+ * the machine. One thread at a time per `out`. */
+MUST_USE int config_parse(int argc, const char *const *argv, const struct container *container,
+                          struct config *out, char *error, size_t error_len);
 
 /* Writes the help text, every flag with default and unit, and a NUL, cut to `capacity`. Returns the
  * length the whole text has; CONFIG_HELP_LEN is enough. */
 enum { CONFIG_HELP_LEN = 8192 };
 size_t config_help(char *out, size_t capacity);
+
+/* Bytes that a node of so many shards needs beside its keys. Pure. */
+uint64_t config_rest_bytes(uint32_t shards);
 
 /* Reads "HOST:PORT", "[IPV6]:PORT". 0, or TG_EINVALID with *out unspecified. Pure. */
 MUST_USE int config_endpoint_parse(const char *text, struct config_endpoint *out);

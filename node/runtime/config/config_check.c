@@ -17,6 +17,7 @@
 
 #include "node/limit/table/table.h"
 #include "node/runtime/config/config_option.h"
+#include "node/runtime/config/config_telemetry.h"
 #include "ring/ring.h"
 
 enum { TOLD = 3, ENDPOINTS = 7, SOCKETS_MAX = 3 * CONFIG_SHARDS_MAX + 4 + 3 * CONFIG_LISTEN_MAX };
@@ -191,6 +192,11 @@ static int refuse(const char *sentence, char error[CONFIG_ERROR_LEN])
     return TG_EINVALID;
 }
 
+uint64_t config_rest_bytes(uint32_t shards)
+{
+    return CONFIG_REST_NODE + shards * CONFIG_REST_SHARD;
+}
+
 /* Options that are fine alone. */
 static int check_pairs(const struct config *config, char error[CONFIG_ERROR_LEN])
 {
@@ -200,11 +206,21 @@ static int check_pairs(const struct config *config, char error[CONFIG_ERROR_LEN]
                        config->vnodes, RING_VNODES_MIN, RING_VNODES_MAX);
         return TG_EINVALID;
     }
-    if (config->memory_bytes / config->shards < TABLE_MEMORY_MIN) {
+    const uint64_t rest = config_rest_bytes(config->shards);
+    if (config->room.container.memory_max != 0 && !config->room.memory_given &&
+        config->room.memory_bytes < rest) {
+        (void)snprintf(error, CONFIG_ERROR_LEN,
+                       "the container: found a limit of %" PRIu64
+                       "M of memory; expected at least %" PRIu64 "M for %" PRIu32
+                       " shards, half of it for keys, or --memory",
+                       config->room.container.memory_max >> 20, 2 * rest >> 20, config->shards);
+        return TG_EINVALID;
+    }
+    if (config->room.memory_bytes / config->shards < TABLE_MEMORY_MIN) {
         (void)snprintf(error, CONFIG_ERROR_LEN,
                        "--memory: found %" PRIu64 "M for %" PRIu32
                        " shards; expected at least %zuM for each",
-                       config->memory_bytes >> 20, config->shards, TABLE_MEMORY_MIN >> 20);
+                       config->room.memory_bytes >> 20, config->shards, TABLE_MEMORY_MIN >> 20);
         return TG_EINVALID;
     }
     if (config->between.proxy_protocol == CONFIG_PROXY_REQUIRED &&
@@ -235,5 +251,5 @@ int config_check(struct config *config, char error[CONFIG_ERROR_LEN])
         result = check_reach(config, &named[i], error);
     for (uint32_t i = 0; result == TG_OK && i < TOLD; i++)
         result = advertise(config, &named[i], error);
-    return result;
+    return result == TG_OK ? config_telemetry_check(config, error) : result;
 }

@@ -7,6 +7,7 @@
  *     config_yaml.c      the file --> (option, value)
  *     config_check.c     what one option alone cannot tell
  *     config_endpoint.c  HOST:PORT
+ *     config_telemetry.c  OTEL_... of the environment, addresses of collectors
  */
 #ifndef NODE_RUNTIME_CONFIG_CONFIG_OPTION_H
 #define NODE_RUNTIME_CONFIG_CONFIG_OPTION_H
@@ -21,6 +22,8 @@ enum config_kind {
     CONFIG_KIND_DURATION, /* int64_t ns, min..max */
     CONFIG_KIND_PATH,     /* char[CONFIG_PATH_LEN] */
     CONFIG_KIND_NAME,     /* char[max + 1] of letters, digits, . _ - ; min..max bytes */
+    CONFIG_KIND_TEXT,     /* char[max + 1] of min..max bytes of printable ASCII */
+    CONFIG_KIND_RATIO,    /* uint32_t of TRACE_RATIO_ALL; 0 to 1, with six places at most */
     CONFIG_KIND_HOST,     /* char[CONFIG_HOST_LEN] */
     CONFIG_KIND_ENDPOINT, /* struct config_endpoint or off */
     CONFIG_KIND_LISTEN,   /* the same, and further places in `more`; repeatable */

@@ -78,6 +78,7 @@ const char *config_option_expected(const struct config_option *option, char out[
         [CONFIG_KIND_HOST] = "an IP address or a host's name, without port",
         [CONFIG_KIND_ENDPOINT] = "HOST:PORT (an IPv6 address in brackets)",
         [CONFIG_KIND_LISTEN] = "HOST:PORT (an IPv6 address in brackets), unix:PATH",
+        [CONFIG_KIND_RATIO] = "a number from 0 to 1, with at most six places",
         [CONFIG_KIND_SEED] = "HOST:PORT of a member's gossip (an IPv6 address in brackets)",
         [CONFIG_KIND_HOSTS] = "an IP address or a host's name, without port, or *",
         [CONFIG_KIND_TOLD] = "HOST:PORT that clients reach (an IPv6 address in brackets)",
@@ -113,6 +114,10 @@ const char *config_option_expected(const struct config_option *option, char out[
     case CONFIG_KIND_NAME:
         (void)snprintf(out, CONFIG_WHY_LEN,
                        "%" PRIu64 " to %" PRIu64 " of the characters a-z A-Z 0-9 . _ -",
+                       option->min, option->max);
+        break;
+    case CONFIG_KIND_TEXT:
+        (void)snprintf(out, CONFIG_WHY_LEN, "%" PRIu64 " to %" PRIu64 " bytes of printable ASCII",
                        option->min, option->max);
         break;
     case CONFIG_KIND_WORD:
@@ -381,6 +386,48 @@ static_assert(sizeof(enum config_proxy_protocol) == sizeof(unsigned) &&
                   sizeof(enum decision_headers) == sizeof(unsigned),
               "an enum is set by its number");
 
+/* What is found may be a secret: it is not shown. */
+static int set_text(const struct config_option *option, char *field, const char *text,
+                    char why[CONFIG_WHY_LEN])
+{
+    char expected[CONFIG_WHY_LEN / 2];
+    const size_t len = strlen(text);
+    bool good = len >= option->min && len <= option->max;
+    for (size_t i = 0; i < len && good; i++)
+        good = text[i] >= ' ' && text[i] <= '~';
+    if (good) {
+        memcpy(field, text, len + 1);
+        return TG_OK;
+    }
+    (void)config_option_expected(option, why);
+    (void)snprintf(expected, sizeof expected, "%s", why);
+    (void)snprintf(why, CONFIG_WHY_LEN, "found %zu bytes, or other ones; expected %s", len,
+                   expected);
+    return TG_EINVALID;
+}
+
+/* "0.25": at most PLACES digits behind the point. */
+static int set_ratio(const struct config_option *option, uint32_t *field, const char *text,
+                     char why[CONFIG_WHY_LEN])
+{
+    enum { PLACES = 6 };
+    const char *at = text;
+    uint32_t value = *at == '1';
+    unsigned places = 0;
+    at += *at == '0' || *at == '1';
+    const bool begun = at > text;
+    const bool point = *at == '.';
+    at += point;
+    for (; point && places < PLACES && *at >= '0' && *at <= '9'; places++)
+        value = value * 10 + (uint32_t)(*at++ - '0');
+    for (unsigned i = places; i < PLACES; i++)
+        value *= 10;
+    if (*at != '\0' || value > TRACE_RATIO_ALL || (!begun && places == 0) || (point && places == 0))
+        return refuse_value(option, text, why);
+    *field = value;
+    return TG_OK;
+}
+
 static int set_word(const struct config_option *option, void *field, const char *text,
                     char why[CONFIG_WHY_LEN])
 {
@@ -414,6 +461,10 @@ int config_option_set(const struct config_option *option, struct config *config,
         return set_path(option, field, text, why);
     case CONFIG_KIND_NAME:
         return set_name(option, field, text, why);
+    case CONFIG_KIND_TEXT:
+        return set_text(option, field, text, why);
+    case CONFIG_KIND_RATIO:
+        return set_ratio(option, field, text, why);
     case CONFIG_KIND_HOST:
         return set_host(option, field, text, why);
     case CONFIG_KIND_ENDPOINT:

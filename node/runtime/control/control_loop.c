@@ -19,11 +19,13 @@
 
 #include "base/assert.h"
 #include "client/protocol/wire.h"
+#include "node/cluster/conditions/conditions.h"
 #include "node/cluster/model/edit_wait.h"
 #include "node/runtime/control/daemon_state.h"
 #include "node/runtime/control/member_log.h"
 #include "node/runtime/control/ring_log.h"
 #include "node/runtime/system/resources.h"
+#include "node/runtime/telemetry/telemetry.h"
 
 enum {
     BURST_FRAMES = 256,
@@ -132,6 +134,8 @@ static const struct figure_place http_figures[] = {
     HTTP_FIGURE("long_bodies", bodies),
     HTTP_FIGURE("continued", expectations),
     HTTP_FIGURE("expired", expired),
+    HTTP_FIGURE("streams", streams),
+    HTTP_FIGURE("streams_refused", streamless),
     HTTP_FIGURE("h2_connections", h2.connections),
     HTTP_FIGURE("h2_streams", h2.streams),
     HTTP_FIGURE("h2_refused", h2.refused),
@@ -146,7 +150,9 @@ static const struct figure_place http_figures[] = {
 };
 enum {
     CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures,
-    HTTP_FIGURES = sizeof http_figures / sizeof *http_figures
+    HTTP_FIGURES = sizeof http_figures / sizeof *http_figures,
+    FILE_FIGURES = 5,
+    QUESTION_LEN = 64
 };
 
 /* All but `polls`, which is for tests. */
@@ -213,7 +219,8 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
         .flush_lag_ns = flush_lag_ns,
         .started_ns = daemon->started_ns,
         .usage = daemon->usage.book,
-        .memory_max = daemon->config->memory_bytes,
+        .memory_max = daemon->config->room.memory_bytes,
+        .events = &daemon->told.teller.events,
     };
 }
 
@@ -232,22 +239,28 @@ static void tell_more(struct daemon *daemon, struct shard_told *told, struct con
     report->process.max_files = daemon->sockets.files.max;
 }
 
-static void answer_admin(struct daemon *daemon, const struct mailbox_message *message,
-                         const struct control_compiled *compiled)
-{
+/* A report, and what it points to. */
+struct whole_report {
+    struct control_report report;
     struct shard_stats stats[CONFIG_SHARDS_MAX];
-    struct shard_loop_fronts clients;
     struct control_figure native[CLIENT_FIGURES];
     struct control_figure redis[CLIENT_FIGURES];
     struct control_figure http[CLIENT_FIGURES + HTTP_FIGURES];
+    struct control_figure files[FILE_FIGURES];
+    struct control_figure telemetry[TELEMETRY_FIGURES];
     struct shard_told told;
-    ASSERT(message->shard < daemon->shard_count);
+};
+
+static void make_report(struct daemon *daemon, struct whole_report *whole)
+{
+    struct shard_loop_fronts clients;
+    struct control_report *report = &whole->report;
     sum_clients(daemon, &clients);
-    put_figures(&clients.native, client_figures, CLIENT_FIGURES, native);
-    put_figures(&clients.redis, client_figures, CLIENT_FIGURES, redis);
-    put_figures(&clients.http, client_figures, CLIENT_FIGURES, http);
-    put_figures(&clients.http_more, http_figures, HTTP_FIGURES, http + CLIENT_FIGURES);
-    const struct control_figure files[] = {
+    put_figures(&clients.native, client_figures, CLIENT_FIGURES, whole->native);
+    put_figures(&clients.redis, client_figures, CLIENT_FIGURES, whole->redis);
+    put_figures(&clients.http, client_figures, CLIENT_FIGURES, whole->http);
+    put_figures(&clients.http_more, http_figures, HTTP_FIGURES, whole->http + CLIENT_FIGURES);
+    const struct control_figure files[FILE_FIGURES] = {
         {"max", daemon->sockets.files.max},
         {"kept", daemon->sockets.files.kept},
         {"paused", atomic_load(&daemon->sockets.files.paused)},
@@ -255,34 +268,73 @@ static void answer_admin(struct daemon *daemon, const struct mailbox_message *me
         {"dropped", clients.native.accept_failures + clients.redis.accept_failures +
                         clients.http.accept_failures},
     };
+    memcpy(whole->files, files, sizeof files);
+    for (int i = 0; i < TELEMETRY_FIGURES; i++)
+        whole->telemetry[i] = (struct control_figure){
+            telemetry_figure_names[i],
+            telemetry_figure(daemon->sockets.telemetry, (enum telemetry_figure)i)};
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        shard_loop_stats(daemon->shards[i], true, &whole->stats[i]);
+    *report = report_of(daemon, whole->stats);
+    report->resp = whole->redis;
+    report->resp_count = CLIENT_FIGURES;
+    report->http = whole->http;
+    report->http_count = CLIENT_FIGURES + HTTP_FIGURES;
+    report->native = whole->native;
+    report->native_count = CLIENT_FIGURES;
+    for (uint32_t i = 0; i < daemon->shard_count; i++)
+        report->links_dropped += shard_loop_links_dropped(daemon->shards[i]);
+    report->log_lines_dropped = log_output_dropped(&daemon->output);
+    report->files = whole->files;
+    report->files_count = FILE_FIGURES;
+    report->telemetry = whole->telemetry;
+    report->telemetry_count = TELEMETRY_FIGURES;
+    report->rules_refusals = daemon->rules.refusals;
+    tell_more(daemon, &whole->told, report);
+}
+
+static void answer_admin(struct daemon *daemon, const struct mailbox_message *message,
+                         const struct control_compiled *compiled)
+{
+    struct whole_report whole;
+    ASSERT(message->shard < daemon->shard_count);
     rules_note_spread(daemon);
-    for (uint32_t i = 0; i < daemon->shard_count; i++)
-        shard_loop_stats(daemon->shards[i], true, &stats[i]);
-    struct control_report report = report_of(daemon, stats);
-    report.compiled = compiled;
-    report.resp = redis;
-    report.resp_count = CLIENT_FIGURES;
-    report.http = http;
-    report.http_count = CLIENT_FIGURES + HTTP_FIGURES;
-    report.native = native;
-    report.native_count = CLIENT_FIGURES;
-    for (uint32_t i = 0; i < daemon->shard_count; i++)
-        report.links_dropped += shard_loop_links_dropped(daemon->shards[i]);
-    report.log_lines_dropped = log_output_dropped(&daemon->output);
-    report.files = files;
-    report.files_count = sizeof files / sizeof *files;
-    report.rules_refusals = daemon->rules.refusals;
-    tell_more(daemon, &told, &report);
-    const size_t len = control_admin(daemon->control, now_of(daemon), message->pointer,
-                                     message->len, &report, daemon->reply, sizeof daemon->reply);
+    make_report(daemon, &whole);
+    whole.report.compiled = compiled;
+    const size_t len =
+        control_admin(daemon->control, now_of(daemon), message->pointer, message->len,
+                      &whole.report, daemon->reply, sizeof daemon->reply);
     ASSERT(len <= sizeof daemon->reply);
     uint8_t again[EDIT_WAIT_LEN];
     const size_t again_len =
         edit_wait_again(message->pointer, message->len, daemon->reply, len, again);
     if (again_len > 0 && held_put(&daemon->held, message, again, again_len))
         return;
+    if (again_len == 0 && control_admin_waits(daemon->control, message->pointer, message->len) &&
+        held_put(&daemon->held, message, message->pointer, message->len))
+        return;
     (void)mailbox_put_copy(shard_loop_mailbox(daemon->shards[message->shard]), MESSAGE_REPLY,
                            message->shard, message->number, daemon->reply, len);
+}
+
+/* Gives the collector what Prometheus would be told now. */
+static void push_metrics(struct daemon *daemon)
+{
+    struct whole_report whole;
+    uint8_t question[QUESTION_LEN];
+    struct mp_writer writer;
+    if (daemon->shard_count == 0 || daemon->end.done || !telemetry_due(daemon->sockets.telemetry))
+        return;
+    mp_writer_init(&writer, question, sizeof question);
+    wire_begin_admin(&writer, 1, 1, "metrics");
+    mp_put_map(&writer, 0);
+    ASSERT(!writer.failed);
+    daemon->page.len = 0;
+    make_report(daemon, &whole);
+    (void)control_admin(daemon->control, now_of(daemon), question, writer.len, &whole.report,
+                        daemon->reply, sizeof daemon->reply);
+    if (daemon->page.len > 0)
+        telemetry_give(daemon->sockets.telemetry, daemon->page.text, daemon->page.len);
 }
 
 /* A text of the configuration store, which may change meanwhile, is copied behind the frame. False:
@@ -443,6 +495,7 @@ static void look_at_health(struct daemon *daemon)
         shard_loop_stats(daemon->shards[i], daemon->looks.troubled, &stats[i]);
     const struct control_report report = report_of(daemon, stats);
     daemon->looks.troubled = control_look(daemon->control, now_ns, &report);
+    conditions_tell(daemon->control, &report, teller_now(&daemon->told.teller));
 }
 
 /* Out of memory the next change is told along with this one. */
@@ -455,7 +508,8 @@ static void tell_members(struct daemon *daemon)
     const char *asked = control_asked(daemon->control, &asked_of);
     member_log_tell(daemon->log, daemon->told.view, now);
     if (daemon->told.view == NULL || daemon->told.view->epoch != now->epoch)
-        ring_log_tell(daemon->log, control_config(daemon->control), now, asked_of, asked);
+        ring_log_tell(&daemon->told.teller.log, control_config(daemon->control), now, asked_of,
+                      asked);
     view_free(&daemon->told.view);
     daemon->told.view = now;
 }
@@ -683,7 +737,8 @@ static void tell_news(struct daemon *daemon)
     for (int i = 0; i < NEWS_MAX && !daemon->end.done &&
                     control_news(daemon->control, sentence, sizeof sentence, &warns);
          i++)
-        log_printf(daemon->log, warns ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "%s", sentence);
+        log_printf(&daemon->told.teller.log, warns ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "%s",
+                   sentence);
 }
 
 static void look_at_standing(struct daemon *daemon)
@@ -846,6 +901,7 @@ static void turn(struct daemon *daemon)
     rules_look(daemon);
     look_at_held(daemon);
     usage_look(daemon);
+    push_metrics(daemon);
     spread_view(daemon);
     tell_waiting(daemon);
     tell_news(daemon);

@@ -4,7 +4,6 @@
  */
 #ifndef NODE_RUNTIME_CONTROL_DAEMON_STATE_H
 #define NODE_RUNTIME_CONTROL_DAEMON_STATE_H
-
 #include <uv.h>
 
 #include "node/cluster/consensus/register.h"
@@ -14,6 +13,7 @@
 #include "node/runtime/control/held.h"
 #include "node/runtime/control/lobby.h"
 #include "node/runtime/control/standing.h"
+#include "node/runtime/control/teller.h"
 #include "node/runtime/disk/disk.h"
 #include "node/runtime/shard/shard_loop.h"
 #include "node/runtime/system/admin_cred.h"
@@ -83,6 +83,7 @@ struct daemon_sockets {
     struct lobby *lobby;             /* NULL: the shards answer clients */
     struct files files;
     struct gossip_out out;
+    struct telemetry *telemetry; /* traces and metrics that are pushed */
     struct socket_holder holder;
 };
 
@@ -107,10 +108,10 @@ struct daemon_rules {
 struct daemon_records {
     struct people *people;     /* or NULL */
     struct api_keys *api_keys; /* or NULL */
-    int64_t collected_ns;      /* when some of these were collected last, */
-    int64_t pause_ns;          /* and how long it is left at that */
-    bool owed;                 /* the newest found no memory */
-    int64_t missed_ns;         /* when they found no memory beside the rules; or 0 */
+    int64_t collected_ns;      /* when some were collected last, and how long it is left at that */
+    int64_t pause_ns;
+    bool owed;         /* the newest found no memory */
+    int64_t missed_ns; /* when they found no memory beside the rules; or 0 */
 };
 
 /* What the disk of the control plane holds, or had no room for. */
@@ -134,7 +135,8 @@ struct daemon_events {
 
 /* What the log was told, so that it is told once. */
 struct daemon_told {
-    struct view *view; /* what the log knows of members, or NULL */
+    struct teller teller; /* for what is an event, too */
+    struct view *view;    /* what the log knows of members, or NULL */
     bool ready;
     bool foreign;
     uint64_t twin;      /* the other node of this one's name that was told of last, or 0 */
@@ -143,12 +145,11 @@ struct daemon_told {
 
 /* What is looked at now and then. */
 struct daemon_looks {
-    int64_t seeds_ns;  /* when seeds were last resolved while no cluster is found */
-    int64_t health_ns; /* when what is wrong with the node was looked at last, */
-    bool troubled;     /* and whether something was */
-    int64_t rate_ns;   /* when the clock's rate was set last, */
-    int64_t clocks_ns; /* and when clocks were looked at */
-    int64_t latest_ns; /* of time, as it was seen */
+    int64_t seeds_ns;           /* when seeds were last resolved while no cluster is found */
+    int64_t health_ns;          /* when what is wrong with the node was looked at last, */
+    bool troubled;              /* and whether something was */
+    int64_t rate_ns, clocks_ns; /* when the clock's rate was set, and when clocks were looked at */
+    int64_t latest_ns;          /* of time, as it was seen */
 };
 
 /* How the process ends. */
@@ -182,7 +183,7 @@ struct daemon {
     struct effects effects;
     struct daemon_rules rules;
     struct daemon_records records;
-    uint32_t views_owed; /* bits of shards to be given the newest view: there was no memory */
+    uint32_t views_owed; /* bits of shards to be given the newest view */
     struct usage usage;
     struct daemon_disk kept_on_disk;
     struct disk *disk;
@@ -216,8 +217,7 @@ static inline uint32_t daemon_all_shards(const struct daemon *daemon)
 int daemon_complain(const struct daemon *daemon, int code, const char *sentence);
 /* Says what is wrong with the store's content, and the way out. Returns DAEMON_DATA. */
 int daemon_complain_corrupt(const struct daemon *daemon, const char *sentence);
-/* Any number but 0. */
-uint64_t daemon_random_id(void);
+uint64_t daemon_random_id(void); /* any number but 0 */
 /* What HTTP clients are told, and who may ask; of the configuration. */
 struct http_facts daemon_http_facts(const struct daemon *daemon);
 

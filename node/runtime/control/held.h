@@ -1,8 +1,9 @@
-/* held.h - questions on edits that wait until these are decided, instead of being asked again.
+/* held.h - questions that wait for their answer: on edits until these are decided, on `status`
+ * until others have told their figures.
  *
  *   answer "waiting" --held_put--> [question]  every HELD_EVERY_NS: asked again, and held anew
  *
- * HELD-1  At most HELD_MAX; who finds no place is told that the edit waits, and asks again itself.
+ * HELD-1  At most HELD_MAX; who finds no place is told what there is, and asks again itself.
  *
  * The control loop's thread.
  */

@@ -321,9 +321,9 @@ static void put_in_force(struct daemon *daemon, struct compiler_job *job)
     daemon->rules.missed_ns = 0;
     daemon->rules.refused_ns = 0;
     control_rules(daemon->control, job->version, policy_digest(daemon->rules.alone));
-    log_printf(daemon->log, LOG_LEVEL_INFO, "rules of version %u by %s are in force: %zu",
-               settings_version_shown(job->version), job->author,
-               policy_rule_count(daemon->rules.alone));
+    log_printf(&daemon->told.teller.log, LOG_LEVEL_INFO,
+               "rules of version %u by %s are in force: %zu", settings_version_shown(job->version),
+               job->author, policy_rule_count(daemon->rules.alone));
 }
 
 /* Has the rules compiled, to be put in force then: at once, as long as nobody is served. */

@@ -10,12 +10,16 @@
 #include "base/assert.h"
 #include "node/gateway/api/api_routes.h"
 #include "node/runtime/control/daemon_state.h"
+#include "node/runtime/telemetry/telemetry.h"
 
 enum {
     NATIVE_CONNECTIONS_MAX = 32768,
     REDIS_CONNECTIONS_MAX = 10000,
-    HTTP_CONNECTIONS_MAX = 32768 /* of each shard */
+    HTTP_CONNECTIONS_MAX = 32768, /* of each shard */
+    PAGES_SHARE = 16,  /* of a container's memory, one part is for a transaction's pages, */
+    WAITING_SHARE = 32 /* and one for what waits, of each kind and protocol, */
 };
+#define WAITING_LEAST (UINT64_C(4) << 20) /* which the longest answer needs */
 
 static void copy_text(char *out, size_t capacity, const char *text)
 {
@@ -50,7 +54,7 @@ static void shard_options_of(const struct daemon *daemon, uint32_t number,
     options->shard = (uint16_t)number;
     options->shards = (uint16_t)config->shards;
     options->vnodes = identity->vnodes;
-    options->memory_bytes = config->memory_bytes / config->shards;
+    options->memory_bytes = config->room.memory_bytes / config->shards;
     options->ephemeral = daemon->store == NULL;
     options->secret = identity->secret;
     options->route_key = identity->route_key;
@@ -143,6 +147,7 @@ static int start_threads(struct daemon *daemon)
         .store = daemon->store,
         .shard_count = daemon->config->shards,
         .vnodes = control_identity(daemon->control)->vnodes,
+        .pages_max = container_share(&daemon->config->room.container, PAGES_SHARE),
         .clock = &daemon->clock,
         .log = daemon->log,
         .wake = wake_shard,
@@ -248,8 +253,19 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
     return facts;
 }
 
+/* 0: without a limit. */
+static uint64_t waiting_max(const struct container *container)
+{
+    const uint64_t share = container_share(container, WAITING_SHARE);
+    if (share == 0 || share > CONNECTIONS_WAITING_MAX)
+        return 0;
+    return share < WAITING_LEAST ? WAITING_LEAST : share;
+}
+
 static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shard, uint32_t vnodes)
 {
+    struct http_facts http_facts = daemon_http_facts(daemon);
+    http_facts.tracer = telemetry_tracer(daemon->sockets.telemetry, number);
     const struct shard_loop_options options = {
         .context = daemon->sockets.context,
         .peers = daemon->sockets.peers[number],
@@ -259,7 +275,7 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .redis_facts = redis_facts(daemon, number),
         .http = http_front_of(daemon, number),
         .http_session = daemon_random_id(),
-        .http_facts = daemon_http_facts(daemon),
+        .http_facts = http_facts,
         .crowded = &daemon->sockets.files.paused,
         .trusted = daemon->config->between.proxy_protocol != CONFIG_PROXY_OFF
                        ? &daemon->config->between.trusted_proxies
@@ -273,6 +289,8 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
         .log = daemon->log,
         .failpoints = daemon->failpoints,
         .control = &daemon->mailbox,
+        .polls = container_may_poll(&daemon->config->room.container),
+        .waiting_max = waiting_max(&daemon->config->room.container),
     };
     const int error = shard_loop_new(&options, vnodes, &daemon->shards[number]);
     if (error != 0)

@@ -494,6 +494,8 @@ int disk_new(const struct disk_options *options, struct disk **out)
     if (disk == NULL)
         return TG_ENOMEM;
     disk->options = *options;
+    if (options->pages_max == 0)
+        disk->options.pages_max = UINT64_MAX;
     if (options->store != NULL)
         result = take(disk);
     if (result == TG_OK && options->store != NULL)

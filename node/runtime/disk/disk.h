@@ -76,6 +76,7 @@ struct disk_options {
     struct store *store; /* borrowed; NULL: ephemeral, no thread is started */
     uint32_t shard_count;
     uint32_t vnodes;           /* V: from here on a vnode's records are in the journal */
+    uint64_t pages_max;        /* bytes that a transaction holds until it commits, about; 0: any */
     const struct clock *clock; /* borrowed */
     const struct log *log;     /* borrowed; may be NULL */
     /* Called from disk threads when `shard` has something to poll; must be quick (uv_async_send,

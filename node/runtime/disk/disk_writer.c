@@ -8,9 +8,10 @@
  * The shard hands its writes over as it met them; here they are put in order by counting, in
  * time linear in their number: the thread that decides checks has no time for it.
  *
- * A chunk is one transaction of at most DISK_CHUNK_LEN bytes of states. A vnode that is cut by the
- * end of a chunk gets its header with its last records, and if its stored claim fell, with those
- * before a header that claims nothing (DISK-2).
+ * A chunk is one transaction of at most DISK_CHUNK_LEN bytes of states, and of
+ * as many vnodes and records as make it hold no more pages than the options say. A vnode that is
+ * cut by the end of a chunk gets its header with its last records, and if its stored claim fell,
+ * with those before a header that claims nothing (DISK-2).
  *
  * DISKWRITER-1  A job runs with the lane's drops and its write taken out of the lane, so that the
  *               shard may ask for more meanwhile; what failed among the drops goes back.
@@ -34,7 +35,9 @@
 enum {
     DROPS_PER_TRANSACTION = 256,
     WRITES_AHEAD = 8, /* asked for before they are looked at: another core wrote them */
-    NICER_BY = 5,     /* than the other threads (DISKWRITER-4) */
+    VNODE_PAGES = 16 << 10,
+    RECORD_PAGES = 4 << 10,
+    NICER_BY = 5, /* than the other threads (DISKWRITER-4) */
 };
 #define NS_PER_MS         ((int64_t)1000000)
 #define DROP_RETRY_NS     (1000 * NS_PER_MS)
@@ -215,6 +218,14 @@ static void order_writes(struct disk *disk, const struct shard_writes *writes)
     memset(starts, 0, end * sizeof(*starts));
 }
 
+/* Bytes of the pages that LMDB holds for the chunk until it commits, about: each vnode has leaves
+ * and branches of its own, and a record is one of a few that share a stored chunk of three pages.
+ * It is the most of a transaction, and stays with the process. */
+static uint64_t pages_of(const struct chunk *chunk)
+{
+    return chunk->batches * VNODE_PAGES + chunk->records * RECORD_PAGES;
+}
+
 /* Writes a whole batch; the first failing chunk ends it. */
 static int write_batch(struct disk *disk, const struct shard_writes *writes)
 {
@@ -224,7 +235,8 @@ static int write_batch(struct disk *disk, const struct shard_writes *writes)
     while (!cursor_at_end(&cursor)) {
         struct chunk chunk = {.batches = 0};
         bool room = true;
-        while (room && chunk.batches < DISK_CHUNK_BATCHES && !cursor_at_end(&cursor))
+        while (room && chunk.batches < DISK_CHUNK_BATCHES &&
+               pages_of(&chunk) < disk->options.pages_max && !cursor_at_end(&cursor))
             room = add_vnode(disk, &cursor, &chunk);
         if (chunk.batches == 0)
             return TG_ETOOBIG; /* a record larger than a chunk */

@@ -119,7 +119,7 @@ static bool is_idle(struct connections *connections, const struct connection *co
         return false;
     if (connection->wait == CONNECTION_BEGINS || connection->shut)
         return true;
-    if (peer->waiting > 0 || peer->out.len > 0 ||
+    if (peer->waiting > 0 || peer->out.len > 0 || peer->told ||
         (connection->wait != CONNECTION_SETTLED && !any) ||
         connection_owed(connections, connection))
         return false;

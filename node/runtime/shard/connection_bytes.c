@@ -89,8 +89,8 @@ static bool grow_out(struct connections *connections, struct connection *connect
 {
     struct gateway_out *out = out_of(connections, connection);
     const size_t left = out->len - connection->sent;
-    const size_t free_total = connections->unsent_total < CONNECTIONS_UNSENT_MAX
-                                  ? CONNECTIONS_UNSENT_MAX - connections->unsent_total
+    const size_t free_total = connections->unsent_total < connections->options.waiting_max
+                                  ? connections->options.waiting_max - connections->unsent_total
                                   : 0;
     size_t capacity = CONNECTIONS_FLUSH_LEN;
     while (capacity < left + need)
@@ -170,8 +170,8 @@ static bool grow_kept(struct connections *connections, struct connection *connec
                       size_t capacity)
 {
     const size_t more = capacity - connection->kept_capacity;
-    const bool granted =
-        capacity <= KEPT_ALWAYS || connections->kept_total + more <= CONNECTIONS_KEPT_MAX;
+    const bool granted = capacity <= KEPT_ALWAYS ||
+                         connections->kept_total + more <= connections->options.waiting_max;
     char *kept = granted ? realloc(connection->kept, capacity) : NULL;
     if (kept == NULL) {
         connections->stats->crowded++;

@@ -53,6 +53,8 @@
  * CONNECTIONS-6  A connection that was left for another turn goes on first in every second one:
  *                those that have just become ready do not take all the time, nor does it. It goes
  *                on before those that were left after it.
+ * CONNECTIONS-7  A connection that sleeps, as a response does that goes on now and then, costs a
+ *                turn nothing: it is looked at when its codec has it found, or the node stops.
  */
 #include "node/runtime/shard/connections.h"
 
@@ -96,6 +98,7 @@ static struct gateway_peer *find(void *context, uint64_t token)
     struct connection *connection = connection_of(connections, token);
     if (connection == NULL)
         return NULL;
+    connection->sleeps = false;
     connection_mark_dirty(connections, connection);
     return connection_peer(connections, connection);
 }
@@ -181,6 +184,7 @@ static bool go_on(struct connections *connections, struct connection *connection
     case GATEWAY_NEED_BYTES:
     case GATEWAY_NEED_ANSWER:
     case GATEWAY_NEED_TURN:
+    case GATEWAY_NEED_TIME:
     case GATEWAY_AT_END:
         break;
     }
@@ -250,8 +254,9 @@ static void feed(struct connections *connections, struct connection *connection,
         connection_drop_kept(connections, connection);
     else if (!connection_keep(connections, connection, data, len, at))
         connection_break(connections, connection);
-    connection->stalled =
-        stop == GATEWAY_NEED_ANSWER || stop == GATEWAY_NEED_ROOM || stop == GATEWAY_NEED_TURN;
+    connection->sleeps = stop == GATEWAY_NEED_TIME;
+    connection->stalled = stop == GATEWAY_NEED_ANSWER || stop == GATEWAY_NEED_ROOM ||
+                          stop == GATEWAY_NEED_TURN || connection->sleeps;
     note_unfinished(connections, connection, at > 0);
     connections->full = connections->full || stop == GATEWAY_NEED_TURN;
     if (stop == GATEWAY_NEED_TURN && !connection->dirty && !connection->broken)
@@ -365,8 +370,8 @@ static void pump(struct connections *connections, struct connection *connection)
 /* Whether what is kept may be taken now: where answers have an order, behind the last of them. */
 static bool may_go_on(const struct connection *connection, const struct gateway_peer *peer)
 {
-    return connection->stalled && !connection->broken && !connection->blocked &&
-           (peer->waiting == 0 || peer->by_stream);
+    return connection->stalled && !connection->sleeps && !connection->broken &&
+           !connection->blocked && (peer->waiting == 0 || peer->by_stream);
 }
 
 /* Goes on with a connection after something has happened to it. */
@@ -459,7 +464,7 @@ static void end_quiet(struct connections *connections)
         if (connections->now_ns - connection->heard_ns < idle_ns)
             return;
         if (connection->dirty || connection->deferred || connection->broken || connection->shut ||
-            peer->waiting > 0 || peer->out.len > 0 || peer->by_stream)
+            peer->waiting > 0 || peer->out.len > 0 || peer->by_stream || peer->told)
             continue; /* other bounds are its own */
         connections->stats->idle++;
         connection_break(connections, connection);
@@ -477,8 +482,8 @@ static void look(struct connections *connections)
     connections->looked_ns = connections->now_ns;
     if (options->batches != NULL)
         batches_expire(options->batches, &finder);
-    if (options->codec->look != NULL)
-        options->codec->look(options->gate, &finder);
+    if (options->codec->wake != NULL)
+        options->codec->wake(options->gate, &finder);
     acceptor_look(connections);
     end_quiet(connections);
     stats->slow_readers +=
@@ -587,7 +592,7 @@ static void look_at_leaving(struct connections *connections)
 static bool wait_for_more(struct connections *connections, int64_t until_ns)
 {
     struct pollfd all = {.fd = connections->options.all, .events = POLLIN};
-    while (connections->now_ns < until_ns &&
+    while (connections->options.polls && connections->now_ns < until_ns &&
            busy_poll_on(&connections->busy_poll, false, connections->now_ns)) {
         connections->stats->polls++;
         if (poll(&all, 1, 0) > 0)
@@ -668,9 +673,11 @@ void connections_leave(struct connections *connections)
     acceptor_leave(connections);
     connections->leave_ns = connections->busy_ns = connections->now_ns;
     connection_look_owed(connections);
-    for (uint32_t i = 0; i < connections->used_max; i++)
+    for (uint32_t i = 0; i < connections->used_max; i++) {
+        connections->places[i].sleeps = false;
         if (connections->places[i].fd >= 0)
             connection_mark_dirty(connections, &connections->places[i]);
+    }
 }
 
 bool connections_waits(const struct connections *connections)
@@ -718,6 +725,8 @@ int connections_new(const struct connections_options *options, struct connection
     }
     ASSERT(options->codec->read_len <= CONNECTIONS_READ_MAX);
     connections->options = *options;
+    if (options->waiting_max == 0)
+        connections->options.waiting_max = CONNECTIONS_WAITING_MAX;
     connections->stats = options->stats;
     connections->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (options->all < 0)

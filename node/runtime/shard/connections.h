@@ -35,6 +35,8 @@ enum { CONNECTIONS_LISTENERS_MAX = 168 };
 #define CONNECTIONS_REQUEST_NS INT64_C(30000000000)
 #define CONNECTIONS_QUIET_NS   INT64_C(250000000)
 
+enum { CONNECTIONS_WAITING_MAX = 256 << 20 };
+
 struct connections_options {
     const struct gateway_codec *codec;
     void *gate;              /* the codec's; borrowed, as `stats` is, which it counts in, too */
@@ -48,6 +50,10 @@ struct connections_options {
     const _Atomic bool *crowded;    /* no further connection is to be accepted; NULL: never */
     const struct networks *trusted; /* proxies that may say for whom a connection is; NULL: none */
     bool proxies_tell;              /* these have to */
+    bool polls;                     /* a turn may (busy_poll.h) */
+    /* Bytes of requests that are not complete, and of answers: of each at most so much of all
+     * connections together. 0: CONNECTIONS_WAITING_MAX */
+    uint64_t waiting_max;
     int all; /* borrowed: readable when there is anything to do for the thread; -1: the loop's own
               */
     int64_t slow_ns;

@@ -20,13 +20,9 @@
 #include "node/runtime/system/busy_poll.h"
 
 enum {
-    CONNECTIONS_EVENTS_MAX = 128,    /* sockets that are ready, at once */
-    CONNECTIONS_READ_MAX = 64 << 10, /* bytes of one connection, at once */
-    CONNECTIONS_COPY_MAX = 16 << 10, /* so much that is kept is read on behind a copy of it */
-    /* Bytes of requests that are not complete, and of answers, of all connections. Who would need
-     * more is closed, or his answer dropped, and counted. */
-    CONNECTIONS_KEPT_MAX = 256 << 20,
-    CONNECTIONS_UNSENT_MAX = 256 << 20,
+    CONNECTIONS_EVENTS_MAX = 128,      /* sockets that are ready, at once */
+    CONNECTIONS_READ_MAX = 64 << 10,   /* bytes of one connection, at once */
+    CONNECTIONS_COPY_MAX = 16 << 10,   /* so much that is kept is read on behind a copy of it */
     CONNECTIONS_UNSENT_EACH = 8 << 20, /* answers of one connection */
     CONNECTIONS_BLOCKS = 128,          /* free ones of a length; more go back to the heap */
     CONNECTIONS_BLOCK_SIZES = 6,
@@ -67,6 +63,7 @@ struct connection {
     struct in6_addr address; /* that it is counted by; one of IPv4 is mapped */
     bool dirty;
     bool stalled;  /* something is kept that cannot be taken yet */
+    bool sleeps;   /* stalled: until the codec has it found, or the node stops */
     bool deferred; /* it goes on in the next turn */
     bool muted;
     bool blocked;        /* its socket takes no more */

@@ -8,13 +8,11 @@
  * node wakes up some hundred times a second, for keep-alives.
  *
  * SHARDLOOP-1  Only this thread touches the shard core, its sockets and its links.
- * SHARDLOOP-2  After a turn either no socket is due or the idle handle is active, or they are
- *              closed.
+ * SHARDLOOP-2  After a turn no socket is due, or the idle handle is active, or they are closed.
  * SHARDLOOP-3  Nothing is decided after the last write: the shard has resigned, and peers are heard
  *              no more before it is asked for. Clients are left in order meanwhile.
- * SHARDLOOP-4  The shard never holds more than POLICIES_HELD_MAX sets of rules, however often they
- *              are reloaded and however long requests wait that refer to old ones; newer ones wait
- *              here.
+ * SHARDLOOP-4  The shard never holds more than POLICIES_HELD_MAX sets of rules, however long
+ *              requests wait that refer to old ones; newer ones wait here.
  */
 #include "node/runtime/shard/shard_loop.h"
 
@@ -739,6 +737,8 @@ static int open_front(struct shard_loop *loop, struct front *front,
     more->crowded = loop->options.crowded;
     more->trusted = loop->options.trusted;
     more->proxies_tell = loop->options.proxies_tell;
+    more->polls = loop->options.polls;
+    more->waiting_max = loop->options.waiting_max;
     more->all = uv_backend_fd(&loop->loop);
     more->slow_ns = CONNECTIONS_SLOW_NS;
     more->begin_ns = more->begin_ns != 0 ? more->begin_ns : CONNECTIONS_BEGIN_NS;

@@ -57,7 +57,9 @@ struct shard_loop_options {
     const struct clock *clock;
     const struct log *log;
     const struct failpoints *failpoints; /* borrowed; NULL outside fault tests */
-    struct mailbox *control;             /* where messages to the control loop go */
+    bool polls;                          /* it may, for clients (busy_poll.h) */
+    uint64_t waiting_max;    /* bytes that clients' requests and answers may take each */
+    struct mailbox *control; /* where messages to the control loop go */
 };
 
 /* 0 or an error; on failure sockets and shard stay the caller's. The thread starts with

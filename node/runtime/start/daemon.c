@@ -20,7 +20,11 @@
 #include "node/policy/people/people.h"
 #include "node/runtime/control/daemon_state.h"
 #include "node/runtime/system/listener.h"
+#include "node/runtime/telemetry/telemetry.h"
 #include "node/zones/zones.h"
+
+/* What the collector may take longer for at the end. */
+#define TELEMETRY_FLUSH_NS INT64_C(2000000000)
 
 enum {
     ZMQ_SOCKETS_MAX = 65536,
@@ -41,7 +45,7 @@ static int check_files(struct daemon *daemon)
         (void)setrlimit(RLIMIT_NOFILE, &files);
         (void)getrlimit(RLIMIT_NOFILE, &files);
     }
-    room_init(&daemon->room, daemon->config->store_max_bytes);
+    room_init(&daemon->room, daemon->config->room.store_max_bytes);
     files_init(&daemon->sockets.files,
                files.rlim_cur < INT32_MAX ? (uint32_t)files.rlim_cur : (uint32_t)INT32_MAX);
     if (files.rlim_cur >= least)
@@ -441,6 +445,29 @@ static int read_failpoint(struct daemon *daemon)
     return 0;
 }
 
+/* What the process may use, and what follows. */
+static void tell_container(const struct daemon *daemon)
+{
+    const struct config_room *room = &daemon->config->room;
+    char found[CONTAINER_TEXT_LEN];
+    log_printf(daemon->log, LOG_LEVEL_INFO, "found %s; chosen: %" PRIu64 " MiB for keys (%s), %s",
+               container_text(&room->container, found), room->memory_bytes >> 20,
+               room->memory_given                ? "--memory"
+               : room->container.memory_max != 0 ? "half of what there is"
+                                                 : "the default",
+               container_may_poll(&room->container) ? "busy polling" : "no busy polling");
+    if (room->container.memory_max == 0)
+        return;
+    const uint64_t rest = config_rest_bytes(daemon->config->shards);
+    if (room->memory_bytes + rest > room->container.memory_max)
+        log_printf(daemon->log, LOG_LEVEL_WARN,
+                   "--memory: found %" PRIu64 " MiB for keys, beside which a node of %" PRIu32
+                   " shards needs %" PRIu64 " MiB, and a container that allows %" PRIu64
+                   " MiB; expected less: the system ends the node when that is used up",
+                   room->memory_bytes >> 20, daemon->config->shards, rest >> 20,
+                   room->container.memory_max >> 20);
+}
+
 static void tell_begin(const struct daemon *daemon)
 {
     const struct config *config = daemon->config;
@@ -448,7 +475,8 @@ static void tell_begin(const struct daemon *daemon)
                "tidegated " DAEMON_VERSION " starts: node %s, region %s, data %s, %" PRIu64
                " MiB for keys, shards %" PRIu32,
                config->name, config->region, daemon->store != NULL ? config->data : "-",
-               config->memory_bytes >> 20, config->shards);
+               config->room.memory_bytes >> 20, config->shards);
+    tell_container(daemon);
 }
 
 /* A node that keeps nothing, and is told of no file, has no token: there are no operators' calls.
@@ -465,6 +493,26 @@ static int read_cred(struct daemon *daemon)
     else
         (void)snprintf(path, sizeof path, "%s/admin.cred", config->data);
     return admin_cred_open(path, daemon->log, &daemon->cred) == 0 ? 0 : DAEMON_CONFIG;
+}
+
+static int start_telemetry(struct daemon *daemon)
+{
+    const struct config_telemetry *config = &daemon->config->telemetry;
+    const struct telemetry_options options = {.config = daemon->config,
+                                              .output = &daemon->output,
+                                              .clock = &daemon->clock,
+                                              .version = DAEMON_VERSION,
+                                              .started_ns = daemon->started_ns,
+                                              .seed = daemon_random_id()};
+    if (config->ignored[0] != '\0')
+        log_printf(daemon->log, LOG_LEVEL_WARN, "%s", config->ignored);
+    if (config->traces[0] != '\0' || config->metrics[0] != '\0')
+        log_printf(daemon->log, LOG_LEVEL_INFO, "pushes traces to %s, metrics to %s",
+                   config->traces[0] != '\0' ? config->traces : "-",
+                   config->metrics[0] != '\0' ? config->metrics : "-");
+    return telemetry_new(&options, &daemon->sockets.telemetry) == 0
+               ? 0
+               : daemon_complain(daemon, DAEMON_DATA, "traces and metrics cannot be prepared");
 }
 
 static int start(struct daemon *daemon)
@@ -493,6 +541,8 @@ static int start(struct daemon *daemon)
         code = read_cred(daemon);
     if (code == 0)
         tell_begin(daemon);
+    if (code == 0)
+        code = start_telemetry(daemon);
     daemon->boot = make_boot(daemon->incarnation);
     if (code == 0)
         code = start_control(daemon);
@@ -515,6 +565,9 @@ static void stop(struct daemon *daemon)
         (void)mailbox_put(shard_loop_mailbox(daemon->shards[i]), &message);
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         shard_loop_join(daemon->shards[i]);
+    telemetry_end(daemon->sockets.telemetry, daemon->config->drain_timeout_ns < TELEMETRY_FLUSH_NS
+                                                 ? daemon->config->drain_timeout_ns
+                                                 : TELEMETRY_FLUSH_NS);
     disk_free(&daemon->disk);
     usage_close(daemon);
     for (uint32_t i = 0; i < CONFIG_SHARDS_MAX; i++) {
@@ -544,6 +597,7 @@ static void stop(struct daemon *daemon)
     free(daemon->rules.file.text);
     free(daemon->kept_on_disk.items);
     effects_fini(&daemon->effects);
+    telemetry_free(&daemon->sockets.telemetry);
 }
 
 int daemon_check(const struct config *config)
@@ -598,13 +652,14 @@ static int run(const struct config *config, struct daemon_kept *kept)
     daemon->config = config;
     daemon->kept = kept;
     daemon->events.signals = -1;
-    if (log_output_init(&daemon->output, STDERR_FILENO, config->log_level,
-                        config->log_format == CONFIG_LOG_JSON ? LOG_OUTPUT_JSON
+    if (log_output_init(&daemon->output, STDERR_FILENO, config->log.level,
+                        config->log.format == CONFIG_LOG_JSON ? LOG_OUTPUT_JSON
                                                               : LOG_OUTPUT_TEXT) != 0) {
         free(daemon);
         return DAEMON_DATA;
     }
     daemon->log = &daemon->output.log;
+    teller_init(&daemon->told.teller, daemon->log, &daemon->clock);
     int code = start(daemon);
     if (code == 0) {
         control_loop_run(daemon);

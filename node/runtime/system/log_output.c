@@ -100,8 +100,24 @@ static void format_time(int64_t unix_ms, char out[TIME_LEN])
                    (unsigned)parts.tm_mday % 100, date, (unsigned)millis % 1000);
 }
 
+static void add_trace(struct line *line, bool json, const struct log_output_trace *trace)
+{
+    char head[96];
+    (void)snprintf(head, sizeof(head),
+                   json ? "\"trace_id\":\"%s\",\"span_id\":\"%s\"," : "trace_id=%s span_id=%s ",
+                   trace->trace_id, trace->span_id);
+    line_add_text(line, head);
+}
+
 size_t log_output_line(enum log_output_format format, int64_t unix_ms, enum log_level level,
                        const char *message, char out[LOG_OUTPUT_LINE_LEN])
+{
+    return log_output_traced_line(format, unix_ms, level, NULL, message, out);
+}
+
+size_t log_output_traced_line(enum log_output_format format, int64_t unix_ms, enum log_level level,
+                              const struct log_output_trace *trace, const char *message,
+                              char out[LOG_OUTPUT_LINE_LEN])
 {
     const bool json = format == LOG_OUTPUT_JSON;
     struct line line = {.out = out};
@@ -109,10 +125,13 @@ size_t log_output_line(enum log_output_format format, int64_t unix_ms, enum log_
     char when[TIME_LEN];
 
     format_time(unix_ms, when);
-    (void)snprintf(head, sizeof(head),
-                   json ? "{\"time\":\"%s\",\"level\":\"%s\",\"message\":\"" : "%s %-5s ", when,
-                   log_level_name(level));
+    (void)snprintf(head, sizeof(head), json ? "{\"time\":\"%s\",\"level\":\"%s\"," : "%s %-5s ",
+                   when, log_level_name(level));
     line_add_text(&line, head);
+    if (trace != NULL)
+        add_trace(&line, json, trace);
+    if (json)
+        line_add_text(&line, "\"message\":\"");
     for (const char *at = message; *at != '\0' && !line.cut;)
         at += line_add_character(&line, format, at);
     const int tail =
@@ -163,10 +182,16 @@ static bool write_notice(struct log_output *output, int64_t unix_ms)
 
 static void output_write(void *context, enum log_level level, const char *message)
 {
-    struct log_output *output = context;
+    log_output_traced(context, level, NULL, message);
+}
+
+void log_output_traced(struct log_output *output, enum log_level level,
+                       const struct log_output_trace *trace, const char *message)
+{
     char bytes[LOG_OUTPUT_LINE_LEN];
     const int64_t unix_ms = wall_ms();
-    const size_t len = log_output_line(output->format, unix_ms, level, message, bytes);
+    const size_t len =
+        log_output_traced_line(output->format, unix_ms, level, trace, message, bytes);
 
     (void)pthread_mutex_lock(&output->lock); /* LOGOUTPUT-3 */
     const bool written = write_notice(output, unix_ms) && write_now(output->fd, bytes, len);

@@ -55,4 +55,18 @@ uint64_t log_output_dropped(struct log_output *output);
 size_t log_output_line(enum log_output_format format, int64_t unix_ms, enum log_level level,
                        const char *message, char out[LOG_OUTPUT_LINE_LEN]);
 
+/* Of which trace a line is: ids as digits, each with its NUL. */
+struct log_output_trace {
+    char trace_id[33];
+    char span_id[17];
+};
+/* A line of `output` with its trace: fields of their own in JSON, and the first words of the text:
+ * "trace_id=... span_id=... message". Any thread. */
+void log_output_traced(struct log_output *output, enum log_level level,
+                       const struct log_output_trace *trace, const char *message);
+/* As log_output_line, with a trace; NULL: none. */
+size_t log_output_traced_line(enum log_output_format format, int64_t unix_ms, enum log_level level,
+                              const struct log_output_trace *trace, const char *message,
+                              char out[LOG_OUTPUT_LINE_LEN]);
+
 #endif

@@ -14,6 +14,7 @@
     resp      a Redis client of a few lines
     http      an HTTP client of Python's own
     metrics   a page of /metrics, read
+    collector  what traces and metrics are pushed to
     releases  the programs of releases that were made before
     plugin    hooks and fixtures, for a conftest.py
 """

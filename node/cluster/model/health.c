@@ -1,5 +1,5 @@
 /* health.c - the troubles of a node; health.h is the contract. */
-#include "node/cluster/control/health.h"
+#include "node/cluster/model/health.h"
 
 #include "base/assert.h"
 

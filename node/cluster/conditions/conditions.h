@@ -9,11 +9,15 @@
  *               by name.
  * CONDITIONS-2  Only grave ones make a cluster unhealthy; the others are warnings.
  * CONDITIONS-3  At most CONDITIONS_MAX are told; how many there are is counted.
+ *
+ * What lasts is an event when it begins and when it is over (conditions_tell), but for what waits
+ * to happen: a change of the ring is an event of its own.
  */
-#ifndef NODE_CLUSTER_OPERATOR_CONDITIONS_H
-#define NODE_CLUSTER_OPERATOR_CONDITIONS_H
+#ifndef NODE_CLUSTER_CONDITIONS_CONDITIONS_H
+#define NODE_CLUSTER_CONDITIONS_CONDITIONS_H
 
 #include "node/cluster/control/control_state.h"
+#include "node/cluster/model/event_log.h"
 
 enum { CONDITION_LEN = 400, CONDITIONS_MAX = 32 };
 
@@ -41,5 +45,8 @@ struct conditions {
 /* Fills `out` with all that is known of. */
 void conditions_look(const struct control *control, const struct control_report *report,
                      struct conditions *out);
+/* Takes what is wrong at `unix_ns` into report->events: once or a few times a second. */
+void conditions_tell(const struct control *control, const struct control_report *report,
+                     int64_t unix_ns);
 
 #endif

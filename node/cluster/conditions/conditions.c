@@ -4,7 +4,7 @@
  * every member of the ring lives, works by the same configuration and has taken over its vnodes,
  * and takes what is written. So whoever is asked says the same of every node.
  */
-#include "node/cluster/operator/conditions.h"
+#include "node/cluster/conditions/conditions.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -298,4 +298,38 @@ void conditions_look(const struct control *control, const struct control_report 
             look_remote(&looking, member);
         }
     }
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+/* A member that is suspected, then dead, has one condition, whatever its code is meanwhile. */
+static uint64_t name_of(const struct condition *condition)
+{
+    static const struct hash_key none = {.bytes = {0}};
+    char text[SWIM_NAME_LEN + SWIM_PLACE_LEN + EVENT_CODE_LEN + 16];
+    const int len = snprintf(text, sizeof text, "%u %s %s %s", condition->rank,
+                             condition->rank == RANK_DEAD ? "" : condition->code, condition->node,
+                             condition->region);
+    return hash64(&none, text, (size_t)len) | 1;
+}
+
+void conditions_tell(const struct control *control, const struct control_report *report,
+                     int64_t unix_ns)
+{
+    static_assert((int)CONDITIONS_MAX <= (int)EVENTS_LAST_MAX, "each condition has a place");
+    struct conditions conditions;
+    struct event_lasting lasting[CONDITIONS_MAX];
+    uint32_t count = 0;
+    conditions_look(control, report, &conditions);
+    for (uint32_t i = 0; i < conditions.count; i++) {
+        const struct condition *condition = &conditions.list[i];
+        if (condition->rank >= RANK_WAITS)
+            continue;
+        struct event_lasting *one = &lasting[count++];
+        *one = (struct event_lasting){.name = name_of(condition), .grave = condition->grave};
+        (void)snprintf(one->code, sizeof one->code, "%s", condition->code);
+        (void)snprintf(one->says, sizeof one->says, "%.*s", EVENT_SAYS_LEN - 1, condition->says);
+    }
+    const bool all = conditions.more == 0 || count < conditions.count; /* CONDITIONS-1 */
+    event_log_follow(report->events, unix_ns, lasting, count, all);
 }

@@ -19,8 +19,8 @@
  *
  * Pure: time and troubles come in.
  */
-#ifndef NODE_CLUSTER_CONTROL_HEALTH_H
-#define NODE_CLUSTER_CONTROL_HEALTH_H
+#ifndef NODE_CLUSTER_MODEL_HEALTH_H
+#define NODE_CLUSTER_MODEL_HEALTH_H
 
 #include <assert.h>
 #include <stdbool.h>
