@@ -96,7 +96,7 @@ void batches_free(struct batches **pointer)
     alloc_put(batches->allocator, batches, sizeof *batches);
 }
 
-static uint16_t place_of(const struct batches *batches, const struct batch *batch)
+static inline uint16_t place_of(const struct batches *batches, const struct batch *batch)
 {
     return (uint16_t)(batch - batches->batches);
 }
@@ -142,13 +142,6 @@ bool batches_full(const struct batches *batches)
         return false;
     return batches->batches[batches->open].kind != BATCH_SHARED ||
            batches->builder.count >= BATCH_MAX;
-}
-
-struct batch_call *batches_next(struct batches *batches)
-{
-    const struct batch *batch = &batches->batches[batches->open];
-    ASSERT(batch->count < BATCH_MAX);
-    return call_at(batches, batch, batch->count);
 }
 
 void batches_add(struct batches *batches, struct gateway_peer *peer, const struct batch_call *call)
@@ -264,7 +257,7 @@ size_t batches_submit(struct batches *batches, const uint8_t **frame)
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* The call is answered now; `peer` is whose it is, NULL: it is gone. */
-static void settle(struct gateway_peer *peer, struct batch_call *call)
+static inline void settle(struct gateway_peer *peer, struct batch_call *call)
 {
     ASSERT(!call->answered); /* BATCHES-3 */
     call->answered = true;
@@ -304,12 +297,13 @@ static void fail(struct batches *batches, struct batch *batch, const struct gate
     release(batches, batch);
 }
 
-static bool is_pending(const struct wire_decisions *decisions, const struct batch_call *call)
+static inline bool is_pending(const struct wire_decisions *decisions, const struct batch_call *call)
 {
-    for (uint32_t i = 0; i < call->count; i++)
-        if ((decisions->flags[call->first + i] & WIRE_PENDING) != 0)
-            return true;
-    return false;
+    const uint8_t *flags = decisions->flags + call->first;
+    uint8_t any = flags[0]; /* most have one check */
+    for (uint32_t i = 1; i < call->count; i++)
+        any |= flags[i];
+    return (any & WIRE_PENDING) != 0;
 }
 
 static void answer_decisions(struct batches *batches, struct batch *batch, const void *frame,

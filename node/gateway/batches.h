@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "client/protocol/wire.h"
 #include "node/gateway/gateway.h"
@@ -148,7 +149,14 @@ struct batch *batches_open(struct batches *batches);
 /* Whether the open batch takes no more requests: it is to be submitted first. */
 bool batches_full(const struct batches *batches);
 /* The place of the next call of the open batch, which is not full. */
-struct batch_call *batches_next(struct batches *batches);
+static inline struct batch_call *batches_next(const struct batches *batches)
+{
+    const uint16_t count = batches->batches[batches->open].count;
+    ASSERT(count < BATCH_MAX);
+    return (struct batch_call *)(void *)(batches->calls +
+                                         ((size_t)batches->open * BATCH_MAX + count) *
+                                             batches->call_len);
+}
 /* The call, which is in that place, is taken: it waits from now on, for the peer. Its checks are in
  * the builder, and its room is in `out`. */
 void batches_add(struct batches *batches, struct gateway_peer *peer, const struct batch_call *call);

@@ -16,11 +16,11 @@ void resp_batch_add(struct resp_gate *gate, struct resp_peer *peer, uint64_t tok
 {
     struct item *next = (struct item *)batches_next(gate->batches); /* begins with its call */
     *next = *item;
-    next->call = (struct batch_call){.token = token,
-                                     .user = &gate->user,
-                                     .first = batches_at_hand(gate->batches)->count,
-                                     .count = 1,
-                                     .room = room_of(item)};
+    next->call.token = token;
+    next->call.user = &gate->user;
+    next->call.first = batches_at_hand(gate->batches)->count;
+    next->call.count = 1;
+    next->call.room = room_of(item);
     batches_add(gate->batches, &peer->base, &next->call);
 }
 
