@@ -71,7 +71,7 @@ LAYERS = {
 HOUSES = {
     "client/cli": ("output", "arguments", "session", "status", "replay", "commands"),
     "node/limit": ("algorithms", "table", "engine"),
-    "node/policy": ("model", "readers", "index", "people", "compile"),
+    "node/policy": ("model", "readers", "index", "descriptors", "people", "compile"),
     "node/cluster": ("clock", "model", "metrics", "wire", "dedup", "consensus", "configstore", "usage", "peer",
                      "partition", "pending", "replication", "reconcile", "quorum", "writeback", "region",
                      "lease", "admission", "election", "request", "shard", "control", "conditions", "operator"),

@@ -81,7 +81,7 @@ static int find_place(const char *text, size_t len, const struct policy_text *na
 {
     struct yaml_reader_error ignored;
     struct yaml_reader reader;
-    const int result = yaml_reader_init(&reader, text, len, allocator, &ignored);
+    const int result = yaml_reader_init_stream(&reader, text, len, allocator, &ignored);
     if (result != 0)
         return result;
     const uint32_t rule = find_rule(&reader, name);
