@@ -1,7 +1,8 @@
 # The daemon: main.c wires the folders below it and decides nothing.
 sources.node := $(wildcard node/*/*.c node/*/*/*.c)
 # What the command line links of it: rules are judged without a node.
-sources.policy := $(wildcard node/policy/*/*.c) $(wildcard node/zones/*.c)
+sources.policy := $(wildcard node/policy/*/*.c) $(wildcard node/zones/*.c) \
+                  $(wildcard node/sources/*.c)
 main.node    := $(wildcard node/main.c)
 
 # CZMQ is of the stack; nothing of it is called yet, and the linker leaves it out.

@@ -68,7 +68,7 @@ static const struct {
      "descriptor: found \"a\" a second time at this level, first at line 3; expected each key and "
      "value once"},
     {"domain: a\n---\ndomain: a\n", 3, 9,
-     "domain: found \"a\" a second time, first at line 1; expected each domain once, or "
+     "domain: found \"a\" a second time; expected each domain once, or "
      "merge_domains: true"},
     {"domain: a\nrulez: 1\n", 2, 1,
      "domain: found unknown key \"rulez\"; expected keys of envoyproxy/ratelimit, such as "
@@ -353,7 +353,7 @@ static void domains_that_stand_twice_are_merged_where_that_is_said(void **state)
     policy_free(&policy);
     assert_int_equal(policy_compile(twice, sizeof twice - 1, alloc_heap(), &other, &error),
                      TG_EINVALID);
-    assert_non_null(strstr(error.message, "a second time at this level, first at line 4"));
+    assert_non_null(strstr(error.message, "a second time at this level; expected"));
 }
 
 /* ---- written, compared, kept ----------------------------------------------------------------- */

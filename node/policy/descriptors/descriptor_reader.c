@@ -24,7 +24,12 @@
 #include "node/policy/readers/document.h"
 #include "node/policy/readers/readers.h"
 
-enum { STATUS_THROTTLE = 429, NAME_CUT = POLICY_NAME_LEN_MAX - 33, ORDINAL_OTHER = 7 };
+enum {
+    STATUS_THROTTLE = 429,
+    NAME_CUT = POLICY_NAME_LEN_MAX - 33,
+    ORDINAL_OTHER = 7,
+    FIRST_LEN = 32
+};
 #define SECOND_NS UINT64_C(1000000000)
 
 struct reading {
@@ -377,6 +382,17 @@ static int add_rule(struct reading *reading, uint32_t at, struct descriptor *des
     return result;
 }
 
+/* Where the first of two stands. Of several files the lines of a document are none's. */
+static const char *said_first(const struct reading *reading, uint32_t node, char out[FIRST_LEN])
+{
+    const bool one =
+        yaml_reader_at(reading->reader, reading->reader->root)->next == YAML_READER_NONE;
+    out[0] = '\0';
+    if (one)
+        (void)snprintf(out, FIRST_LEN, ", first at line %u", reading->out->nodes[node].line);
+    return out;
+}
+
 /* ---- a descriptor ---------------------------------------------------------------------------- */
 
 static int read_composite(struct reading *reading, const struct rule_place *place, uint32_t node,
@@ -384,6 +400,7 @@ static int read_composite(struct reading *reading, const struct rule_place *plac
 {
     struct policy_text key;
     struct policy_text value;
+    char first[FIRST_LEN];
     char shown[YAML_READER_SHOWN_LEN];
     int result = descriptor_text(place, DESCRIPTOR_KEY, &key);
     if (result == TG_OK)
@@ -407,12 +424,11 @@ static int read_composite(struct reading *reading, const struct rule_place *plac
         return TG_OK;
     return yaml_reader_fail(
         reading->reader, node,
-        "descriptor: found %s a second time at this level, first at line %u; "
-        "expected each key and value once",
+        "descriptor: found %s a second time at this level%s; expected each key and value once",
         yaml_reader_shown(reading->reader,
                           place->fields[value.len > 0 ? DESCRIPTOR_VALUE : DESCRIPTOR_KEY].node,
                           shown),
-        reading->out->nodes[before].line);
+        said_first(reading, before, first));
 }
 
 static int read_switches(const struct reading *reading, const struct rule_place *place,
@@ -578,6 +594,7 @@ static int open_domain(struct reading *reading, const struct rule_place *place, 
 {
     const struct yaml_reader *reader = reading->reader;
     const uint32_t at = place->fields[DOMAIN_NAME].node;
+    char first[FIRST_LEN];
     char shown[YAML_READER_SHOWN_LEN];
     struct policy_text name;
     int result = descriptor_text(place, DOMAIN_NAME, &name);
@@ -589,10 +606,10 @@ static int open_domain(struct reading *reading, const struct rule_place *place, 
     const struct descriptor_domain *before = descriptors_domain(reading->out, &name);
     if (before != NULL && !reading->merge)
         return yaml_reader_fail(reader, at,
-                                "domain: found %s a second time, first at line %u; expected each "
-                                "domain once, or merge_domains: true",
+                                "domain: found %s a second time%s; expected each domain once, or "
+                                "merge_domains: true",
                                 yaml_reader_shown(reader, at, shown),
-                                reading->out->nodes[before->node].line);
+                                said_first(reading, before->node, first));
     if (before != NULL) {
         *node = before->node;
         reading->domain = reading->out->nodes[before->node].domain;

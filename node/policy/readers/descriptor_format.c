@@ -40,25 +40,6 @@ static const char *unit_name(uint32_t seconds)
     return "";
 }
 
-static void put_rate_limit(struct descriptor_writer *writer, const struct descriptor *limit)
-{
-    if (limit->unit_s == 0)
-        say(writer, "{\"unlimited\": true");
-    else
-        say(writer, "{\"unit\": \"%s\", \"requests_per_unit\": %u", unit_name(limit->unit_s),
-            limit->requests_per_unit);
-    if (limit->name.len > 0) {
-        say(writer, ", \"name\": ");
-        descriptor_write_quoted(writer, &limit->name);
-    }
-    for (uint32_t i = 0; i < limit->replace_count; i++) {
-        say(writer, i == 0 ? ", \"replaces\": [{\"name\": " : ", {\"name\": ");
-        descriptor_write_quoted(writer, &limit->replaces[i]);
-        say(writer, "}");
-    }
-    say(writer, limit->replace_count > 0 ? "]}" : "}");
-}
-
 /* How the pairs of a mapping are parted. */
 struct style {
     uint32_t indent; /* a line each, so far behind its beginning; 0: on one line */
@@ -86,6 +67,30 @@ static void put_name(struct descriptor_writer *writer, const struct style *style
     say(writer, style->indent == 0 ? "\"%s\": " : "%s: ", name);
 }
 
+/* JSON has its names in quotes; a file for people need not. */
+static void put_rate_limit(struct descriptor_writer *writer, const struct style *style,
+                           const struct descriptor *limit)
+{
+    const char *quote = style->indent == 0 ? "\"" : "";
+    if (limit->unit_s == 0)
+        say(writer, "{%sunlimited%s: true", quote, quote);
+    else
+        say(writer, "{%sunit%s: %s%s%s, %srequests_per_unit%s: %u", quote, quote, quote,
+            unit_name(limit->unit_s), quote, quote, quote, limit->requests_per_unit);
+    if (limit->name.len > 0) {
+        say(writer, ", %sname%s: ", quote, quote);
+        descriptor_write_quoted(writer, &limit->name);
+    }
+    for (uint32_t i = 0; i < limit->replace_count; i++) {
+        if (i == 0)
+            say(writer, ", %sreplaces%s: [", quote, quote);
+        say(writer, "%s{%sname%s: ", i == 0 ? "" : ", ", quote, quote);
+        descriptor_write_quoted(writer, &limit->replaces[i]);
+        say(writer, "}");
+    }
+    say(writer, limit->replace_count > 0 ? "]}" : "}");
+}
+
 /* All that a descriptor has but those below it. */
 static void put_node(struct descriptor_writer *writer, const struct style *style,
                      const struct descriptor_node *node, const struct policy_rule *rule)
@@ -102,7 +107,7 @@ static void put_node(struct descriptor_writer *writer, const struct style *style
     if (rule != NULL) {
         next_pair(writer, style);
         put_name(writer, style, "rate_limit");
-        put_rate_limit(writer, rule->descriptor);
+        put_rate_limit(writer, style, rule->descriptor);
         put_switch(writer, style, "shadow_mode", rule->descriptor->shadow);
         put_switch(writer, style, "quota_mode", rule->descriptor->quota);
     }
@@ -124,7 +129,7 @@ static void put_domain(struct descriptor_writer *writer, const struct style *sty
     descriptor_write_quoted(writer, &all->nodes[domain->node].composite);
     next_pair(writer, style);
     put_name(writer, style, "on_failure");
-    if (given->on_failure == POLICY_FAILURE_LOCAL)
+    if (given->on_failure == POLICY_FAILURE_LOCAL && given->local_share < 100)
         say(writer, "{\"local\": {\"share\": \"%u%%\"}}", given->local_share);
     else
         say(writer, "\"%s\"", policy_failure_name(given->on_failure));
