@@ -322,18 +322,6 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"check a=b --frobnicate", "unknown flag '--frobnicate'"},
         {"check a=b --explain=yes", "takes no value"},
         {"status --explain", "'status' does not take --explain"},
-        {"rules explain", "needs attributes (name=value) or --domain"},
-        {"rules explain --domain d", "--domain and --descriptor need each other"},
-        {"rules explain --descriptor a=b", "--domain and --descriptor need each other"},
-        {"rules explain --domain d --descriptor a=b c=d",
-         "unexpected 'c=d' behind 'rules explain'"},
-        {"rules import", "needs the form of the files; expected envoy"},
-        {"rules import x.yaml", "needs the form of the files; expected envoy"},
-        {"rules import envoy", "'rules import envoy' needs a FILE"},
-        {"rules validate x.yaml --domain d", "does not take --domain"},
-        {"rules explain --rules x.yaml", "needs attributes (name=value)"},
-        {"rules explain a=b --rules", "--rules needs a value"},
-        {"rules explain a=b --key k", "does not take --key"},
         {"rules list --rules x.yaml", "'rules list' does not take --rules"},
         {"check a=b -x", "unknown flag '-x'"},
         {"check a=b --cost", "--cost needs a value"},
@@ -369,6 +357,31 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"drain --force", "'drain' does not take --force"},
         {"members --no-wait", "'members' does not take --no-wait"},
         {"status --wait", "--wait needs a value"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        refuses(wrong[i].line, CLI_EXIT_USAGE, wrong[i].words);
+}
+
+/* The same of what is said of rules that no node is asked about. */
+static void a_wrong_shape_of_explain_and_import_is_a_usage_error(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *words;
+    } wrong[] = {
+        {"rules explain", "needs attributes (name=value) or --domain"},
+        {"rules explain --domain d", "--domain and --descriptor need each other"},
+        {"rules explain --descriptor a=b", "--domain and --descriptor need each other"},
+        {"rules explain --domain d --descriptor a=b c=d",
+         "unexpected 'c=d' behind 'rules explain'"},
+        {"rules import", "needs the form of the files; expected envoy"},
+        {"rules import x.yaml", "needs the form of the files; expected envoy"},
+        {"rules import envoy", "'rules import envoy' needs a FILE"},
+        {"rules validate x.yaml --domain d", "does not take --domain"},
+        {"rules explain --rules x.yaml", "needs attributes (name=value)"},
+        {"rules explain a=b --rules", "--rules needs a value"},
+        {"rules explain a=b --key k", "does not take --key"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(wrong); i++)
@@ -680,6 +693,7 @@ int main(void)
         cmocka_unit_test(help_knows_its_topic),
         cmocka_unit_test(help_on_a_group_names_its_commands),
         cmocka_unit_test(a_wrong_shape_is_a_usage_error),
+        cmocka_unit_test(a_wrong_shape_of_explain_and_import_is_a_usage_error),
         cmocka_unit_test(what_was_probably_meant_is_named),
         cmocka_unit_test(members_are_waited_for),
         cmocka_unit_test(quotas_are_set_by_user),

@@ -110,6 +110,11 @@ static const struct {
     {"domain: a\ndescriptors:\n- [a]\n", 3, 3, "descriptor: found a list; expected a mapping"},
     {"domain: a\ndescriptors: {key: a}\n", 2, 14,
      "descriptors: found a mapping; expected a list of 0 to 65536 elements"},
+    {"domain: a\ndescriptors: [{key: a, metadata: [[[[[[[[[[[[[]]]]]]]]]]]]]}]\n", 2, 34,
+     "descriptor.metadata: found nested too deep; expected at most 12 lists and mappings inside "
+     "each other"},
+    {"domain: a\ndescriptors:\ndescriptors: [{key: a}]\n", 3, 1,
+     "domain: found key \"descriptors\" twice; expected it once"},
     {"domain: a\ndomain: a\n", 2, 1, "domain: found key \"domain\" twice; expected it once"},
     {"- a\n---\ndomain: a\n", 1, 1, "domain: found a list; expected a mapping"},
     /* Of ours. */

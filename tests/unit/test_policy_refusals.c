@@ -88,8 +88,8 @@ static const struct refusal documents[] = {
     {"rules: *x\n", 1, 8, "an unknown alias; expected a name set by &"},
     {"rules: &x [*x]\n", 1, 12, "an alias inside of what it names"},
     {"{[a]: b}\n", 1, 2, "a list or mapping as a key; expected a text as a key"},
-    {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 1, 41,
-     "nested too deep; expected at most 40 lists and mappings inside each other"},
+    {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 1, 49,
+     "nested too deep; expected at most 48 lists and mappings inside each other"},
 };
 
 /* Whatever is not well-formed YAML of the kind that a rules file may be. */

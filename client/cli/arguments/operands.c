@@ -310,7 +310,8 @@ static int take_pool_load(struct cli_arguments *out, const struct cli_given *giv
                           "'pools report' needs --load, a number from 0 to 1");
     out->report.pool = words->list[0];
     out->report.load = strtod(load, &end);
-    if (end == load || *end != '\0' || strspn(load, "0123456789.") != strlen(load) || out->report.load > 1)
+    if (end == load || *end != '\0' || strspn(load, "0123456789.") != strlen(load) ||
+        out->report.load > 1)
         return cli_refuse(given, CLI_EXIT_INVALID,
                           "--load is '%.64s'; expected a number from 0 to 1", load);
     return CLI_EXIT_OK;

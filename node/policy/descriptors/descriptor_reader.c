@@ -28,7 +28,8 @@ enum {
     STATUS_THROTTLE = 429,
     NAME_CUT = POLICY_NAME_LEN_MAX - 33,
     ORDINAL_OTHER = 7,
-    FIRST_LEN = 32
+    FIRST_LEN = 32,
+    SEEN = 1
 };
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -39,6 +40,7 @@ struct reading {
     bool theirs;
     bool merge;
     uint32_t domain;               /* that is being read, in out->domains */
+    uint32_t room;                 /* for nodes */
     struct policy_rule on_failure; /* what its rules have */
 };
 
@@ -103,9 +105,10 @@ static int take_pair(struct reading *reading, uint32_t key, enum rule_map map,
         note_key(reading, key, elsewhere, row);
         return TG_OK;
     }
-    if (fields[field].node != YAML_READER_NONE)
+    if (fields[field].need == SEEN)
         return yaml_reader_fail(reader, key, "%s: found key \"%s\" twice; expected it once",
                                 row->what, elsewhere);
+    fields[field].need = SEEN; /* without a value, too: the first of a name is the one counted */
     if (!yaml_reader_is_nothing(reader, node->next))
         fields[field].node = node->next;
     return TG_OK;
@@ -466,7 +469,7 @@ static int read_descriptor(struct reading *reading, uint32_t element, uint32_t p
     struct descriptor_node *node = &out->nodes[out->node_count];
     struct descriptor *limit = chunks_get(&reading->policy->chunks, 1, sizeof *limit);
     bool shadow = false;
-    ASSERT(out->nodes[parent].depth < DESCRIPTOR_DEPTH_MAX);
+    ASSERT(out->nodes[parent].depth < DESCRIPTOR_DEPTH_MAX && out->node_count < reading->room);
     if (limit == NULL)
         return TG_ENOMEM;
     *node = (struct descriptor_node){.parent = parent,
@@ -573,6 +576,7 @@ static int add_domain(struct reading *reading, const struct policy_text *name, u
     static_assert(sizeof counted <= POLICY_NAME_LEN_MAX + 1, "it is the name of a rule");
     const size_t len = (size_t)snprintf(counted, sizeof counted, DESCRIPTOR_COUNTED_PREFIX "%.*s",
                                         (int)name->len, name->data);
+    ASSERT(out->node_count < reading->room);
     struct descriptor_domain *domain = &out->domains[out->domain_count];
     reading->domain = out->domain_count++;
     domain->node = out->node_count;
@@ -650,6 +654,7 @@ static int make_room(struct reading *reading, uint32_t first)
                                 DESCRIPTORS_MAX);
     const uint32_t places = descriptors_places(count);
     struct descriptors *out = reading->out;
+    reading->room = count;
     out->mask = places - 1;
     out->nodes = chunks_get(chunks, count, sizeof *out->nodes);
     out->domains =

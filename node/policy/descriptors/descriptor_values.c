@@ -14,7 +14,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/assert.h"
 #include "node/policy/readers/yaml_reader.h"
 
 /* ---- scalars --------------------------------------------------------------------------------- */
@@ -218,10 +217,11 @@ static bool begin(struct descriptor_writer *json, const struct yaml_reader *read
     return true;
 }
 
-static void write_tree(struct descriptor_writer *json, const struct yaml_reader *reader,
+/* False: it is nested too deep. */
+static bool write_tree(struct descriptor_writer *json, const struct yaml_reader *reader,
                        uint32_t node)
 {
-    struct level levels[YAML_READER_DEPTH_MAX];
+    struct level levels[DESCRIPTOR_METADATA_DEPTH_MAX + 1];
     uint32_t depth = 0;
     depth += begin(json, reader, node, &levels[0]);
     while (depth > 0 && json->len < json->capacity) {
@@ -241,9 +241,11 @@ static void write_tree(struct descriptor_writer *json, const struct yaml_reader 
             child = key->next;
         }
         level->next = yaml_reader_at(reader, child)->next;
-        ASSERT(depth < YAML_READER_DEPTH_MAX); /* it is below a descriptor */
         depth += begin(json, reader, child, &levels[depth]);
+        if (depth > DESCRIPTOR_METADATA_DEPTH_MAX)
+            return false;
     }
+    return true;
 }
 
 int descriptor_metadata(struct chunks *chunks, const struct rule_place *place, unsigned key,
@@ -255,7 +257,11 @@ int descriptor_metadata(struct chunks *chunks, const struct rule_place *place, u
     *out = (struct policy_text){"", 0};
     if (node == YAML_READER_NONE)
         return TG_OK;
-    write_tree(&json, place->reader, node);
+    if (!write_tree(&json, place->reader, node))
+        return yaml_reader_fail(place->reader, node,
+                                "descriptor.metadata: found nested too deep; expected at most %d "
+                                "lists and mappings inside each other",
+                                DESCRIPTOR_METADATA_DEPTH_MAX);
     if (json.len > DESCRIPTOR_METADATA_LEN_MAX)
         return yaml_reader_fail(place->reader, node,
                                 "descriptor.metadata: found more than %d bytes as JSON; expected "

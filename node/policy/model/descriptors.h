@@ -36,7 +36,8 @@ enum {
     DESCRIPTOR_GIVEN_LEN_MAX = 8192, /* of a value of a request's entry */
     DESCRIPTOR_REPLACES_MAX = 64,    /* names that one limit replaces */
     DESCRIPTOR_METADATA_LEN_MAX = 4096,
-    DESCRIPTOR_PATH_LEN_MAX = 128, /* of what is counted; a longer path is hashed */
+    DESCRIPTOR_METADATA_DEPTH_MAX = 12, /* lists and mappings inside each other */
+    DESCRIPTOR_PATH_LEN_MAX = 128,      /* of what is counted; a longer path is hashed */
     DESCRIPTOR_NOTES_MAX = 8,
     DESCRIPTOR_STEM_LEN = 32 /* bytes by which wildcards are found */
 };

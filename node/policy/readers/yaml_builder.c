@@ -217,7 +217,7 @@ static int on_start(struct builder *builder, const yaml_event_t *event, enum yam
         return fail_at(builder, &event->start_mark, "a tag; expected values without tags");
     if (builder->depth == YAML_READER_DEPTH_MAX)
         return fail_at(builder, &event->start_mark,
-                       "nested too deep; expected at most 40 lists and mappings inside each other");
+                       "nested too deep; expected at most 48 lists and mappings inside each other");
     int result = add_node(builder, &event->start_mark, &node, &index);
     if (result == TG_OK)
         result = attach(builder, &event->start_mark, index);

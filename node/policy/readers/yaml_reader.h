@@ -27,7 +27,7 @@
 
 enum {
     YAML_READER_LEN_MAX = 16 * 1024 * 1024,      /* bytes of input */
-    YAML_READER_DEPTH_MAX = 40,                  /* lists and mappings inside each other */
+    YAML_READER_DEPTH_MAX = 48,                  /* lists and mappings inside each other */
     YAML_READER_NODES_MAX = 1024 * 1024,         /* scalars, lists and mappings */
     YAML_READER_ANCHORS_MAX = 256,               /* &names */
     YAML_READER_EXPANDED_MAX = 64 * 1024 * 1024, /* bytes and nodes if aliases were copies */
