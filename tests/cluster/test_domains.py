@@ -35,8 +35,8 @@ def test_files_are_applied_compared_and_rolled_back(new_cluster, tmp_path):
     path.write_text(SHOP.format(cart=5))
     done = Command("rules", "apply", str(path), "--yes", endpoints=cluster.endpoints)
     assert done.code == 0, done
-    assert {rule["name"] for rule in cluster[1].admin("rules.list")} == {
-        "shop:path=/cart", "shop:path=/img-*", "shop:path=/img-*,user"}
+    names = {"shop:path=/cart", "shop:path=/img-*", "shop:path=/img-*,user"}
+    wait_for(lambda: {rule["name"] for rule in cluster[1].admin("rules.list")} == names, 30, "each limit is a rule")
     path.write_text(SHOP.format(cart=9) + "---\n" + SEARCH)
     done = Command("rules", "diff", str(path), endpoints=cluster.endpoints)
     assert done.code == 0 and "rules: 1 added, 0 removed, 1 changed" in done.output, done
@@ -48,7 +48,7 @@ def test_files_are_applied_compared_and_rolled_back(new_cluster, tmp_path):
     versions = json.loads(Command("rules", "history", "-o", "json", endpoints=cluster.endpoints).output)
     first = min(row["version"] for row in versions)
     assert Command("rules", "rollback", str(first), "--yes", endpoints=cluster.endpoints).code == 0
-    assert len(cluster[0].admin("rules.list")) == 3
+    wait_for(lambda: {rule["name"] for rule in cluster[0].admin("rules.list")} == names, 30, "the first version is back")
 
 
 # What a descriptor meets is told by the rules in force, or by a file.
