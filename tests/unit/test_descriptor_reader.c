@@ -15,6 +15,8 @@
 #include "node/policy/compile/policy_compile.h"
 #include "node/policy/compile/policy_diff.h"
 #include "node/policy/compile/policy_warnings.h"
+#include "node/policy/compile/pool_edit.h"
+#include "node/policy/compile/rule_removal.h"
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/model/descriptors.h"
 #include "node/policy/model/policy.h"
@@ -105,6 +107,8 @@ static const struct {
      "only"},
     {"domain: a\ndescriptors:\n- key: a\n  shadow_mode: maybe\n", 4, 16,
      "descriptor.shadow_mode: found \"maybe\"; expected true or false"},
+    {"domain: a\ndescriptors:\n- key: a\n  shadow_mode: yES\n", 4, 16,
+     "descriptor.shadow_mode: found \"yES\"; expected true or false"},
     {"domain: a\ndescriptors:\n- key: a\n  shadow_mode: \"true\"\n", 4, 16,
      "descriptor.shadow_mode: found \"true\"; expected true or false"},
     {"domain: a\ndescriptors:\n- [a]\n", 3, 3, "descriptor: found a list; expected a mapping"},
@@ -489,6 +493,34 @@ static void an_edit_keeps_the_counts_of_limits_whose_unit_stays(void **state)
     policy_free(&new);
 }
 
+/* Commands that cut or add a piece of a document cannot do so here, and say so. */
+static void what_edits_rules_of_ours_leaves_domains_alone(void **state)
+{
+    static const char *const texts[] = {
+        "domain: a\ndescriptors: [{key: k, rate_limit: {unit: day}}]\n",
+        "domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day}\n---\ndomain: b\n",
+        "rules: []\ndomains: [{domain: a, descriptors: [{key: k, rate_limit: {unit: day}}]}]\n"};
+    static const struct policy_text rule = {"a:k", 3};
+    const struct pool_edit pool = {.name = "p",
+                                   .rate = {5, 1000000000},
+                                   .load_max_ppm = POOL_EDIT_KEPT,
+                                   .reserve_percent = POOL_EDIT_KEPT,
+                                   .scope = POOL_EDIT_KEPT};
+    char out[1024];
+    size_t len;
+    uint32_t line;
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const size_t text_len = strlen(texts[i]);
+        assert_int_equal(policy_remove_rule(texts[i], text_len, &rule, NULL, alloc_heap(), out,
+                                            sizeof out, &len, &line),
+                         TG_EUNSUPPORTED);
+        const int set =
+            policy_set_pool(texts[i], text_len, &pool, NULL, alloc_heap(), out, sizeof out, &len);
+        assert_int_equal(set, i < 2 ? TG_EUNSUPPORTED : 0);
+    }
+}
+
 static void domains_stand_beside_rules_of_ours(void **state)
 {
     struct policy *policy =
@@ -528,6 +560,7 @@ int main(void)
         cmocka_unit_test(whatever_changes_the_meaning_changes_the_digest),
         cmocka_unit_test(names_are_unique_and_no_neighbours_business),
         cmocka_unit_test(an_edit_keeps_the_counts_of_limits_whose_unit_stays),
+        cmocka_unit_test(what_edits_rules_of_ours_leaves_domains_alone),
         cmocka_unit_test(domains_stand_beside_rules_of_ours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
