@@ -2,7 +2,8 @@
 sources.node := $(wildcard node/*/*.c node/*/*/*.c)
 sources.proto := $(wildcard node/gateway/grpc/proto/*.proto)
 # What the command line links of it: rules are judged without a node.
-sources.policy := $(wildcard node/policy/*/*.c) $(wildcard node/zones/*.c)
+sources.policy := $(wildcard node/policy/*/*.c) $(wildcard node/zones/*.c) \
+                  $(wildcard node/sources/*.c)
 main.node    := $(wildcard node/main.c)
 
 # CZMQ is of the stack; nothing of it is called yet, and the linker leaves it out.

@@ -70,6 +70,8 @@ static int run_command(struct cli *cli)
         return cli_quota(cli);
     if (command == CLI_POOLS_LIST || command == CLI_POOLS_REPORT)
         return cli_pools(cli);
+    if (command == CLI_RULES_IMPORT || cli->arguments->domains.domain != NULL)
+        return cli_domains(cli);
     if (command == CLI_RULES_VALIDATE || command == CLI_RULES_EXPLAIN)
         return cli_judge(cli);
     if ((command >= CLI_RULES_SHOW && command <= CLI_RULES_ROLLBACK) || command == CLI_POOLS_SET)
@@ -117,7 +119,7 @@ static int run(struct cli *cli)
     case CLI_REPLAY:
         return cli_replay_run(cli);
     default:
-        return cli_judges_offline(cli->arguments) ? cli_judge(cli) : run_connected(cli);
+        return cli_judges_offline(cli->arguments) ? run_command(cli) : run_connected(cli);
     }
 }
 

@@ -117,6 +117,9 @@ static void add_expected(struct prose *prose, const struct rule_key *key)
     case RULE_TYPE_KINDS:
         add_kinds(prose, key);
         break;
+    case RULE_TYPE_TREE:
+        add(prose, "any value");
+        break;
     case RULE_TYPE_OLDER:
         add(prose, "paths, each with a list of mappings (%s)", of);
         break;

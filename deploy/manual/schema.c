@@ -32,6 +32,10 @@ static const char *const definitions[RULE_MAPS] = {
     [RULE_MAP_TIER] = "tier",
     [RULE_MAP_OLDER_FILE] = "older_file",
     [RULE_MAP_OLDER_LIMIT] = "older_limit",
+    [RULE_MAP_DOMAIN] = "domain",
+    [RULE_MAP_DESCRIPTOR] = "descriptor",
+    [RULE_MAP_RATE_LIMIT] = "rate_limit",
+    [RULE_MAP_REPLACES] = "replaces",
 };
 
 /* Adds a string of JSON. */
@@ -218,6 +222,9 @@ static void add_type(struct cli_text *text, const struct rule_key *key)
     case RULE_TYPE_NAMES:
         add_list(text, key);
         break;
+    case RULE_TYPE_TREE:
+        cli_text_str(text, "\"not\": false");
+        break;
     case RULE_TYPE_NAMED:
     case RULE_TYPE_MATCH:
     case RULE_TYPE_KINDS:
@@ -267,7 +274,11 @@ void manual_schema(struct cli_text *text)
                        "  \"if\": {\"type\": \"object\", \"required\": [\"api\"], "
                        "\"not\": {\"required\": [\"rules\"]}},\n"
                        "  \"then\": {\"$ref\": \"#/definitions/older_file\"},\n"
-                       "  \"else\": {\"$ref\": \"#/definitions/file\"},\n"
+                       "  \"else\": {\"if\": {\"type\": \"object\", \"anyOf\": [{\"required\": "
+                       "[\"domain\"]}, {\"required\": [\"descriptors\"]}], "
+                       "\"not\": {\"required\": [\"rules\"]}},\n"
+                       "  \"then\": {\"required\": [\"domain\"]},\n"
+                       "  \"else\": {\"$ref\": \"#/definitions/file\"}},\n"
                        "  \"definitions\": {\n");
     for (enum rule_map map = 0; map < RULE_MAPS; map++) {
         add_map(text, map);

@@ -136,7 +136,8 @@ def test_bash_offers_the_flags_of_each_command(command):
 def test_bash_offers_commands_and_values():
     first = {command.split()[0] for command in COMMANDS}
     assert complete("") == first and complete("-o", "json", "") == first and complete("help", "") == first
-    assert complete("rules", "") == {"list", "show", "validate", "explain", "diff", "apply", "delete", "history", "rollback"}
+    assert complete("rules", "") == {"list", "show", "validate", "explain", "import", "diff", "apply", "delete", "history",
+                                      "rollback"}
     assert complete("help", "pools", "") == {"list", "set", "report"} and complete("st") == {"status"}
     assert complete("members", "-o", "") == {"table", "json", "yaml"}
     assert complete("status", "--wait", "") == {"healthy"}

@@ -43,7 +43,10 @@ static bool names_pool(const struct policy_rule *rule)
 static uint64_t digest_of(const struct policy_rule *rule, struct policy **out)
 {
     static char text[RULE_LEN_MAX + 16] = "rules:\n- ";
-    static const size_t head = sizeof("rules:\n- ") - 1;
+    static const size_t list = sizeof("rules:\n- ") - 1;
+    /* What a descriptor's rule is written as is a document. */
+    const size_t head = rule->descriptor == NULL ? list : 0;
+    (void)memcpy(text, "rules:\n- ", list);
     const int len = policy_format_rule(rule, text + head, RULE_LEN_MAX);
     ASSERT(len > 0 || len == TG_ETOOBIG);
     *out = len > 0 && !names_pool(rule) ? compile(text, head + (size_t)len) : NULL;

@@ -51,19 +51,20 @@ LAYERS = {
     # What rules would do to a log is answered without a node, by the code that nodes run.
     "client/replay": ["base", "client/protocol", "node/limit", "node/policy"],
     "client/cli": ["base", "client/protocol", "client/include", "client/replay", "client/screen",
-                   "node/policy", "node/zones"],
+                   "node/policy", "node/sources", "node/zones"],
     "client/examples": ["client/include"],
     "node/limit": ["base"],
     "node/policy": ["base", "client/protocol", "node/limit"],
+    "node/sources": ["base", "node/policy"],
     "node/zones": ["base", "node/policy"],
     "node/cluster": ["base", "ring", "gossip", "client/protocol", "node/limit", "node/policy"],
     "node/gateway": ["base", "client/protocol", "client/screen", "node/limit", "node/policy"],
     "node/runtime": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit",
-                     "node/policy", "node/cluster", "node/gateway", "node/zones"],
+                     "node/policy", "node/cluster", "node/gateway", "node/sources", "node/zones"],
     # Documents are made of the tables of both programs.
     "deploy/manual": ["base", "client/cli", "node/cluster", "node/policy", "node/runtime"],
     "node": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit", "node/policy",
-             "node/cluster", "node/gateway", "node/runtime", "node/zones"],
+             "node/cluster", "node/gateway", "node/runtime", "node/sources", "node/zones"],
 }
 
 # Folders that are cut in rooms, from the floor up: a room may include, and call, those before it and
@@ -71,7 +72,7 @@ LAYERS = {
 HOUSES = {
     "client/cli": ("output", "arguments", "session", "status", "replay", "commands"),
     "node/limit": ("algorithms", "table", "engine"),
-    "node/policy": ("model", "readers", "index", "people", "compile"),
+    "node/policy": ("model", "readers", "index", "descriptors", "people", "compile"),
     "node/cluster": ("clock", "model", "metrics", "wire", "dedup", "consensus", "configstore", "usage", "peer",
                      "partition", "pending", "replication", "reconcile", "quorum", "writeback", "region",
                      "lease", "admission", "election", "request", "shard", "control", "conditions", "operator"),

@@ -175,6 +175,8 @@ static void every_command_is_known(void **state)
         {"rules validate x.yaml", CLI_RULES_VALIDATE},
         {"rules validate -", CLI_RULES_VALIDATE},
         {"rules explain a=b", CLI_RULES_EXPLAIN},
+        {"rules explain --domain d --descriptor a=b", CLI_RULES_EXPLAIN},
+        {"rules import envoy x.yaml y.yaml --merge --charge all", CLI_RULES_IMPORT},
         {"--rules x.yaml rules explain a=b", CLI_RULES_EXPLAIN},
         {"pools list", CLI_POOLS_LIST},
         {"pools set api --rate 10000/s", CLI_POOLS_SET},
@@ -226,8 +228,8 @@ static void operands_and_flags_are_read(void **state)
     accepts(&out, "rules explain a=b");
     assert_null(out.file);
     accepts(&out, "pools --load 0.25 report api");
-    assert_string_equal(out.pool, "api");
-    assert_true(out.load > 0.249 && out.load < 0.251);
+    assert_string_equal(out.report.pool, "api");
+    assert_true(out.report.load > 0.249 && out.report.load < 0.251);
     accepts(&out, "pools set api --rate 10000/s --reserve 5%");
     assert_string_equal(out.pool_edit.name, "api");
     assert_true(out.pool_edit.rate.count == 10000 && out.pool_edit.reserve_percent == 5);
@@ -241,7 +243,7 @@ static void operands_and_flags_are_read(void **state)
     accepts(&out, "pools set api --scope region");
     assert_true(out.pool_edit.scope == POLICY_SCOPE_REGION && out.pool_edit.home == NULL);
     accepts(&out, "pools report api --load 1");
-    assert_true(out.load > 0.999);
+    assert_true(out.report.load > 0.999);
     accepts(&out, "peek a=b --explain");
     assert_true(out.explain);
     accepts(&out, "rules validate -");
@@ -320,10 +322,6 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"check a=b --frobnicate", "unknown flag '--frobnicate'"},
         {"check a=b --explain=yes", "takes no value"},
         {"status --explain", "'status' does not take --explain"},
-        {"rules explain", "needs attributes (name=value)"},
-        {"rules explain --rules x.yaml", "needs attributes (name=value)"},
-        {"rules explain a=b --rules", "--rules needs a value"},
-        {"rules explain a=b --key k", "does not take --key"},
         {"rules list --rules x.yaml", "'rules list' does not take --rules"},
         {"check a=b -x", "unknown flag '-x'"},
         {"check a=b --cost", "--cost needs a value"},
@@ -359,6 +357,31 @@ static void a_wrong_shape_is_a_usage_error(void **state)
         {"drain --force", "'drain' does not take --force"},
         {"members --no-wait", "'members' does not take --no-wait"},
         {"status --wait", "--wait needs a value"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        refuses(wrong[i].line, CLI_EXIT_USAGE, wrong[i].words);
+}
+
+/* The same of what is said of rules that no node is asked about. */
+static void a_wrong_shape_of_explain_and_import_is_a_usage_error(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *words;
+    } wrong[] = {
+        {"rules explain", "needs attributes (name=value) or --domain"},
+        {"rules explain --domain d", "--domain and --descriptor need each other"},
+        {"rules explain --descriptor a=b", "--domain and --descriptor need each other"},
+        {"rules explain --domain d --descriptor a=b c=d",
+         "unexpected 'c=d' behind 'rules explain'"},
+        {"rules import", "needs the form of the files; expected envoy"},
+        {"rules import x.yaml", "needs the form of the files; expected envoy"},
+        {"rules import envoy", "'rules import envoy' needs a FILE"},
+        {"rules validate x.yaml --domain d", "does not take --domain"},
+        {"rules explain --rules x.yaml", "needs attributes (name=value)"},
+        {"rules explain a=b --rules", "--rules needs a value"},
+        {"rules explain a=b --key k", "does not take --key"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(wrong); i++)
@@ -670,6 +693,7 @@ int main(void)
         cmocka_unit_test(help_knows_its_topic),
         cmocka_unit_test(help_on_a_group_names_its_commands),
         cmocka_unit_test(a_wrong_shape_is_a_usage_error),
+        cmocka_unit_test(a_wrong_shape_of_explain_and_import_is_a_usage_error),
         cmocka_unit_test(what_was_probably_meant_is_named),
         cmocka_unit_test(members_are_waited_for),
         cmocka_unit_test(quotas_are_set_by_user),

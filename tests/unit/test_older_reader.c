@@ -131,7 +131,8 @@ static void bad_files_are_refused_with_place_and_reason(void **state)
         {"{\"api\":[]}", 1, 8, "api: found a list; expected a mapping"},
         {"{\"api\":{},\"colour\":1}", 1, 11, "file: found unknown key \"colour\"; expected api"},
         {"{\"api\":{},\"rules\":[]}", 1, 2,
-         "file: found unknown key \"api\"; expected unmatched, rules, pools, tiers, attributes"},
+         "file: found unknown key \"api\"; expected unmatched, rules, pools, tiers, attributes, "
+         "domains, charge, merge_domains"},
         {"{\"api\":{\"/a\":{}}}", 1, 14,
          "api: found a mapping; expected a list of 1 to 256 elements"},
         {"{\"api\":{\"/a\":[]}}", 1, 14,

@@ -80,15 +80,16 @@ static const struct refusal documents[] = {
      "YAML syntax: invalid leading UTF-8 octet; expected well-formed YAML"},
     /* The mark of UTF-8 is no column. */
     {"\xef\xbb\xbfrulez: 1\n", 1, 1,
-     "file: found unknown key \"rulez\"; expected unmatched, rules, pools, tiers, attributes"},
+     "file: found unknown key \"rulez\"; expected unmatched, rules, pools, tiers, attributes, "
+     "domains, charge, merge_domains"},
     {"rules: \"a\\0\"\n", 1, 8, "a NUL character; expected text without it"},
     {"rules: !!seq []\n", 1, 8, "a tag; expected values without tags"},
     {"rules: []\n---\nrules: []\n", 3, 1, "a second document; expected one document in a file"},
     {"rules: *x\n", 1, 8, "an unknown alias; expected a name set by &"},
     {"rules: &x [*x]\n", 1, 12, "an alias inside of what it names"},
     {"{[a]: b}\n", 1, 2, "a list or mapping as a key; expected a text as a key"},
-    {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 1, 13,
-     "nested too deep; expected at most 12 lists and mappings inside each other"},
+    {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 1, 49,
+     "nested too deep; expected at most 48 lists and mappings inside each other"},
 };
 
 /* Whatever is not well-formed YAML of the kind that a rules file may be. */
@@ -106,7 +107,8 @@ static const struct refusal files[] = {
     {"rules:\n", 1, 7, "rules: found nothing; expected a list of 0 to 10000 elements"},
     {"rules: {a: b}", 1, 8, "rules: found a mapping; expected a list of 0 to 10000 elements"},
     {"rule: []\n", 1, 1,
-     "file: found unknown key \"rule\"; expected unmatched, rules, pools, tiers, attributes"},
+     "file: found unknown key \"rule\"; expected unmatched, rules, pools, tiers, attributes, "
+     "domains, charge, merge_domains"},
     {"rules: []\nrules: []\n", 2, 1, "file: found key \"rules\" twice; expected it once"},
     {"unmatched: maybe\nrules: []\n", 1, 12, "unmatched: found \"maybe\"; expected allow, deny"},
 };

@@ -55,7 +55,7 @@ static void a_default_of_words_is_one_of_them(void **state)
         for (uint32_t i = 0; i < rule_map(map)->count; i++) {
             const struct rule_key *key = rule_key(map, i);
             bool found = false;
-            if (key->type != RULE_TYPE_WORD)
+            if (key->type != RULE_TYPE_WORD || key->initial == NULL)
                 continue;
             for (uint32_t k = 0; k < key->word_count; k++)
                 found |= strcmp(key->words[k].text, key->initial) == 0;

@@ -63,10 +63,14 @@ struct row {
 #define ELASTIC_END "}}]}"
 /* All of a pool is kept for critical rules. */
 #define RESERVED(class) POOLS("rate: 100/s, reserve: 100%") "{pool: p}}, class: " class "}]}"
-#define BUSY            "user=a|user=a|WAIT|user=a"
-#define BUSY_TOLD       "allow|deny|elastic_borrowed"
-#define IDLE_TOLD       "allow|deny|deny"
-#define A3              "user=a|user=a|user=a"
+/* One limit of a domain, without rules beside it. */
+#define DOMAINS(fields)                                                                            \
+    "rules: [], domains: [{domain: d, " fields                                                     \
+    ", descriptors: [{key: k, rate_limit: {unit: day}}]}]"
+#define BUSY      "user=a|user=a|WAIT|user=a"
+#define BUSY_TOLD "allow|deny|elastic_borrowed"
+#define IDLE_TOLD "allow|deny|deny"
+#define A3        "user=a|user=a|user=a"
 
 /* What stands beside the rules. */
 static const struct row file_rows[] = {
@@ -126,6 +130,15 @@ static const struct row file_rows[] = {
      "{tiers: {t: {limits: [{rate: 1/h, " FW "}, {rate: 3/d, " FW "}]}}, rules: []}",
      "user=a tier=t|user=a tier=t", "ow", "allow:1/h|deny:1/h",
      "{tiers: {t: {limits: {}}}, rules: []}", 1, 22, "limits: found a mapping; expected a list"},
+    /* What descriptors do is for test_descriptor_find.c: attributes never meet them. */
+    {"file", "domains", HERE, "{" DOMAINS("on_failure: local") "}", "descriptor=k=1|k=1", "o",
+     "no_rule|no_rule", "{domains: 5, rules: []}", 1, 11, "domains: found \"5\"; expected a list"},
+    {"file", "charge", HERE, "{charge: all, " DOMAINS("on_failure: local") "}", "k=1", "o",
+     "no_rule", "{charge: none, rules: [], domains: []}", 1, 10,
+     "charge: found \"none\"; expected each, all"},
+    {"file", "merge_domains", HERE, "{merge_domains: true, " DOMAINS("on_failure: local") "}",
+     "k=1", "o", "no_rule", "{merge_domains: 1, rules: [], domains: []}", 1, 17,
+     "merge_domains: found \"1\"; expected true or false"},
     {"file", "rules", HERE, LIMIT("rate: 1/h"), "user=a|user=a", "o", "allow|deny", "rules: 1", 1,
      8, "rules: found \"1\"; expected a list"},
 };

@@ -51,6 +51,7 @@ enum cli_command {
     CLI_RULES_SHOW,
     CLI_RULES_VALIDATE,
     CLI_RULES_EXPLAIN,
+    CLI_RULES_IMPORT,
     CLI_RULES_DIFF,
     CLI_RULES_APPLY,
     CLI_RULES_DELETE,
@@ -98,6 +99,23 @@ struct cli_quota {
     bool clear;
 };
 
+enum { CLI_IMPORTED_MAX = 64 };
+
+/* What is said of domains and descriptors. NULL, 0: not given. */
+struct cli_domains {
+    const char *domain; /* of CLI_RULES_EXPLAIN */
+    const char *descriptor;
+    const char *files[CLI_IMPORTED_MAX]; /* of CLI_RULES_IMPORT */
+    size_t file_count;
+    bool merge;
+    enum { CLI_CHARGE_EACH, CLI_CHARGE_ALL } charge;
+};
+
+struct cli_report {
+    const char *pool;
+    double load; /* 0 .. 1 */
+};
+
 struct cli_arguments {
     enum cli_command command;
     enum cli_command topic; /* of CLI_HELP */
@@ -125,9 +143,8 @@ struct cli_arguments {
     const char *file;           /* of rules; NULL: not given */
     const char *member;         /* of CLI_REMOVE: a name or an id; NULL: a region */
     const char *region;         /* of CLI_REMOVE; NULL: not given */
-    const char *pool;           /* of CLI_POOLS_REPORT */
+    struct cli_report report;   /* of CLI_POOLS_REPORT */
     struct pool_edit pool_edit; /* of CLI_POOLS_SET */
-    double load;                /* 0 .. 1 */
     bool force;
     bool no_wait;
     struct cli_replay replay;
@@ -144,6 +161,7 @@ struct cli_arguments {
     const char *tier;   /* of CLI_APIKEY_CREATE; NULL: none */
     const char *after;  /* of CLI_APIKEY_LIST, CLI_QUOTA_LIST: rows behind this one; NULL: all */
     struct cli_quota quota;
+    struct cli_domains domains;
     uint64_t for_ms;   /* of CLI_BLOCK, CLI_APIKEY_CREATE, CLI_QUOTA_SET; 0: not given */
     uint64_t until_ms; /* Unix time, 0: not given */
     char names[TG_ATTRIBUTES_MAX][TG_ATTRIBUTE_NAME_MAX + 1]; /* what attributes[].name point to */

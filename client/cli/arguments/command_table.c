@@ -199,16 +199,29 @@ static const struct cli_command_row commands[CLI_COMMAND_COUNT] = {
                      "tidegate -e tcp://10.0.0.2:7600 rules validate rules.yaml\n"},
     [CLI_RULES_EXPLAIN] =
         {.name = "rules explain",
-         .usage = "attr=value... [--rules FILE]",
+         .usage = "attr=value... | --domain D --descriptor K=V,... [--rules FILE]",
          .operand = CLI_OPERAND_ATTRIBUTES,
          .summary = "which rules act on a request, and why others do not",
          .notes = "Nothing is counted. With --rules the rules of FILE (- for standard input) "
                   "are meant, and no node is asked; without it, those in force at the node "
                   "that is asked. BLOCKED is what denies the request before any rule: by "
                   "whom, until when and why. What the limits say is told by `tidegate peek "
-                  "--explain`.\n",
+                  "--explain`.\n"
+                  "With --domain it is told which limit a descriptor of a proxy asks: what each "
+                  "entry meets, and by what it is counted.\n",
          .examples = "tidegate rules explain api=/signup phone=+15550100 --rules rules.yaml\n"
+                     "tidegate rules explain --domain shop --descriptor path=/cart,user=ada\n"
                      "tidegate rules explain api=/signup phone=+15550100 -o json\n"},
+    [CLI_RULES_IMPORT] =
+        {.name = "rules import",
+         .usage = "envoy FILE... [--merge] [--charge each|all]",
+         .operand = CLI_OPERAND_IMPORTED,
+         .summary = "print rules of another limiter as a document of ours; nothing is changed",
+         .notes = "FILE is one of envoyproxy/ratelimit, or a directory of such files. They are "
+                  "rules as they are, too: `tidegate rules apply FILE` takes them. No node is "
+                  "asked. What is wrong is said as FILE:LINE:COLUMN: message.\n",
+         .examples = "tidegate rules import envoy shop.yaml search.yaml > rules.yaml\n"
+                     "tidegate rules import envoy config/ --merge\n"},
     [CLI_RULES_DIFF] =
         {.name = "rules diff",
          .usage = "FILE",
@@ -498,6 +511,9 @@ static const struct cli_operand_row operands[CLI_OPERAND_COUNT] = {
         {.term = "attr=value...",
          .help = "attributes of the request; the cluster's rules say which limits apply"},
     [CLI_OPERAND_ATTRIBUTES] = {.term = "attr=value...", .help = "attributes of the request"},
+    [CLI_OPERAND_IMPORTED] = {.term = "envoy FILE...",
+                              .help = "the form, envoy, and the files; - for standard input",
+                              .file = true},
     [CLI_OPERAND_TOPIC] = {.term = "COMMAND",
                            .help = "the command to explain; without it all are named",
                            .command = true},

@@ -29,7 +29,8 @@
 enum cli_operand {
     CLI_OPERAND_NONE,
     CLI_OPERAND_TARGET,     /* attributes, or --key */
-    CLI_OPERAND_ATTRIBUTES, /* attributes alone */
+    CLI_OPERAND_ATTRIBUTES, /* attributes alone, or --domain */
+    CLI_OPERAND_IMPORTED,   /* a form, and files of it */
     CLI_OPERAND_TOPIC,
     CLI_OPERAND_LOGS,
     CLI_OPERAND_FILE,
@@ -114,6 +115,10 @@ enum cli_flag {
     CLI_FLAG_ACTUAL,
     CLI_FLAG_EXPLAIN,
     CLI_FLAG_RULES,
+    CLI_FLAG_DOMAIN,
+    CLI_FLAG_DESCRIPTOR,
+    CLI_FLAG_MERGE,
+    CLI_FLAG_CHARGE,
     CLI_FLAG_LOAD,
     CLI_FLAG_LOAD_MAX,
     CLI_FLAG_RESERVE,

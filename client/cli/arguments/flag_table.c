@@ -124,6 +124,18 @@ static const struct cli_flag_row rows[] = {
      .help = "the rules of this file instead (- for standard input): no node is asked"},
     {CLI_FLAG_RULES, "rules", .commands = CLI_SET(CLI_REPLAY), .value = "FILE", TEXT(file),
      .file = true, .help = "the rules to try; - for standard input"},
+    {CLI_FLAG_DOMAIN, "domain", .commands = CLI_SET(CLI_RULES_EXPLAIN), .value = "D",
+     TEXT(domains.domain), .help = "of a descriptor: what the proxy asks for"},
+    {CLI_FLAG_DESCRIPTOR, "descriptor", .commands = CLI_SET(CLI_RULES_EXPLAIN),
+     .value = "K=V[,K2=V2...]", TEXT(domains.descriptor),
+     .help = "its entries, instead of attributes; a \\ stands before a comma or = that is a part "
+             "of one"},
+    {CLI_FLAG_MERGE, "merge", .commands = CLI_SET(CLI_RULES_IMPORT), SWITCH(domains.merge),
+     .help = "a domain that stands in several files is one with the descriptors of all"},
+    {CLI_FLAG_CHARGE, "charge", .commands = CLI_SET(CLI_RULES_IMPORT), .value = "each|all",
+     CHOICE(domains.charge, "each all"),
+     .help = "what several descriptors of a request are charged: each for itself, denied ones too "
+             "(the default), or none unless all allow"},
     {CLI_FLAG_OF_VERSION, "of-version", .commands = CLI_SET(CLI_RULES_SHOW), .value = "VERSION",
      NUMBER(version, 1, UINT32_MAX), .help = "an older version, of `tidegate rules history`"},
 

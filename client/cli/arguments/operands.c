@@ -71,7 +71,7 @@ static int take_target(struct cli_arguments *out, const struct cli_given *given,
     if (words->count == 0)
         return cli_refuse(given, CLI_EXIT_USAGE, "'%s' needs attributes (name=value)%s",
                           cli_command_name(out->command),
-                          out->command == CLI_RULES_EXPLAIN ? "" : " or --key");
+                          out->command == CLI_RULES_EXPLAIN ? " or --domain" : " or --key");
     if (words->count > TG_ATTRIBUTES_MAX)
         return cli_refuse(given, CLI_EXIT_INVALID, "%zu attributes; expected at most %d",
                           words->count, (int)TG_ATTRIBUTES_MAX);
@@ -80,6 +80,36 @@ static int take_target(struct cli_arguments *out, const struct cli_given *given,
         if (status != CLI_EXIT_OK)
             return status;
     }
+    return CLI_EXIT_OK;
+}
+
+/* Attributes, or --domain and --descriptor instead. */
+static int take_explained(struct cli_arguments *out, const struct cli_given *given,
+                          struct cli_words *words)
+{
+    const struct cli_domains *domains = &out->domains;
+    if (domains->domain == NULL && domains->descriptor == NULL)
+        return take_target(out, given, words);
+    if (domains->domain == NULL || domains->descriptor == NULL)
+        return cli_refuse(given, CLI_EXIT_USAGE, "--domain and --descriptor need each other");
+    words->taken = 0;
+    return CLI_EXIT_OK;
+}
+
+static int take_imported(struct cli_arguments *out, const struct cli_given *given,
+                         struct cli_words *words)
+{
+    struct cli_domains *domains = &out->domains;
+    if (words->count == 0 || strcmp(words->list[0], "envoy") != 0)
+        return cli_refuse(given, CLI_EXIT_USAGE,
+                          "'rules import' needs the form of the files; expected envoy");
+    if (words->count == 1)
+        return cli_refuse(given, CLI_EXIT_USAGE, "'rules import envoy' needs a FILE");
+    if (words->count - 1 > CLI_IMPORTED_MAX)
+        return cli_refuse(given, CLI_EXIT_INVALID, "%zu files; expected at most %d, or a directory",
+                          words->count - 1, (int)CLI_IMPORTED_MAX);
+    domains->file_count = words->count - 1;
+    memcpy(domains->files, words->list + 1, domains->file_count * sizeof *domains->files);
     return CLI_EXIT_OK;
 }
 
@@ -278,9 +308,10 @@ static int take_pool_load(struct cli_arguments *out, const struct cli_given *giv
     if (load == NULL)
         return cli_refuse(given, CLI_EXIT_USAGE,
                           "'pools report' needs --load, a number from 0 to 1");
-    out->pool = words->list[0];
-    out->load = strtod(load, &end);
-    if (end == load || *end != '\0' || strspn(load, "0123456789.") != strlen(load) || out->load > 1)
+    out->report.pool = words->list[0];
+    out->report.load = strtod(load, &end);
+    if (end == load || *end != '\0' || strspn(load, "0123456789.") != strlen(load) ||
+        out->report.load > 1)
         return cli_refuse(given, CLI_EXIT_INVALID,
                           "--load is '%.64s'; expected a number from 0 to 1", load);
     return CLI_EXIT_OK;
@@ -330,7 +361,8 @@ static const struct {
 } readers[CLI_OPERAND_COUNT] = {
     [CLI_OPERAND_NONE] = {take_nothing, 0},
     [CLI_OPERAND_TARGET] = {take_target, CLI_WORDS_MAX},
-    [CLI_OPERAND_ATTRIBUTES] = {take_target, CLI_WORDS_MAX},
+    [CLI_OPERAND_ATTRIBUTES] = {take_explained, CLI_WORDS_MAX},
+    [CLI_OPERAND_IMPORTED] = {take_imported, CLI_WORDS_MAX},
     [CLI_OPERAND_TOPIC] = {take_topic, CLI_WORDS_MAX},
     [CLI_OPERAND_LOGS] = {take_replay, CLI_WORDS_MAX},
     [CLI_OPERAND_FILE] = {take_file, 1},

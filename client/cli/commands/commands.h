@@ -9,6 +9,7 @@
 #ifndef CLIENT_CLI_COMMANDS_COMMANDS_H
 #define CLIENT_CLI_COMMANDS_COMMANDS_H
 
+#include "client/cli/session/answer.h"
 #include "client/cli/session/cli.h"
 
 /* ---- ask.c ---- */
@@ -35,8 +36,16 @@ bool cli_judges_offline(const struct cli_arguments *arguments);
 /* rules validate, rules explain. Returns the exit status. */
 MUST_USE int cli_judge(struct cli *cli);
 
+/* ---- domains.c ---- */
+
+/* rules import, rules explain of a descriptor. Returns the exit status. */
+MUST_USE int cli_domains(struct cli *cli);
+
 /* ---- rules.c ---- */
 
+/* Asks for the newest document of rules (`version` 0) or an older one. 0, TG_ENOTFOUND (there is
+ * none) or another code of a call. */
+MUST_USE int cli_rules_ask(struct cli *cli, uint64_t version, struct cli_answer *answer);
 /* rules show, diff, apply, delete, history, rollback. Returns the exit status. */
 MUST_USE int cli_rules(struct cli *cli);
 

@@ -34,6 +34,8 @@ enum {
 
 bool cli_judges_offline(const struct cli_arguments *arguments)
 {
+    if (arguments->command == CLI_RULES_IMPORT)
+        return true;
     if (arguments->command == CLI_RULES_VALIDATE)
         return arguments->endpoints == NULL;
     return arguments->command == CLI_RULES_EXPLAIN && arguments->file != NULL;
@@ -51,25 +53,25 @@ static void put_warnings(struct mp_writer *writer, const struct policy *policy)
     alloc_put(alloc_heap(), found, POLICY_WARNINGS_MAX * sizeof *found);
 }
 
-static int judge_rules(struct cli *cli, const struct cli_answer *answer)
+static int judge_rules(struct cli *cli, const struct cli_rules_file *file,
+                       const struct cli_answer *answer)
 {
-    const char *path = cli->arguments->file;
     const bool ok = cli_answer_true(answer, "ok");
     int status = CLI_EXIT_OK;
     if (cli->arguments->output != CLI_TABLE) {
         status = cli_answer_show(cli, answer);
     } else if (ok) {
         const uint64_t rules = cli_answer_uint(answer, "rules");
-        cli_text_shown(&cli->text, path, strlen(path));
+        cli_text_shown(&cli->text, file->path, strlen(file->path));
         cli_text_format(&cli->text, ": ok, %llu %s\n", (unsigned long long)rules,
                         rules == 1 ? "rule" : "rules");
         status = cli_flush(cli);
     }
     if (ok) {
-        cli_warn_answer(path, answer);
+        cli_warn_answer(file, answer);
         return status;
     }
-    return cli_refuse_answer(path, answer);
+    return cli_refuse_answer(file, answer);
 }
 
 /* The verdict on a file, as a node would give it. */
@@ -78,8 +80,8 @@ static void put_verdict(struct mp_writer *writer, const struct cli_rules_file *f
     struct policy_error error;
     struct policy *policy;
     char digest[24];
-    const int result =
-        policy_compile_zoned(file->text, file->len, alloc_heap(), zones_system(), &policy, &error);
+    const int result = policy_compile_zoned(file->source.text, file->source.len, alloc_heap(),
+                                            zones_system(), &policy, &error);
     mp_put_map(writer, result == 0 ? 4 : 6);
     mp_put_str(writer, "ok");
     mp_put_bool(writer, result == 0);
@@ -101,7 +103,8 @@ static void put_verdict(struct mp_writer *writer, const struct cli_rules_file *f
     mp_put_str(writer, error.message);
     struct policy_errors *errors = alloc_get(alloc_heap(), sizeof *errors);
     if (errors != NULL)
-        policy_errors_find(file->text, file->len, alloc_heap(), zones_system(), errors);
+        policy_errors_find(file->source.text, file->source.len, alloc_heap(), zones_system(),
+                           errors);
     policy_errors_put(writer, errors);
     alloc_put(alloc_heap(), errors, sizeof *errors);
 }
@@ -120,8 +123,8 @@ static int validate_here(struct cli *cli)
     put_verdict(&writer, &file);
     if (cli_answer_from(&writer, &answer) &&
         (!cli_answer_true(&answer, "ok") ||
-         cli_rules_pack(cli->arguments->file, file.text, file.len, &packed))) {
-        status = judge_rules(cli, &answer);
+         cli_rules_pack(cli->arguments->file, file.source.text, file.source.len, &packed))) {
+        status = judge_rules(cli, &file, &answer);
         packed_fini(&packed, alloc_heap());
     }
     cli_answer_fini(&answer);
@@ -142,7 +145,7 @@ static int validate_there(struct cli *cli)
     uint8_t *bytes = alloc_get(alloc_heap(), room);
     if (bytes == NULL) {
         cli_complain("out of memory to ask about %s", cli->arguments->file);
-    } else if (cli_rules_pack(cli->arguments->file, file.text, file.len, &packed)) {
+    } else if (cli_rules_pack(cli->arguments->file, file.source.text, file.source.len, &packed)) {
         mp_writer_init(&question, bytes, room);
         mp_put_map(&question, 1);
         cli_rules_put(&question, &packed);
@@ -150,7 +153,7 @@ static int validate_there(struct cli *cli)
         const int timeout_ms =
             cli_rules_timeout(&packed, cli->timeout_ms, cli->arguments->timeout_ms);
         const int code = cli_answer_ask(cli, "rules.validate", &question, timeout_ms, &answer);
-        status = code == 0 ? judge_rules(cli, &answer) : cli_answer_fail(cli, code, &answer);
+        status = code == 0 ? judge_rules(cli, &file, &answer) : cli_answer_fail(cli, code, &answer);
         cli_answer_fini(&answer);
     }
     alloc_put(alloc_heap(), bytes, room);
@@ -224,10 +227,10 @@ static int explain_here(struct cli *cli)
     struct policy *policy;
     if (!cli_rules_read(path, POLICY_FILE_LEN_MAX, &file))
         return CLI_EXIT_INVALID;
-    const int result =
-        policy_compile_zoned(file.text, file.len, alloc_heap(), zones_system(), &policy, &error);
+    const int result = policy_compile_zoned(file.source.text, file.source.len, alloc_heap(),
+                                            zones_system(), &policy, &error);
     if (result != 0)
-        (void)cli_refuse_text(path, file.text, file.len);
+        (void)cli_refuse_text(&file);
     cli_rules_fini(&file);
     if (result != 0)
         return CLI_EXIT_INVALID;

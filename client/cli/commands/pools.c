@@ -29,9 +29,9 @@ int cli_pools(struct cli *cli)
     mp_writer_init(&question, bytes, sizeof bytes);
     mp_put_map(&question, 2);
     mp_put_str(&question, "pool");
-    mp_put_str(&question, arguments->pool);
+    mp_put_str(&question, arguments->report.pool);
     mp_put_str(&question, "load");
-    mp_put_real(&question, arguments->load);
+    mp_put_real(&question, arguments->report.load);
     ASSERT(!question.failed); /* arguments.c bounds what goes in */
     return ask_and_show(cli, "pools.report", &question);
 }

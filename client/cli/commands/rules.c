@@ -37,6 +37,7 @@ struct document {
     size_t len;
     struct packed kept; /* the same as it is sent, which may point into it */
     const char *path;   /* what it is called where it is refused */
+    bool joined;        /* it is of a directory */
     bool edited;        /* made of the newest document, which was of version `base`, 0: none */
     uint64_t base;
     char note[64];
@@ -44,8 +45,7 @@ struct document {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* Asks for the newest document (`version` 0) or an older one. TG_ENOTFOUND: there is none. */
-static int ask_document(struct cli *cli, uint64_t version, struct cli_answer *answer)
+int cli_rules_ask(struct cli *cli, uint64_t version, struct cli_answer *answer)
 {
     uint8_t bytes[64];
     struct mp_writer question;
@@ -93,7 +93,7 @@ static int show(struct cli *cli)
     int status;
     const int code = arguments->name != NULL
                          ? ask_by_name(cli, "rules.show", arguments->name, &answer)
-                         : ask_document(cli, arguments->version, &answer);
+                         : cli_rules_ask(cli, arguments->version, &answer);
     if (code != 0) {
         status = cli_answer_fail(cli, code, &answer);
     } else if (arguments->output != CLI_TABLE) {
@@ -138,12 +138,22 @@ static int read_document(const char *path, struct document *document)
     struct cli_rules_file file;
     if (!cli_rules_read(path, POLICY_FILE_LEN_MAX, &file))
         return CLI_EXIT_INVALID;
-    ASSERT(file.len <= POLICY_FILE_LEN_MAX);
-    memcpy(document->text, file.text, file.len);
+    ASSERT(file.source.len <= POLICY_FILE_LEN_MAX);
+    memcpy(document->text, file.source.text, file.source.len);
     document->path = path;
-    document->len = file.len;
+    document->len = file.source.len;
+    document->joined = file.source.joined;
     cli_rules_fini(&file);
     return CLI_EXIT_OK;
+}
+
+/* The document as a file that is judged; it points into the document. */
+static struct cli_rules_file file_of(const struct document *document)
+{
+    return (struct cli_rules_file){
+        .path = document->path,
+        .source = {document->text, document->len, document->joined},
+    };
 }
 
 /* Says why the document in force was not edited, where that is not the command's own to say.
@@ -211,7 +221,7 @@ static int edit_document(struct cli *cli, struct document *document)
     struct cli_answer answer;
     size_t len = sizeof empty - 1;
     int status;
-    const int code = ask_document(cli, 0, &answer);
+    const int code = cli_rules_ask(cli, 0, &answer);
     if (code == 0 || (pool && code == TG_ENOTFOUND)) {
         const char *text = code == 0 ? text_of(&answer, &len) : empty;
         document->edited = true;
@@ -232,7 +242,7 @@ static int get_version(struct cli *cli, struct document *document)
     struct cli_answer answer;
     (void)snprintf(document->note, sizeof document->note, "rollback to version %llu",
                    (unsigned long long)version);
-    int code = ask_document(cli, version, &answer);
+    int code = cli_rules_ask(cli, version, &answer);
     if (code == 0)
         code = take_text(document, &answer);
     const int status = code == 0 ? CLI_EXIT_OK : cli_answer_fail(cli, code, &answer);
@@ -271,7 +281,8 @@ static int compare(struct cli *cli, const struct document *document, struct cli_
         return cli_answer_fail(cli, code, answer);
     if (cli_answer_true(answer, "ok"))
         return CLI_EXIT_OK;
-    return cli_refuse_answer(document->path, answer);
+    const struct cli_rules_file file = file_of(document);
+    return cli_refuse_answer(&file, answer);
 }
 
 /* Prints, a line each, which counts of rules that change stay, begin anew or end. */
@@ -304,7 +315,7 @@ static int show_difference(struct cli *cli, const struct document *document,
         return cli->arguments->command == CLI_RULES_DIFF || cli->arguments->dry_run
                    ? cli_answer_show(cli, compared)
                    : CLI_EXIT_OK;
-    const int code = ask_document(cli, 0, &newest);
+    const int code = cli_rules_ask(cli, 0, &newest);
     if (code != 0 && code != TG_ENOTFOUND) {
         const int status = cli_answer_fail(cli, code, &newest);
         cli_answer_fini(&newest);
@@ -367,8 +378,9 @@ static int change(struct cli *cli, struct document *document)
         status = compare(cli, document, &compared);
     if (status == CLI_EXIT_OK && !is_up_to_date(document, &compared))
         status = CLI_EXIT_INVALID;
+    const struct cli_rules_file file = file_of(document);
     if (status == CLI_EXIT_OK)
-        cli_warn_rules(document->path, document->text, document->len);
+        cli_warn_rules(&file);
     if (status == CLI_EXIT_OK)
         status = show_difference(cli, document, &compared);
     const bool looks = cli->arguments->command == CLI_RULES_DIFF || cli->arguments->dry_run;

@@ -55,9 +55,9 @@ static struct policy *load_rules(const char *path)
     struct cli_rules_file file;
     if (!cli_rules_read(path, POLICY_FILE_LEN_MAX, &file))
         return NULL;
-    if (policy_compile_zoned(file.text, file.len, alloc_heap(), zones_system(), &policy, &first) !=
-        0)
-        (void)cli_refuse_text(path, file.text, file.len);
+    if (policy_compile_zoned(file.source.text, file.source.len, alloc_heap(), zones_system(),
+                             &policy, &first) != 0)
+        (void)cli_refuse_text(&file);
     cli_rules_fini(&file);
     return policy;
 }

@@ -1,7 +1,6 @@
-/* rules_file.c - reads a file of rules into memory, or says why it cannot. */
+/* rules_file.c - reads rules into memory, or says why it cannot. */
 #include "client/cli/session/rules_file.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,48 +8,21 @@
 #include "base/assert.h"
 #include "client/cli/session/cli.h"
 
-/* Reads up to `capacity` bytes. False after complaining. */
-static bool read_all(const char *path, struct cli_rules_file *file)
-{
-    const bool is_stdin = strcmp(path, "-") == 0;
-    FILE *from = is_stdin ? stdin : fopen(path, "rb");
-    if (from == NULL) {
-        cli_complain("cannot open %s: %s", path, strerror(errno));
-        return false;
-    }
-    file->len = fread(file->text, 1, file->capacity, from);
-    ASSERT(file->len <= file->capacity);
-    const bool bad = ferror(from) != 0;
-    const int error = errno;
-    if (!is_stdin)
-        (void)fclose(from);
-    if (bad)
-        cli_complain("cannot read %s: %s", path, strerror(error));
-    return !bad;
-}
+enum { ERROR_LEN = 4096 + 256 };
 
 bool cli_rules_read(const char *path, size_t len_max, struct cli_rules_file *out)
 {
-    *out = (struct cli_rules_file){.capacity = len_max + 1};
-    out->text = alloc_get(alloc_heap(), out->capacity);
-    bool good = out->text != NULL;
-    if (!good)
-        cli_complain("out of memory to read %s", path);
-    good = good && read_all(path, out);
-    if (good && out->len > len_max) {
-        cli_complain("%s is larger than %zu bytes", path, len_max);
-        good = false;
-    }
-    ASSERT(!good || out->len < out->capacity); /* there is room for an end */
-    if (!good)
-        cli_rules_fini(out);
-    return good;
+    char error[ERROR_LEN];
+    *out = (struct cli_rules_file){.path = path};
+    if (rules_source_read(path, len_max, &out->source, error, sizeof error) == 0)
+        return true;
+    cli_complain("%s", error);
+    return false;
 }
 
 void cli_rules_fini(struct cli_rules_file *file)
 {
-    alloc_put(alloc_heap(), file->text, file->capacity);
-    *file = (struct cli_rules_file){0};
+    rules_source_fini(&file->source);
 }
 
 bool cli_rules_pack(const char *path, const char *text, size_t len, struct packed *out)

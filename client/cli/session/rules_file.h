@@ -1,4 +1,5 @@
-/* rules_file.h - a file of rules, read whole, and a document of rules as it is sent. */
+/* rules_file.h - rules of a file or directory, read whole, and a document of rules as it is sent.
+ */
 #ifndef CLIENT_CLI_SESSION_RULES_FILE_H
 #define CLIENT_CLI_SESSION_RULES_FILE_H
 
@@ -7,15 +8,15 @@
 
 #include "base/mp.h"
 #include "node/policy/compile/packed.h"
+#include "node/sources/rules_source.h"
 
 struct cli_rules_file {
-    char *text;
-    size_t len;
-    size_t capacity; /* of text */
+    const char *path; /* as it was given */
+    struct rules_source source;
 };
 
-/* Reads `path` ("-": standard input), at most `len_max` bytes. False after complaining; then
- * nothing is held. */
+/* Reads `path`, a file, "-" (standard input) or a directory, at most `len_max` bytes. False after
+ * complaining; then nothing is held. */
 bool cli_rules_read(const char *path, size_t len_max, struct cli_rules_file *out);
 void cli_rules_fini(struct cli_rules_file *file);
 

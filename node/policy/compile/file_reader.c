@@ -6,12 +6,14 @@
  * FILEREADER-2  A file without `rules` is refused, empty ones included: a file cut short by a full
  *               disk must not switch all limits off.
  *
- * A file with `api` instead of `rules` is of an older form: older_reader.c.
+ * A file with `api` instead of `rules` is of an older form: older_reader.c; one with `domain` is
+ * envoyproxy/ratelimit's: envoy_form.c.
  */
 #include <string.h>
 
 #include "base/hash.h"
 
+#include "node/policy/descriptors/descriptor_reader.h"
 #include "node/policy/model/policy_internal.h"
 #include "node/policy/readers/own_limits.h"
 #include "node/policy/readers/readers.h"
@@ -34,18 +36,25 @@ static int names_init(struct names *names, struct chunks *chunks, uint32_t count
     return names->slots == NULL ? TG_ENOMEM : TG_OK;
 }
 
+/* The slot of a name, or the free one where it belongs. */
+static uint32_t *names_find(const struct names *names, const struct policy_rule *rules,
+                            const struct policy_text *name)
+{
+    static const struct hash_key key = {{0}}; /* names come from the operator: no secret needed */
+    uint32_t at = (uint32_t)hash64(&key, name->data, name->len) & names->mask;
+
+    while (names->slots[at] != 0 && !policy_text_equal(&rules[names->slots[at] - 1].name, name))
+        at = (at + 1) & names->mask;
+    return &names->slots[at];
+}
+
 /* Adds rules[index]. False if its name is there already. */
 static bool names_add(struct names *names, const struct policy_rule *rules, uint32_t index)
 {
-    static const struct hash_key key = {{0}}; /* names come from the operator: no secret needed */
-    const struct policy_text *name = &rules[index].name;
-    uint32_t at = (uint32_t)hash64(&key, name->data, name->len) & names->mask;
-
-    for (; names->slots[at] != 0; at = (at + 1) & names->mask) {
-        if (policy_text_equal(&rules[names->slots[at] - 1].name, name))
-            return false;
-    }
-    names->slots[at] = index + 1;
+    uint32_t *slot = names_find(names, rules, &rules[index].name);
+    if (*slot != 0)
+        return false;
+    *slot = index + 1;
     return true;
 }
 
@@ -144,27 +153,108 @@ static int read_tiers(struct policy *policy, const struct yaml_reader *reader, u
     return result;
 }
 
-/* Reads what acts on requests: the rules, and the tiers unless `tiers` is NONE. */
-static int read_acting(struct policy *policy, const struct yaml_reader *reader, uint32_t rules,
-                       uint32_t tiers)
+/* Whether no rule of a domain has the name of one that was read before, and none its counts
+ * (FILEREADER-1). */
+static int check_domains(const struct policy *policy, const struct yaml_reader *reader,
+                         uint32_t node, size_t first, struct names *names)
 {
-    struct names names;
-    const bool tiered = tiers != YAML_READER_NONE;
+    const struct descriptors *descriptors = policy->descriptors;
+    const struct policy_text *twice = NULL;
+    for (size_t i = first; i < policy->rule_count && twice == NULL; i++)
+        if (!names_add(names, policy->listed, (uint32_t)i))
+            twice = &policy->listed[i].name;
+    for (uint32_t i = 0; i < descriptors->domain_count && twice == NULL; i++) {
+        const struct policy_rule *given = &descriptors->domains[i].given;
+        if (*names_find(names, policy->listed, &given->counted) != 0)
+            twice = &given->counted;
+    }
+    return twice == NULL
+               ? TG_OK
+               : yaml_reader_fail(reader, node,
+                                  "domains: found a rule named \"%.100s\", which a domain has; "
+                                  "expected another name for the rule",
+                                  twice->data);
+}
 
-    int result = yaml_reader_list(reader, rules, "rules", 0,
+/* Reads `domains`, behind everything else. */
+static int read_domains(struct policy *policy, const struct rule_place *place, struct names *names)
+{
+    const struct yaml_reader *reader = place->reader;
+    const uint32_t list = place->fields[FILE_DOMAINS].node;
+    const size_t first = policy->rule_count;
+    struct descriptor_source source = {.first = yaml_reader_at(reader, list)->first};
+    int charge = RULE_CHARGE_EACH;
+    int result = rule_word(place, FILE_CHARGE, &charge);
+    if (result == TG_OK)
+        result = rule_switch(place, FILE_MERGE, &source.merge);
+    source.all_or_nothing = charge == RULE_CHARGE_ALL;
+    if (result == TG_OK)
+        result = policy_read_domains(policy, reader, &source);
+    return result == TG_OK ? check_domains(policy, reader, list, first, names) : result;
+}
+
+/* How many rules the file may come to. */
+static uint32_t count_acting(const struct rule_place *place)
+{
+    const struct yaml_reader *reader = place->reader;
+    const struct yaml_reader_field *fields = place->fields;
+    uint32_t count = yaml_reader_at(reader, fields[FILE_RULES].node)->len;
+    if (fields[FILE_DOMAINS].node != YAML_READER_NONE)
+        count +=
+            policy_count_domains(reader, yaml_reader_at(reader, fields[FILE_DOMAINS].node)->first);
+    count = count < POLICY_RULES_MAX ? count : POLICY_RULES_MAX;
+    if (fields[FILE_TIERS].node != YAML_READER_NONE)
+        count += yaml_reader_at(reader, fields[FILE_TIERS].node)->len;
+    return count;
+}
+
+/* What of domains alone has an effect is refused without them. */
+static int check_lists(const struct rule_place *place)
+{
+    static const uint8_t domains_only[] = {FILE_CHARGE, FILE_MERGE};
+    const struct yaml_reader *reader = place->reader;
+    const struct yaml_reader_field *fields = place->fields;
+    int result = yaml_reader_list(reader, fields[FILE_RULES].node, "rules", 0,
                                   (uint32_t)rule_key(RULE_MAP_FILE, FILE_RULES)->max);
-    if (result == TG_OK && tiered)
-        result = yaml_reader_mapping(reader, tiers, "tiers", 0,
+    if (result == TG_OK && fields[FILE_TIERS].node != YAML_READER_NONE)
+        result = yaml_reader_mapping(reader, fields[FILE_TIERS].node, "tiers", 0,
                                      (uint32_t)rule_key(RULE_MAP_FILE, FILE_TIERS)->max);
+    if (result == TG_OK && fields[FILE_DOMAINS].node != YAML_READER_NONE)
+        return yaml_reader_list(reader, fields[FILE_DOMAINS].node, "domains", 0,
+                                (uint32_t)rule_key(RULE_MAP_FILE, FILE_DOMAINS)->max);
+    for (size_t i = 0; result == TG_OK && i < sizeof domains_only; i++) {
+        const struct yaml_reader_field *field = &fields[domains_only[i]];
+        if (field->node != YAML_READER_NONE)
+            return yaml_reader_fail(reader, field->node,
+                                    "%s: found without domains; expected it with them only",
+                                    field->name);
+    }
+    return result;
+}
+
+/* Reads what acts on requests: rules, tiers and domains. */
+static int read_acting(struct policy *policy, const struct rule_place *place)
+{
+    const struct yaml_reader *reader = place->reader;
+    const uint32_t tiers = place->fields[FILE_TIERS].node;
+    struct names names;
+
+    int result = check_lists(place);
     if (result != TG_OK)
         return result;
-    const uint32_t count =
-        yaml_reader_at(reader, rules)->len + (tiered ? yaml_reader_at(reader, tiers)->len : 0);
-    policy->listed = chunks_get(&policy->chunks, count, sizeof(*policy->listed));
-    if (policy->listed == NULL || names_init(&names, &policy->chunks, count) != TG_OK)
+    policy->listed_max = count_acting(place);
+    policy->listed = chunks_get(&policy->chunks, policy->listed_max, sizeof(*policy->listed));
+    if (policy->listed == NULL ||
+        names_init(&names, &policy->chunks, (uint32_t)policy->listed_max) != TG_OK)
         return TG_ENOMEM;
-    if (yaml_reader_goes_on(reader, read_rules(policy, reader, rules, &names), &result) && tiered)
-        (void)yaml_reader_goes_on(reader, read_tiers(policy, reader, tiers, &names), &result);
+    if (!yaml_reader_goes_on(
+            reader, read_rules(policy, reader, place->fields[FILE_RULES].node, &names), &result))
+        return result;
+    if (tiers != YAML_READER_NONE &&
+        !yaml_reader_goes_on(reader, read_tiers(policy, reader, tiers, &names), &result))
+        return result;
+    if (place->fields[FILE_DOMAINS].node != YAML_READER_NONE)
+        (void)yaml_reader_goes_on(reader, read_domains(policy, place, &names), &result);
     return result;
 }
 
@@ -178,6 +268,12 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
         return yaml_reader_fail(
             reader, YAML_READER_NONE,
             "file: found nothing; expected a mapping with \"rules\""); /* FILEREADER-2 */
+    if (policy_is_envoy_form(reader))
+        return policy_read_envoy_form(policy, reader);
+    const uint32_t second = yaml_reader_at(reader, reader->root)->next;
+    if (second != YAML_READER_NONE)
+        return yaml_reader_fail(reader, second,
+                                "a second document; expected one document in a file");
     if (policy_is_older_form(reader))
         return policy_read_older_file(policy, reader);
     int result = TG_OK;
@@ -194,8 +290,6 @@ int policy_read_file(struct policy *policy, const struct yaml_reader *reader)
                              &result));
     policy->unmatched_deny = deny != 0;
     if (more && fields[FILE_RULES].node != YAML_READER_NONE)
-        (void)yaml_reader_goes_on(
-            reader, read_acting(policy, reader, fields[FILE_RULES].node, fields[FILE_TIERS].node),
-            &result);
+        (void)yaml_reader_goes_on(reader, read_acting(policy, &place), &result);
     return result;
 }

@@ -93,6 +93,8 @@ static struct item *find_item(struct items *items, const struct policy_rule *rul
  * that are aligned in other ways are two. */
 static uint8_t fixed_ordinal(const struct policy_rule *rule, uint32_t i)
 {
+    if (rule->descriptor != NULL)
+        return rule->limits[i].ordinal; /* that of its unit (descriptor_limit) */
     const struct limit *own = &rule->limits[i];
     uint32_t number = 0;
     for (uint32_t k = 0; rule->plan && k < i; k++)
@@ -298,7 +300,7 @@ static int subjects_init(struct subjects *subjects, const struct policy *policy,
         return TG_ENOMEM;
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct policy_rule *rule = policy->rules[i];
-        if (rule->limit_count > 0 && (!rule->plan || rule == plan))
+        if (rule->limit_count > 0 && rule->descriptor == NULL && (!rule->plan || rule == plan))
             subjects->rules[subjects->count++] = rule;
         ASSERT(subjects->count < subjects->capacity);
     }
@@ -562,6 +564,15 @@ static bool walk_all(struct walk *walk)
     return false;
 }
 
+/* Those of descriptors are the same in all versions. */
+static void note_descriptors(struct walk *walk)
+{
+    const struct policy *policy = walk->edit.new;
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if (policy->rules[i]->descriptor != NULL)
+            note_given(walk, policy->rules[i]);
+}
+
 /* Walks once, and writes. 0, TG_ETOOBIG (no room) or TG_EPROTOCOL. */
 static int walk_once(struct walk *walk, struct ordinals *out)
 {
@@ -616,6 +627,7 @@ int ordinals_edit(const struct ordinals_edit *edit, const struct allocator *allo
         result = subjects_init(&walk->old, edit->old, allocator);
         if (result == TG_OK)
             result = subjects_init(&walk->new, edit->new, allocator);
+        note_descriptors(walk);
         if (result == TG_OK)
             result = edit_with(walk, out);
         subjects_fini(&walk->old, allocator);

@@ -132,7 +132,7 @@ static void check_places(const struct policy_index *index, const struct policy_p
     for (uint32_t i = 0; i < places->count; i++) {
         const struct policy_rule *rule = policy_index_plan(index, places->places[i])->rule;
         INVARIANT("INDEX-2", i == 0 || places->places[i - 1] < places->places[i]);
-        INVARIANT("INDEX-2", rule->enabled);
+        INVARIANT("INDEX-2", policy_acts(rule));
         INVARIANT("INDEX-2", index->plan_at[rule->rank] == places->places[i]);
         INVARIANT("INDEX-2", (rule->match_count == 0) == (places == &index->always));
     }
@@ -242,7 +242,7 @@ static void check_index(const struct policy *policy)
     }
     INVARIANT("INDEX-4", used <= index->bucket_mask);
     for (size_t rank = 0; rank < policy->rule_count; rank++)
-        if (policy->rules[rank]->enabled)
+        if (policy_acts(policy->rules[rank]))
             INVARIANT("INDEX-1", found(index, policy->rules[rank]));
 }
 

@@ -71,6 +71,18 @@ static void name_counts(struct policy *policy)
     for (size_t i = 0; i < policy->rule_count; i++) {
         struct policy_rule *rule = policy->rules[i];
         rule->counted = rule->plan ? own_limits_user_rule()->name : rule->name;
+        if (rule->descriptor != NULL)
+            rule->counted = policy_descriptor_counted(policy, rule);
+    }
+}
+
+/* The index has moved the rules: descriptors point to where they are now. */
+static void bind_descriptors(struct policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct policy_rule *rule = policy->rules[i];
+        if (rule->descriptor != NULL)
+            policy->descriptors->nodes[rule->descriptor->node].rule = rule;
     }
 }
 
@@ -97,6 +109,7 @@ static int build(struct policy *policy, const struct yaml_reader *reader,
     if (result == TG_OK)
         result = build_index(policy);
     if (result == TG_OK) {
+        bind_descriptors(policy);
         name_counts(policy);
         ordinals_place(policy);
         policy->digest = policy_digest_all(policy);
@@ -141,7 +154,7 @@ int policy_compile_collecting(const char *text, size_t len, const struct allocat
     ASSERT(out != NULL && error != NULL);
     *out = NULL;
     *error = (struct policy_error){0};
-    int result = yaml_reader_init(&reader, text, len, allocator, &found);
+    int result = yaml_reader_init_stream(&reader, text, len, allocator, &found);
     if (result == TG_OK) {
         reader.all = all;
         struct policy *policy = new_policy(allocator);

@@ -90,7 +90,7 @@ struct search {
 
 static bool counts(const struct policy_rule *rule)
 {
-    return rule->enabled && !rule->shadow && rule->act == POLICY_ACT_THROTTLE;
+    return policy_acts(rule) && !rule->shadow && rule->act == POLICY_ACT_THROTTLE;
 }
 
 static int compare_groups(const void *a, const void *b)

@@ -7,6 +7,7 @@
 
 #include "base/mp.h"
 #include "node/policy/compile/policy_crowd.h"
+#include "node/policy/model/descriptors.h"
 
 struct warnings {
     struct policy_warning *out;
@@ -77,6 +78,19 @@ static int compare_lines(const void *a, const void *b)
     return (left->line > right->line) - (left->line < right->line);
 }
 
+/* Keys that the reference ignores where they stand. */
+static void warn_notes(struct warnings *warnings, const struct descriptors *descriptors)
+{
+    for (uint32_t i = 0; descriptors != NULL && i < descriptors->note_count; i++) {
+        const struct descriptor_note *note = &descriptors->notes[i];
+        struct policy_warning *warning = add(warnings, note->line);
+        if (warning != NULL)
+            (void)snprintf(warning->message, sizeof warning->message,
+                           "found \"%s\" in a %s, where it has no effect; expected it elsewhere",
+                           note->key, note->where);
+    }
+}
+
 int policy_warnings(const struct policy *policy, const struct allocator *allocator,
                     struct policy_warning *out, size_t max)
 {
@@ -90,6 +104,7 @@ int policy_warnings(const struct policy *policy, const struct allocator *allocat
     for (size_t i = 0; i < policy_rule_count(policy); i++)
         if (policy_rule_at(policy, i)->enabled)
             warn_soft(&warnings, policy_rule_at(policy, i));
+    warn_notes(&warnings, policy_descriptors(policy));
     qsort(out, warnings.count, sizeof *out, compare_lines);
     return (int)warnings.count;
 }

@@ -15,6 +15,7 @@ struct policy_warning {
  *
  *   - more than POLICY_PARTS_MAX rules with limits that can meet on one request
  *   - soft limits that may be exceeded by nothing, for that is less than one
+ *   - keys of files of envoyproxy/ratelimit in a place where they have no effect
  *
  * and writes what it finds, in the order of lines, at most `max`. Their number, or TG_ENOMEM. Not
  * for the check path: it allocates. */

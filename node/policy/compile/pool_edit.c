@@ -240,7 +240,7 @@ static int apply(const char *text, size_t len, const struct policy_pool *pool,
     struct yaml_reader reader;
     struct change change = {.start = 0};
     struct editor editor = {.document = {text, len}, .reader = &reader};
-    int result = yaml_reader_init(&reader, text, len, allocator, &ignored);
+    int result = yaml_reader_init_stream(&reader, text, len, allocator, &ignored);
     if (result != 0)
         return result;
     result = find_change(&editor, pool, &change);

@@ -81,7 +81,7 @@ static int find_place(const char *text, size_t len, const struct policy_text *na
 {
     struct yaml_reader_error ignored;
     struct yaml_reader reader;
-    const int result = yaml_reader_init(&reader, text, len, allocator, &ignored);
+    const int result = yaml_reader_init_stream(&reader, text, len, allocator, &ignored);
     if (result != 0)
         return result;
     const uint32_t rule = find_rule(&reader, name);
@@ -161,7 +161,9 @@ int policy_remove_rule(const char *text, size_t len, const struct policy_text *n
         result = TG_ENOTFOUND;
     } else {
         where.line = rule->line;
-        result = find_place(text, len, name, allocator, &where);
+        /* Without it another descriptor may be met by what met it: that is for people to see. */
+        result = rule->descriptor != NULL ? TG_EUNSUPPORTED
+                                          : find_place(text, len, name, allocator, &where);
         *line = where.line;
     }
     if (result == 0)

@@ -85,6 +85,8 @@ int policy_explain(const struct policy *policy, const struct policy_attribute *a
         *reason = (struct policy_reason){.why = POLICY_WHY_ACTS};
         if (!plan->rule->enabled) {
             reason->why = POLICY_WHY_DISABLED;
+        } else if (plan->rule->descriptor != NULL) {
+            reason->why = POLICY_WHY_DOMAIN;
         } else if (ended != NULL) {
             reason->why = POLICY_WHY_ENDED;
             reason->by = ended;
@@ -103,7 +105,7 @@ const char *policy_why_name(enum policy_why why)
         [POLICY_WHY_ACTS] = "acts",     [POLICY_WHY_DISABLED] = "disabled",
         [POLICY_WHY_ABSENT] = "absent", [POLICY_WHY_VALUE] = "value",
         [POLICY_WHY_GROUP] = "group",   [POLICY_WHY_NOT_COUNTED] = "not_counted",
-        [POLICY_WHY_ENDED] = "ended",
+        [POLICY_WHY_ENDED] = "ended",   [POLICY_WHY_DOMAIN] = "domain",
     };
     ASSERT(why < POLICY_WHY_COUNT);
     return names[why];
@@ -221,6 +223,9 @@ void policy_reason_format(const struct policy_rule *rule, const struct policy_re
         break;
     case POLICY_WHY_ENDED:
         say(&sentence, "rule %s ended the search", reason->by->name.data);
+        break;
+    case POLICY_WHY_DOMAIN:
+        say(&sentence, "it counts descriptors of its domain, never attributes");
         break;
     case POLICY_WHY_COUNT:
         break;

@@ -265,7 +265,7 @@ static size_t learn(struct policy_index *index, const struct draft *draft)
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < draft->rule_count; i++) {
             const struct policy_rule *rule = draft->rules[i];
-            for (uint32_t m = 0; rule->enabled && m < rule->match_count; m++) {
+            for (uint32_t m = 0; policy_acts(rule) && m < rule->match_count; m++) {
                 const struct condition condition = condition_of(draft, i, m);
                 for (uint32_t v = 0; v < condition.match->value_count; v++) {
                     if (pass == 0)
@@ -286,7 +286,7 @@ static void count_mentions(const struct policy_index *index, const struct draft 
 
     for (size_t i = 0; i < draft->rule_count; i++) {
         const struct policy_rule *rule = draft->rules[i];
-        for (uint32_t m = 0; rule->enabled && m < rule->match_count; m++) {
+        for (uint32_t m = 0; policy_acts(rule) && m < rule->match_count; m++) {
             const struct condition condition = condition_of(draft, i, m);
             for (uint32_t v = 0; v < condition.match->value_count; v++) {
                 const size_t count = filings_of(index, &condition, v, filings);
@@ -380,7 +380,7 @@ static void file_rules(struct policy_index *index, struct draft *draft, bool wri
     for (size_t i = 0; i <= draft->mask; i++)
         draft->buckets[i].newest = 0;
     for (size_t i = 0; i < draft->rule_count; i++) {
-        if (draft->rules[i]->enabled && draft->rules[i]->match_count > 0)
+        if (policy_acts(draft->rules[i]) && draft->rules[i]->match_count > 0)
             file_rule(index, draft, i, write);
     }
 }
@@ -424,7 +424,7 @@ static int list_always(struct policy_index *index, struct chunks *chunks, const 
         return TG_ENOMEM;
     index->always.places = places;
     for (size_t i = 0; i < draft->rule_count; i++) {
-        if (draft->rules[i]->enabled && draft->rules[i]->match_count == 0)
+        if (policy_acts(draft->rules[i]) && draft->rules[i]->match_count == 0)
             places[index->always.count++] = index->plan_at[i];
     }
     return TG_OK;
@@ -442,7 +442,7 @@ static int build(struct policy_index *index, struct chunks *chunks, struct draft
         return TG_ENOMEM;
     count_mentions(index, draft);
     for (size_t i = 0; i < draft->rule_count; i++) {
-        if (draft->rules[i]->enabled)
+        if (policy_acts(draft->rules[i]))
             draft->chosen[i] = rarest_match(index, draft, i);
     }
     file_rules(index, draft, false);

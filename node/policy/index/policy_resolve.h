@@ -71,6 +71,7 @@ enum policy_why {
     POLICY_WHY_GROUP,       /* `by` applies first of its group */
     POLICY_WHY_NOT_COUNTED, /* `attribute` is in the key, and the request has none: missing: skip */
     POLICY_WHY_ENDED,       /* `by` ended the search */
+    POLICY_WHY_DOMAIN,      /* it is of a domain's descriptors, which attributes never meet */
     POLICY_WHY_COUNT
 };
 
@@ -88,7 +89,8 @@ struct policy_reason {
  * policy_resolve does; on an error no reason is given. */
 MUST_USE int policy_explain(const struct policy *policy, const struct policy_attribute *attributes,
                             size_t count, struct policy_result *out, struct policy_reason *reasons);
-/* "acts", "disabled", "absent", "value", "group", "not_counted", "ended". Static storage. */
+/* "acts", "disabled", "absent", "value", "group", "not_counted", "ended", "domain". Static storage.
+ */
 const char *policy_why_name(enum policy_why why);
 /* What policy_resolve and policy_explain refuse these attributes for, likewise: which one it is,
  * what was found and what was expected. */

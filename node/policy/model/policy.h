@@ -143,6 +143,8 @@ struct policy_mode {
     uint32_t ceiling_percent; /* 0 = none */
 };
 
+struct descriptor;
+
 /* One rule, as compiled. All texts are NUL-terminated and live as long as the policy. */
 struct policy_rule {
     struct policy_text name;
@@ -182,6 +184,7 @@ struct policy_rule {
     bool missing_deny; /* an absent key attribute denies (else the rule is skipped) */
     bool plan;         /* own limits may be on top: of that group, enforced, counted by [user] */
 
+    const struct descriptor *descriptor; /* what it says as one (descriptors.h); else NULL */
     /* Of a rule with `missing: deny` what is said where key[i] is absent; else NULL. */
     const struct policy_text *absent;
 };
@@ -193,6 +196,12 @@ static inline const struct policy_rule *policy_longer(const struct policy_rule *
     if (a == NULL || b == NULL)
         return a == NULL ? b : a;
     return b->until_ms - 1 > a->until_ms - 1 ? b : a; /* 0 is the longest */
+}
+
+/* Whether requests by attributes may meet it. */
+static inline bool policy_acts(const struct policy_rule *rule)
+{
+    return rule->enabled && rule->descriptor == NULL;
 }
 
 struct own_limits;

@@ -74,6 +74,17 @@ static void digest_lists(uint64_t *digest, const struct policy_rule *rule)
     }
 }
 
+static void digest_descriptor(uint64_t *digest, const struct descriptor *descriptor)
+{
+    digest_text(digest, &descriptor->name);
+    digest_number(digest, descriptor->requests_per_unit);
+    digest_number(digest, descriptor->unit_s);
+    digest_number(digest, descriptor->quota);
+    digest_number(digest, descriptor->replace_count);
+    for (uint32_t i = 0; i < descriptor->replace_count; i++)
+        digest_text(digest, &descriptor->replaces[i]);
+}
+
 static void digest_rule(uint64_t *digest, const struct policy_rule *rule)
 {
     digest_text(digest, &rule->name);
@@ -96,6 +107,8 @@ static void digest_rule(uint64_t *digest, const struct policy_rule *rule)
     digest_number(digest, rule->shadow);
     digest_number(digest, rule->count_denied);
     digest_number(digest, rule->missing_deny);
+    if (rule->descriptor != NULL)
+        digest_descriptor(digest, rule->descriptor);
 }
 
 uint64_t policy_rule_digest(const struct policy_rule *rule)
@@ -131,6 +144,21 @@ static void digest_kinds(uint64_t *digest, const struct attribute_kinds *kinds)
     }
 }
 
+/* How the domains are matched; their limits are rules. */
+static void digest_domains(uint64_t *digest, const struct descriptors *descriptors)
+{
+    digest_number(digest, descriptors->all_or_nothing);
+    for (uint32_t i = 0; i < descriptors->node_count; i++) {
+        const struct descriptor_node *node = &descriptors->nodes[i];
+        digest_number(digest, node->parent);
+        digest_number(digest, node->key_len);
+        digest_text(digest, &node->composite);
+        digest_text(digest, &node->metadata);
+        digest_number(digest, node->share_threshold + 2u * node->value_to_metric +
+                                  4u * node->detailed_metric + 8u * (node->rule != NULL));
+    }
+}
+
 uint64_t policy_digest_all(const struct policy *policy)
 {
     uint64_t digest = 1; /* so that no rules and unmatched: allow is not the empty policy's 0 */
@@ -142,6 +170,8 @@ uint64_t policy_digest_all(const struct policy *policy)
     digest_number(&digest, policy->rule_count);
     for (size_t i = 0; i < policy->rule_count; i++)
         digest_rule(&digest, policy->rules[i]);
+    if (policy->descriptors != NULL)
+        digest_domains(&digest, policy->descriptors);
     return digest;
 }
 

@@ -14,6 +14,7 @@
 
 #include "node/policy/model/attribute_kind.h"
 #include "node/policy/model/chunks.h"
+#include "node/policy/model/descriptors.h"
 #include "node/policy/model/policy.h"
 #include "node/policy/model/policy_joined.h"
 
@@ -29,15 +30,26 @@ struct policy {
     /* Frees a joined policy, but not the rules that it shares; else NULL. */
     void (*free_joined)(struct policy *policy);
     struct policy_rule *listed; /* in file order, as they were read */
+    size_t listed_max;          /* for which there is room */
     struct policy_rule **rules; /* by rank; once the index is built, those behind their plans */
     size_t rule_count;
     struct policy_pool *pools; /* by name */
     size_t pool_count;
-    const struct attribute_kinds *kinds; /* NULL: those of a file that says nothing */
+    const struct attribute_kinds *kinds;   /* NULL: those of a file that says nothing */
+    const struct descriptors *descriptors; /* NULL: there are no domains */
     bool unmatched_deny;
     uint64_t digest;
     const struct policy_index *index; /* NULL: there are no rules */
 };
+
+/* Under which name a rule of a domain is counted. */
+static inline struct policy_text policy_descriptor_counted(const struct policy *policy,
+                                                           const struct policy_rule *rule)
+{
+    const struct descriptors *descriptors = policy->descriptors;
+    const uint32_t domain = descriptors->nodes[rule->descriptor->node].domain;
+    return descriptors->domains[domain].given.counted;
+}
 
 /* The digest of all that the policy means. */
 uint64_t policy_digest_all(const struct policy *policy);

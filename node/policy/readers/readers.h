@@ -61,6 +61,9 @@ MUST_USE int policy_check_attribute(const struct yaml_reader *reader, uint32_t n
 MUST_USE int policy_read_scope(const struct rule_place *place, unsigned key, uint8_t *scope);
 MUST_USE int policy_read_home(struct chunks *chunks, const struct rule_place *place, unsigned key,
                               struct policy_text *home, uint64_t *region);
+/* Reads `on_failure`; an absent key is `closed`. */
+MUST_USE int policy_read_failure(const struct rule_place *place, unsigned key,
+                                 struct policy_rule *rule);
 /* Refuses a key that has an effect with scope global only. */
 MUST_USE int policy_refuse_local(const struct rule_place *place, unsigned key);
 /* Copies the printable text of a key, as its row bounds it; an absent key leaves what there is. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "node/policy/model/policy_internal.h"
+#include "node/policy/readers/descriptor_format.h"
 
 struct writer {
     char *data;
@@ -159,6 +160,8 @@ static void put_global(struct writer *writer, const struct policy_rule *rule)
 
 int policy_format_rule(const struct policy_rule *rule, char *out, size_t capacity)
 {
+    if (rule->descriptor != NULL)
+        return policy_format_descriptor(rule, out, capacity);
     struct writer writer = {.data = out, .capacity = capacity, .failed = capacity == 0};
 
     put(&writer, "{\"name\":");

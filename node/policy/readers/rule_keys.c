@@ -10,6 +10,7 @@
 #include "base/quantity.h"
 #include "base/vocabulary.h"
 #include "node/policy/model/attribute_kind.h"
+#include "node/policy/model/descriptors.h"
 #include "node/policy/model/policy.h"
 
 enum { PRIORITY_MAX = 1000000, STATUS_MIN = 400, STATUS_MAX = 599, PREFIX_MAX = 128 };
@@ -52,6 +53,13 @@ static const struct yaml_reader_word mode_words[] = {
     {"hard", RULE_MODE_HARD}, {"soft", RULE_MODE_SOFT}, {"elastic", RULE_MODE_ELASTIC}};
 static const struct yaml_reader_word align_words[] = {
     {"epoch", RULE_ALIGN_EPOCH}, {"first", RULE_ALIGN_FIRST}, {"calendar", RULE_ALIGN_CALENDAR}};
+
+static const struct yaml_reader_word charge_words[] = {{"each", RULE_CHARGE_EACH},
+                                                       {"all", RULE_CHARGE_ALL}};
+static const struct yaml_reader_word unit_words[] = {
+    {"second", 1},       {"minute", 60},        {"hour", 3600},        {"day", 86400},
+    {"week", 7 * 86400}, {"month", 30 * 86400}, {"year", 365 * 86400},
+};
 
 static const struct rule_choice failure_choices[] = {
     {true, RULE_MAP_NONE}, {true, RULE_MAP_NONE}, {true, RULE_MAP_LOCAL}};
@@ -97,6 +105,29 @@ static const struct rule_key file_keys[FILE_KEYS] = {
                                  "Without it `ip` is an address, `api` and `path` are paths, "
                                  "`method` is in upper case, and all others are verbatim.",
                          .example = "{url: path, client: address}"},
+    [FILE_DOMAINS] = {.name = "domains",
+                      .type = RULE_TYPE_LIST,
+                      .max = DESCRIPTOR_DOMAINS_MAX,
+                      .of = RULE_MAP_DOMAIN,
+                      .help = "What proxies ask by domain and descriptor, as files of "
+                              "envoyproxy/ratelimit say it. Each file of that kind is one element; "
+                              "such files are taken as they are as well.",
+                      .example = "[{domain: shop, descriptors: [{key: path, rate_limit: {unit: "
+                                 "minute, requests_per_unit: 10}}]}]"},
+    [FILE_CHARGE] = {.name = "charge",
+                     .type = RULE_TYPE_WORD,
+                     WORDS(charge_words),
+                     .initial = "each",
+                     .help = "Of a request with several descriptors: `each` is charged whatever "
+                             "the others say, and denied requests count; or `all`: none is "
+                             "charged unless all allow.",
+                     .example = "all"},
+    [FILE_MERGE] = {.name = "merge_domains",
+                    .type = RULE_TYPE_SWITCH,
+                    .initial = "false",
+                    .help = "Whether a domain that stands twice is one with the descriptors of "
+                            "both, and not an error.",
+                    .example = "true"},
 };
 
 static const struct rule_key rule_keys[RULE_KEYS] = {
@@ -438,6 +469,137 @@ static const struct rule_key older_limit_keys[OLDER_LIMIT_KEYS] = {
                     .example = "60"},
 };
 
+static const struct rule_key domain_keys[DOMAIN_KEYS] = {
+    [DOMAIN_NAME] = {.name = "domain",
+                     .required = true,
+                     .type = RULE_TYPE_TEXT,
+                     .min = 1,
+                     .max = DESCRIPTOR_DOMAIN_LEN_MAX,
+                     .help = "Its name, as proxies send it.",
+                     .example = "shop"},
+    [DOMAIN_DESCRIPTORS] = {.name = "descriptors",
+                            .type = RULE_TYPE_LIST,
+                            .max = DESCRIPTORS_MAX,
+                            .of = RULE_MAP_DESCRIPTOR,
+                            .help = "What the first entry of a descriptor may be.",
+                            .example = "[{key: user}]"},
+    [DOMAIN_ON_FAILURE] = {.name = "on_failure",
+                           .type = RULE_TYPE_CHOICE,
+                           WORDS(failure_words),
+                           .choices = failure_choices,
+                           .initial = "local",
+                           .help = "What is answered where nobody can decide, as of a rule. A "
+                                   "file of its own has no such key.",
+                           .example = "open"},
+};
+
+static const struct rule_key descriptor_keys[DESCRIPTOR_KEYS] = {
+    [DESCRIPTOR_KEY] = {.name = "key",
+                        .required = true,
+                        .type = RULE_TYPE_TEXT,
+                        .min = 1,
+                        .max = DESCRIPTOR_KEY_LEN_MAX,
+                        .help = "The key of the entry. Alone, it is met by every value that no "
+                                "other element of the list is for.",
+                        .example = "user"},
+    [DESCRIPTOR_VALUE] = {.name = "value",
+                          .type = RULE_TYPE_TEXT,
+                          .max = DESCRIPTOR_VALUE_LEN_MAX,
+                          .help = "The value of the entry. A `*` anywhere is any number of bytes. "
+                                  "Exact values come before wildcards, these in the order of the "
+                                  "file before the key alone.",
+                          .example = "ada"},
+    [DESCRIPTOR_RATE_LIMIT] = {.name = "rate_limit",
+                               .type = RULE_TYPE_MAP,
+                               .of = RULE_MAP_RATE_LIMIT,
+                               .help = "The limit of descriptors that end with this entry.",
+                               .example = "{unit: minute, requests_per_unit: 10}"},
+    [DESCRIPTOR_DESCRIPTORS] = {.name = "descriptors",
+                                .type = RULE_TYPE_LIST,
+                                .max = DESCRIPTORS_MAX,
+                                .of = RULE_MAP_DESCRIPTOR,
+                                .help = "What the next entry may be.",
+                                .example = "[{key: user}]"},
+    [DESCRIPTOR_SHADOW_MODE] = {.name = "shadow_mode",
+                                .type = RULE_TYPE_SWITCH,
+                                .initial = "false",
+                                .help = "On trial: the limit counts, and never denies.",
+                                .example = "true"},
+    [DESCRIPTOR_QUOTA_MODE] = {.name = "quota_mode",
+                               .type = RULE_TYPE_SWITCH,
+                               .initial = "false",
+                               .help = "The limit denies a request only where all of this mode "
+                                       "that the request meets are used up.",
+                               .example = "true"},
+    [DESCRIPTOR_SHARE_THRESHOLD] = {.name = "share_threshold",
+                                    .type = RULE_TYPE_SWITCH,
+                                    .initial = "false",
+                                    .help = "With a wildcard: all values that it matches have one "
+                                            "count.",
+                                    .example = "true"},
+    [DESCRIPTOR_VALUE_TO_METRIC] = {.name = "value_to_metric",
+                                    .type = RULE_TYPE_SWITCH,
+                                    .initial = "false",
+                                    .help = "The value of the request's entry is in the name of "
+                                            "the counter.",
+                                    .example = "true"},
+    [DESCRIPTOR_DETAILED_METRIC] = {.name = "detailed_metric",
+                                    .type = RULE_TYPE_SWITCH,
+                                    .initial = "false",
+                                    .help = "All entries of the request are in the name of the "
+                                            "counter, with their values.",
+                                    .example = "true"},
+    [DESCRIPTOR_METADATA] = {.name = "metadata",
+                             .type = RULE_TYPE_TREE,
+                             .help = "What the proxy is told of requests that meet the "
+                                     "descriptor; at most 4096 bytes as JSON.",
+                             .example = "{team: {name: search}}"},
+};
+
+static const struct rule_key rate_limit_keys[RATE_LIMIT_KEYS] = {
+    [RATE_LIMIT_UNIT] = {.name = "unit",
+                         .type = RULE_TYPE_WORD,
+                         WORDS(unit_words),
+                         .help = "How long a window is, from 1970 on: a week begins on a "
+                                 "Thursday, a month is 30 days, a year 365. In any case of "
+                                 "letters. Without `unlimited` it is needed.",
+                         .example = "hour"},
+    [RATE_LIMIT_REQUESTS] = {.name = "requests_per_unit",
+                             .type = RULE_TYPE_NUMBER,
+                             .max = UINT32_MAX,
+                             .initial = "0",
+                             .help = "How many a window allows; with 0 nothing is allowed.",
+                             .example = "100"},
+    [RATE_LIMIT_UNLIMITED] = {.name = "unlimited",
+                              .type = RULE_TYPE_SWITCH,
+                              .initial = "false",
+                              .help = "All is allowed, and nothing counted.",
+                              .example = "true"},
+    [RATE_LIMIT_NAME] = {.name = "name",
+                         .type = RULE_TYPE_TEXT,
+                         .max = POLICY_NAME_LEN_MAX,
+                         .help = "What the limit is called where another one replaces it; not "
+                                 "unique.",
+                         .example = "per_user"},
+    [RATE_LIMIT_REPLACES] = {.name = "replaces",
+                             .type = RULE_TYPE_LIST,
+                             .max = DESCRIPTOR_REPLACES_MAX,
+                             .of = RULE_MAP_REPLACES,
+                             .help = "Limits that are not asked where this one is met by the same "
+                                     "request.",
+                             .example = "[{name: per_user}]"},
+};
+
+static const struct rule_key replaces_keys[REPLACES_KEYS] = {
+    [REPLACES_NAME] = {.name = "name",
+                       .required = true,
+                       .type = RULE_TYPE_TEXT,
+                       .min = 1,
+                       .max = POLICY_NAME_LEN_MAX,
+                       .help = "The `name` of another limit.",
+                       .example = "per_user"},
+};
+
 /* ---- mappings -------------------------------------------------------------------------------- */
 
 #define KEYS(table) .keys = (table), .count = sizeof(table) / sizeof((table)[0])
@@ -500,6 +662,29 @@ static const struct rule_map_row maps[RULE_MAPS] = {
                               .title = "A limit of the older form",
                               .help = "An element of the list behind a path.",
                               KEYS(older_limit_keys)},
+    [RULE_MAP_DOMAIN] = {.what = "domain",
+                         .prefix = "",
+                         .title = "A domain",
+                         .help = "An element of `domains`, or a whole file of "
+                                 "envoyproxy/ratelimit, which has no `rules`; several such files, "
+                                 "each behind a line of `---`, are one.",
+                         KEYS(domain_keys)},
+    [RULE_MAP_DESCRIPTOR] = {.what = "descriptor",
+                             .prefix = "descriptor",
+                             .title = "A descriptor",
+                             .help = "An element of the `descriptors` of a domain, or of another "
+                                     "descriptor.",
+                             KEYS(descriptor_keys)},
+    [RULE_MAP_RATE_LIMIT] = {.what = "rate_limit",
+                             .prefix = "rate_limit",
+                             .title = "The limit of a descriptor",
+                             .help = "The `rate_limit` of a descriptor.",
+                             KEYS(rate_limit_keys)},
+    [RULE_MAP_REPLACES] = {.what = "replaces",
+                           .prefix = "replaces",
+                           .title = "A replaced limit",
+                           .help = "An element of `replaces`.",
+                           KEYS(replaces_keys)},
 };
 
 const struct rule_map_row *rule_map(enum rule_map map)

@@ -25,11 +25,25 @@ enum rule_map {
     RULE_MAP_TIER,
     RULE_MAP_OLDER_FILE,
     RULE_MAP_OLDER_LIMIT,
+    RULE_MAP_DOMAIN,
+    RULE_MAP_DESCRIPTOR,
+    RULE_MAP_RATE_LIMIT,
+    RULE_MAP_REPLACES,
     RULE_MAP_NONE, /* and the number of them */
     RULE_MAPS = RULE_MAP_NONE
 };
 
-enum { FILE_UNMATCHED, FILE_RULES, FILE_POOLS, FILE_TIERS, FILE_ATTRIBUTES, FILE_KEYS };
+enum {
+    FILE_UNMATCHED,
+    FILE_RULES,
+    FILE_POOLS,
+    FILE_TIERS,
+    FILE_ATTRIBUTES,
+    FILE_DOMAINS,
+    FILE_CHARGE,
+    FILE_MERGE,
+    FILE_KEYS
+};
 enum {
     RULE_NAME,
     RULE_ENABLED,
@@ -74,6 +88,30 @@ enum { TIER_LIMITS, TIER_KEYS };
 enum { OLDER_API, OLDER_FILE_KEYS };
 enum { OLDER_CALLER, OLDER_COUNT, OLDER_TIME, OLDER_LIMIT_KEYS };
 
+enum { DOMAIN_NAME, DOMAIN_DESCRIPTORS, DOMAIN_ON_FAILURE, DOMAIN_KEYS };
+enum {
+    DESCRIPTOR_KEY,
+    DESCRIPTOR_VALUE,
+    DESCRIPTOR_RATE_LIMIT,
+    DESCRIPTOR_DESCRIPTORS,
+    DESCRIPTOR_SHADOW_MODE,
+    DESCRIPTOR_QUOTA_MODE,
+    DESCRIPTOR_SHARE_THRESHOLD,
+    DESCRIPTOR_VALUE_TO_METRIC,
+    DESCRIPTOR_DETAILED_METRIC,
+    DESCRIPTOR_METADATA,
+    DESCRIPTOR_KEYS
+};
+enum {
+    RATE_LIMIT_UNIT,
+    RATE_LIMIT_REQUESTS,
+    RATE_LIMIT_UNLIMITED,
+    RATE_LIMIT_NAME,
+    RATE_LIMIT_REPLACES,
+    RATE_LIMIT_KEYS
+};
+enum { REPLACES_NAME, REPLACES_KEYS };
+
 enum rule_type {
     RULE_TYPE_TEXT,     /* of min..max bytes */
     RULE_TYPE_NAME,     /* of an attribute */
@@ -92,10 +130,12 @@ enum rule_type {
     RULE_TYPE_NAMES,    /* a list of min..max names of attributes */
     RULE_TYPE_MATCH,    /* names of attributes, each with a value or a list of values */
     RULE_TYPE_KINDS,    /* names of attributes, each with a kind */
+    RULE_TYPE_TREE,     /* whatever */
     RULE_TYPE_OLDER     /* names of paths, each with a list of mappings `of` */
 };
 
 enum rule_mode { RULE_MODE_HARD, RULE_MODE_SOFT, RULE_MODE_ELASTIC };
+enum rule_charge { RULE_CHARGE_EACH, RULE_CHARGE_ALL };
 enum rule_align { RULE_ALIGN_EPOCH, RULE_ALIGN_FIRST, RULE_ALIGN_CALENDAR };
 
 /* What a word of RULE_TYPE_CHOICE may stand with. */

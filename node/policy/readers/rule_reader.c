@@ -185,12 +185,12 @@ static int read_share(const struct yaml_reader *reader, uint32_t node, struct po
     return result;
 }
 
-static int read_failure(const struct rule_place *place, struct policy_rule *rule)
+int policy_read_failure(const struct rule_place *place, unsigned key, struct policy_rule *rule)
 {
     int failure = POLICY_FAILURE_CLOSED;
     uint32_t map;
-    const int result = rule_choice(place, RULE_ON_FAILURE, &failure, &map);
-    const uint32_t node = place->fields[RULE_ON_FAILURE].node;
+    const int result = rule_choice(place, key, &failure, &map);
+    const uint32_t node = place->fields[key].node;
     rule->on_failure = (uint8_t)failure;
     if (result != TG_OK || node == YAML_READER_NONE)
         return result;
@@ -242,7 +242,7 @@ static int read_words(const struct policy *policy, const struct rule_place *plac
         NEXT(rule_word(place, RULE_CONSISTENCY, &consistency)) &&
         NEXT(policy_read_scope(place, RULE_SCOPE, &rule->scope)) &&
         NEXT(HAS(RULE_MODE) ? policy_read_mode(policy, place, RULE_MODE, &rule->mode) : TG_OK))
-        (void)NEXT(read_failure(place, rule));
+        (void)NEXT(policy_read_failure(place, RULE_ON_FAILURE, rule));
     rule->act = (uint8_t)act;
     rule->class = (uint8_t) class;
     rule->consistency = (uint8_t)consistency;

@@ -48,6 +48,8 @@ struct builder {
     uint32_t children[YAML_READER_DEPTH_MAX];
     uint32_t depth;
     uint32_t anchor_count;
+    uint32_t last_root; /* of a stream: the document before, or NONE */
+    bool stream;
     uint64_t expanded;
     bool finished;
     struct anchor anchors[YAML_READER_ANCHORS_MAX];
@@ -123,9 +125,13 @@ static int attach(struct builder *builder, const yaml_mark_t *mark, uint32_t ind
 
     ASSERT(index < builder->reader->node_count && builder->depth <= YAML_READER_DEPTH_MAX);
     if (builder->depth == 0) {
-        if (builder->reader->root != YAML_READER_NONE)
+        if (builder->last_root == YAML_READER_NONE)
+            builder->reader->root = index;
+        else if (builder->stream)
+            nodes[builder->last_root].next = index;
+        else
             return fail_at(builder, mark, "a second document; expected one document in a file");
-        builder->reader->root = index;
+        builder->last_root = index;
         return TG_OK;
     }
     const uint32_t top = builder->depth - 1;
@@ -211,7 +217,7 @@ static int on_start(struct builder *builder, const yaml_event_t *event, enum yam
         return fail_at(builder, &event->start_mark, "a tag; expected values without tags");
     if (builder->depth == YAML_READER_DEPTH_MAX)
         return fail_at(builder, &event->start_mark,
-                       "nested too deep; expected at most 12 lists and mappings inside each other");
+                       "nested too deep; expected at most 48 lists and mappings inside each other");
     int result = add_node(builder, &event->start_mark, &node, &index);
     if (result == TG_OK)
         result = attach(builder, &event->start_mark, index);
@@ -284,9 +290,11 @@ static int on_event(struct builder *builder, const yaml_event_t *event)
     case YAML_STREAM_END_EVENT:
         builder->finished = true;
         return TG_OK;
+    case YAML_DOCUMENT_START_EVENT:
+        builder->anchor_count = 0; /* names are of one document */
+        return TG_OK;
     case YAML_NO_EVENT:
     case YAML_STREAM_START_EVENT:
-    case YAML_DOCUMENT_START_EVENT:
     case YAML_DOCUMENT_END_EVENT:
         return TG_OK;
     }
@@ -343,13 +351,13 @@ static int build(struct builder *builder, yaml_parser_t *parser, const char *tex
     return TG_OK;
 }
 
-int yaml_reader_init(struct yaml_reader *reader, const char *text, size_t len,
-                     const struct allocator *allocator, struct yaml_reader_error *error)
+static int init(struct yaml_reader *reader, const char *text, size_t len, bool stream,
+                const struct allocator *allocator, struct yaml_reader_error *error)
 {
     static const char bom[] = "\xef\xbb\xbf";
     const bool marked = len >= sizeof(bom) - 1 && memcmp(text, bom, sizeof(bom) - 1) == 0;
     const size_t from = marked ? sizeof(bom) - 1 : 0; /* no editor counts it as a column */
-    struct builder builder = {.reader = reader};
+    struct builder builder = {.reader = reader, .last_root = YAML_READER_NONE, .stream = stream};
     const yaml_mark_t start = {0};
     yaml_parser_t parser;
 
@@ -367,6 +375,18 @@ int yaml_reader_init(struct yaml_reader *reader, const char *text, size_t len,
     if (result != TG_OK)
         yaml_reader_fini(reader);
     return result;
+}
+
+int yaml_reader_init(struct yaml_reader *reader, const char *text, size_t len,
+                     const struct allocator *allocator, struct yaml_reader_error *error)
+{
+    return init(reader, text, len, false, allocator, error);
+}
+
+int yaml_reader_init_stream(struct yaml_reader *reader, const char *text, size_t len,
+                            const struct allocator *allocator, struct yaml_reader_error *error)
+{
+    return init(reader, text, len, true, allocator, error);
 }
 
 void yaml_reader_fini(struct yaml_reader *reader)

@@ -65,6 +65,11 @@ static bool is_nothing(const struct yaml_reader_node *node)
            (node->len == 0 || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
 }
 
+bool yaml_reader_is_nothing(const struct yaml_reader *reader, uint32_t index)
+{
+    return is_nothing(yaml_reader_at(reader, index));
+}
+
 /* The bytes of a character at `at` that would end a line or control a terminal, 0 if it does not:
  * U+0000-1F, 7F-9F, 2028 and 2029. */
 static size_t unprintable(const char *at, size_t len)

@@ -27,7 +27,7 @@
 
 enum {
     YAML_READER_LEN_MAX = 16 * 1024 * 1024,      /* bytes of input */
-    YAML_READER_DEPTH_MAX = 12,                  /* lists and mappings inside each other */
+    YAML_READER_DEPTH_MAX = 48,                  /* lists and mappings inside each other */
     YAML_READER_NODES_MAX = 1024 * 1024,         /* scalars, lists and mappings */
     YAML_READER_ANCHORS_MAX = 256,               /* &names */
     YAML_READER_EXPANDED_MAX = 64 * 1024 * 1024, /* bytes and nodes if aliases were copies */
@@ -72,7 +72,7 @@ struct yaml_reader {
     struct yaml_reader_node *nodes;
     uint32_t node_count;
     uint32_t node_capacity;
-    uint32_t root; /* NONE for an empty text */
+    uint32_t root; /* NONE for an empty text; of a stream, `next` of it is the next document's */
     struct yaml_reader_error *error;
     struct yaml_reader_errors *all; /* NULL, as init leaves it: the first error ends the reading */
 };
@@ -81,11 +81,18 @@ struct yaml_reader {
  * nothing is held. The text need not outlive the call; `error` must outlive the reader. */
 MUST_USE int yaml_reader_init(struct yaml_reader *reader, const char *text, size_t len,
                               const struct allocator *allocator, struct yaml_reader_error *error);
+/* The same of a text that may hold several documents, each behind a line of `---`. */
+MUST_USE int yaml_reader_init_stream(struct yaml_reader *reader, const char *text, size_t len,
+                                     const struct allocator *allocator,
+                                     struct yaml_reader_error *error);
 /* Gives the tree back; all texts got from it are gone. */
 void yaml_reader_fini(struct yaml_reader *reader);
 
 /* The node; `index` is one that the reader gave out, not NONE. */
 const struct yaml_reader_node *yaml_reader_at(const struct yaml_reader *reader, uint32_t index);
+
+/* Whether the node is a value left out, or one of YAML's words for it. */
+bool yaml_reader_is_nothing(const struct yaml_reader *reader, uint32_t index);
 
 /* Records an error at the node unless there is one (YAMLREADER-1). Always TG_EINVALID. */
 __attribute__((format(printf, 3, 4))) int yaml_reader_fail(const struct yaml_reader *reader,

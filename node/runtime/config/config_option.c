@@ -211,7 +211,7 @@ static const struct config_option options[] = {
      .value = "FILE",
      .kind = CONFIG_KIND_PATH,
      AT(rules),
-     .help = "rules in YAML; reloaded by SIGHUP"},
+     .help = "rules in YAML, or a directory of such files; reloaded by SIGHUP"},
     {.name = "shards",
      .value = "N",
      .initial = "1",

@@ -46,6 +46,7 @@ struct compiler_job {
     enum compiler_purpose purpose;
     const char *text; /* in `block`: a document, as of packed.h; FILE: that, once it is done */
     size_t len;
+    bool joined;      /* FILE: it is of a directory (rules_join.h) */
     void *block;      /* malloc'ed, freed with the job */
     uint64_t version; /* RULES: of the settings */
     void *known;      /* RULES: for ordinals_give; malloc'ed, freed with the job */

@@ -5,6 +5,7 @@
  *            settings with other rules --> these are in force, and a warning says so, once
  *   SIGHUP   file --> an edit of the settings by "file" (RULES_RELOADED): in force on every node
  *   A large file is kept, compared and sent as it is packed (packed.h), which the compiler does.
+ *   It may be a directory: its files are one document then (rules_source.h).
  *   settings changed --> compiled once, by a thread (compiler.h), shared by all shards, swapped
  *
  * RULESFILE-1  Rules that do not compile change nothing: the old ones stay in force. Of the
@@ -19,7 +20,6 @@
  * RULESFILE-4  An edit that was asked of this node is done for whoever asked when this node decides
  *              by it.
  */
-#include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,11 +34,13 @@
 #include "node/policy/people/people.h"
 #include "node/policy/people/policy_join.h"
 #include "node/runtime/control/daemon_state.h"
+#include "node/sources/rules_source.h"
 #include "node/zones/zones.h"
 
 enum {
     RULES_LEN_MAX = POLICY_FILE_LEN_MAX,
     SEED_PAUSE_MS = 1000,
+    PLACE_LEN = 4096 + 512,
     ERROR_LEN = 16 * CONFIG_ERROR_LEN
 };
 
@@ -46,29 +48,6 @@ enum {
 #define NEWER_NS INT64_C(2000000000) /* in which whoever can be reached has told what is newer */
 
 /* ---- the file -------------------------------------------------------------------------------- */
-
-/* The whole file with its length, or NULL with a sentence. The caller frees it. */
-static char *read_file(const char *path, size_t *len, char *error, size_t capacity)
-{
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) {
-        (void)snprintf(error, capacity, "%s: %s", path, strerror(errno));
-        return NULL;
-    }
-    char *text = malloc((size_t)RULES_LEN_MAX + 1);
-    *len = text == NULL ? 0 : fread(text, 1, (size_t)RULES_LEN_MAX + 1, file);
-    const bool failed = text == NULL || ferror(file) != 0;
-    const bool large = *len > RULES_LEN_MAX;
-    (void)fclose(file);
-    if (!failed && !large)
-        return text;
-    if (large)
-        (void)snprintf(error, capacity, "%s is larger than %d bytes", path, (int)RULES_LEN_MAX);
-    else
-        (void)snprintf(error, capacity, "%s: cannot be read", path);
-    free(text);
-    return NULL;
-}
 
 static void wake(void *context)
 {
@@ -85,19 +64,19 @@ struct compiler_options rules_compiler_options(struct daemon *daemon)
 /* Reads the file into a job that is to compile it; NULL with a sentence. */
 static struct compiler_job *read_rules(const struct daemon *daemon, char *error, size_t capacity)
 {
-    size_t len;
-    char *text = read_file(daemon->config->rules, &len, error, capacity);
-    if (text == NULL)
+    struct rules_source source;
+    if (rules_source_read(daemon->config->rules, RULES_LEN_MAX, &source, error, capacity) != 0)
         return NULL;
     struct compiler_job *job = compiler_job_new(COMPILER_FILE, NULL, 0);
     if (job == NULL) {
         (void)snprintf(error, capacity, "%s: out of memory", daemon->config->rules);
-        free(text);
+        rules_source_fini(&source);
         return NULL;
     }
-    job->block = text;
-    job->text = text;
-    job->len = len;
+    job->block = source.text;
+    job->text = source.text;
+    job->len = source.len;
+    job->joined = source.joined;
     return job;
 }
 
@@ -122,8 +101,12 @@ static int take_file(struct daemon *daemon, struct compiler_job *job, char *erro
         return job->error;
     }
     if (job->error != 0) {
-        const int len = snprintf(error, capacity, "%s:%u:%u: %s", daemon->config->rules,
-                                 job->place.line, job->place.column, job->place.message);
+        const struct rules_source source = {job->block, job->len, job->joined};
+        char place[PLACE_LEN];
+        const int len = snprintf(error, capacity, "%s:%u: %s",
+                                 rules_source_place(daemon->config->rules, &source, job->place.line,
+                                                    place, sizeof place),
+                                 job->place.column, job->place.message);
         const uint32_t all = job->errors != NULL ? job->errors->count + job->errors->more : 1;
         if (all > 1 && len > 0 && (size_t)len < capacity)
             (void)snprintf(error + len, capacity - (size_t)len,
