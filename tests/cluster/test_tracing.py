@@ -144,7 +144,7 @@ def test_metrics_are_pushed_as_prometheus_reads_them(tmp_path):
                  20, "the requests are in what was pushed")
         first, page, last = collector.pages()[0], Page(cluster[0].http), collector.pages()[-1]
         assert set(last) == page.names()
-        times = re.compile("process_|_age_|_keys_room|uptime|_requests_|connections|http_responses|lag|clock|memory|offset")
+        times = re.compile("process_|_age_|store_limit|_keys_room|uptime|_requests_|connections|http_responses|lag|clock|memory|offset")
         for name, metric in last.items():
             kind, data = points(metric)
             assert bool(metric[kind].get("isMonotonic")) == name.endswith("_total")
