@@ -274,7 +274,8 @@ static void loads_are_bounded_and_all_answered(void **state)
     enum { LEN = 200000, BIG = 8 };
     struct fixture *f = *state;
     struct batch batch;
-    bool answered[DISK_LOADS_MAX] = {false};
+    bool answered[DISK_LOADS_MAX + DISK_REFUSED_MAX] = {false};
+    uint32_t refused = 0;
 
     open_store(f, NULL);
     start_disk(f);
@@ -286,21 +287,28 @@ static void loads_are_bounded_and_all_answered(void **state)
     assert_true(wait_result(f, 0).ok);
     for (uint32_t i = 0; i < DISK_LOADS_MAX; i++)
         assert_int_equal(disk_load(f->disk, 0, 0, id_of(i)), 0);
+    for (uint32_t i = 0; i < DISK_REFUSED_MAX; i++)
+        assert_int_equal(disk_load(f->disk, 0, 0, id_of(DISK_LOADS_MAX + i)), 0);
     assert_int_equal(disk_load(f->disk, 0, 0, id_of(0)), TG_EBUSY);
     assert_int_equal(disk_load(f->disk, 1, 0, id_of(0)), 0);
-    for (uint32_t i = 0; i < DISK_LOADS_MAX; i++) {
+    for (uint32_t i = 0; i < DISK_LOADS_MAX + DISK_REFUSED_MAX; i++) {
         const struct disk_result result = wait_result(f, 0);
         uint32_t number = 0;
-        while (number < DISK_LOADS_MAX && !hash128_equal(result.id, id_of(number)))
+        while (number < DISK_LOADS_MAX + DISK_REFUSED_MAX &&
+               !hash128_equal(result.id, id_of(number)))
             number++;
-        assert_true(number < DISK_LOADS_MAX);
+        assert_true(number < DISK_LOADS_MAX + DISK_REFUSED_MAX);
         assert_false(answered[number]);
         answered[number] = true;
-        if (number < BIG)
+        refused += result.result == TG_EBUSY;
+        if (number >= DISK_LOADS_MAX)
+            assert_int_equal(result.result, TG_EBUSY);
+        else if (number < BIG)
             assert_state(&result, number, LEN);
         else
             assert_int_equal(result.result, TG_ENOTFOUND);
     }
+    assert_int_equal(refused, DISK_REFUSED_MAX);
     const struct disk_result other = wait_result(f, 1);
     assert_state(&other, 0, LEN);
     const struct disk_result again = load_one(f, 0, 0, 3);

@@ -12,6 +12,7 @@
  *   listing  POLLED --next disk_poll--> QUEUED for the next piece, or NONE behind the last one
  *
  * DISK-6  loads_out = loads queued + loads in the batch that were not polled yet <= DISK_LOADS_MAX.
+ *         Each load has one result: those beyond are refused, when the others were polled.
  * DISK-7  A drop asked for while a write is QUEUED or RUNNING waits in drops_later until that write
  *         is DONE; all others are in drops_now and go before the next write (DISK-3). So for the
  *         journal's.
@@ -155,7 +156,10 @@ int disk_load(struct disk *disk, uint32_t shard, uint32_t vnode, struct hash128 
         result = TG_OK;
     }
     unlock(disk);
-    return result;
+    if (result == TG_OK || lane->refused_count == DISK_REFUSED_MAX)
+        return result;
+    lane->refused[lane->refused_count++] = (struct load){.vnode = vnode, .id = id};
+    return TG_OK;
 }
 
 bool disk_journal(struct disk *disk, uint32_t shard, const struct shard_journal *batch)
@@ -278,6 +282,18 @@ static void release_batch(struct disk *disk, struct lane *lane)
         (void)pthread_cond_signal(&disk->reader_work);
 }
 
+/* A load that found no room, if there is one. */
+static bool poll_refused(struct lane *lane, struct disk_result *out)
+{
+    if (lane->refused_count == 0)
+        return false;
+    ASSERT(lane->refused_count <= DISK_REFUSED_MAX); /* DISK-6 */
+    const struct load *load = &lane->refused[--lane->refused_count];
+    *out = (struct disk_result){
+        .kind = DISK_LOADED, .vnode = load->vnode, .id = load->id, .result = TG_EBUSY};
+    return true;
+}
+
 bool disk_poll(struct disk *disk, uint32_t shard, struct disk_result *out)
 {
     if (disk->options.store == NULL)
@@ -288,7 +304,7 @@ bool disk_poll(struct disk *disk, uint32_t shard, struct disk_result *out)
     /* read_spent and list_spent are written by this thread alone. */
     if (atomic_load_explicit(&lane->ready, memory_order_acquire) == 0 && !lane->read_spent &&
         !lane->list_spent)
-        return false;
+        return poll_refused(lane, out);
     lock(disk);
     if (lane->read_spent)
         release_batch(disk, lane);
@@ -309,7 +325,7 @@ bool disk_poll(struct disk *disk, uint32_t shard, struct disk_result *out)
         ASSERT(before > 0); /* DISK-8 */
     }
     unlock(disk);
-    return found;
+    return found || poll_refused(lane, out);
 }
 
 void disk_stats(struct disk *disk, struct disk_stats *out)

@@ -58,8 +58,11 @@
 
 enum {
     DISK_SHARDS_MAX = 16,
-    DISK_WRITES_MAX = 1 << 15,    /* writes of one batch */
-    DISK_LOADS_MAX = 1024,        /* loads out per shard, unpolled results included */
+    DISK_WRITES_MAX = 1 << 15, /* writes of one batch */
+    /* Loads out per shard, unpolled results included: those of checks (SHARD_LOADS_MAX), and some
+     * for copies and merges. */
+    DISK_LOADS_MAX = 1280,
+    DISK_REFUSED_MAX = 1024,      /* loads beyond, whose refusal was not polled yet */
     DISK_READ_BATCH = 256,        /* loads of one read transaction */
     DISK_LIST_IDS = 1024,         /* ids of one piece of a listing */
     DISK_CHUNK_LEN = 8 << 20,     /* bytes of states in one write transaction */
@@ -100,8 +103,8 @@ void disk_write(struct disk *disk, uint32_t shard, const struct shard_writes *wr
  * of several shards share a transaction. No journal batch of this shard may be out. False for an
  * ephemeral disk: there is nothing to wait for, the batch counts as committed at once. */
 bool disk_journal(struct disk *disk, uint32_t shard, const struct shard_journal *batch);
-/* Asks for one slot. 0, or TG_EBUSY when DISK_LOADS_MAX are out: answer the check without it.
- * An ephemeral disk gives TG_ENOTFOUND at once. */
+/* Asks for one slot. 0: a result comes; where DISK_LOADS_MAX are out it is TG_EBUSY. TG_EBUSY:
+ * DISK_REFUSED_MAX of these were not polled yet. An ephemeral disk gives TG_ENOTFOUND at once. */
 MUST_USE int disk_load(struct disk *disk, uint32_t shard, uint32_t vnode, struct hash128 id);
 /* Asks for the ids stored of `vnode`; they come in pieces of at most DISK_LIST_IDS, each read after
  * this call and after the piece before it was polled. Ids of expired records are left out. No
@@ -122,7 +125,8 @@ struct disk_result {
     bool ok;              /* WRITTEN: for shard_written; JOURNALED: for shard_journaled */
     uint32_t vnode;       /* LOADED: these five for shard_loaded; LISTED, for shard_listed */
     struct hash128 id;    /* LOADED */
-    int result;           /* both: 0, TG_ECORRUPT, TG_EIO, TG_ENOMEM; LOADED: TG_ENOTFOUND */
+    int result;           /* both: 0, TG_ECORRUPT, TG_EIO, TG_ENOMEM; LOADED: TG_ENOTFOUND,
+                             TG_EBUSY */
     const uint8_t *bytes; /* LOADED with 0: the state; lives until the shard's next disk_poll */
     size_t len;
     const struct hash128 *ids; /* LISTED: a piece; lives as long */

@@ -65,6 +65,8 @@ struct lane {
     uint32_t queue_first;
     uint32_t queue_count;
     struct load queue[DISK_LOADS_MAX];
+    uint32_t refused_count; /* of the shard's thread alone, as are these */
+    struct load refused[DISK_REFUSED_MAX];
 
     enum read_state read_state;
     bool read_spent; /* of the shard's thread alone: it has polled the batch's last result */

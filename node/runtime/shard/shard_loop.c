@@ -131,7 +131,7 @@ static int64_t now_of(const struct shard_loop *loop)
 
 /* ---- effects --------------------------------------------------------------------------------- */
 
-/* The core never has more loads out than the disk takes (asserted). */
+/* What is more than the disk takes at a time has an answer as well: it is refused. */
 static void load(struct shard_loop *loop, const struct effect *effect)
 {
     const int error = disk_load(loop->disk, loop->options.number, effect->vnode, effect->id);
