@@ -32,6 +32,12 @@ struct where {
     size_t capacity;
 };
 
+static int fail_open(const struct where *where, const char *path)
+{
+    (void)snprintf(where->error, where->capacity, "cannot open %s: %s", path, strerror(errno));
+    return TG_EINVALID;
+}
+
 /* Reads the whole of an open file into new memory. */
 static int read_all(FILE *from, const char *path, const struct where *where,
                     struct rules_source *out)
@@ -57,7 +63,7 @@ static int read_file(const char *path, const struct where *where, struct rules_s
     FILE *from = is_stdin ? stdin : fopen(path, "rb");
     *out = (struct rules_source){.text = NULL};
     if (from == NULL)
-        return fail(TG_EINVALID, where->error, where->capacity, path, strerror(errno));
+        return fail_open(where, path);
     const int result = read_all(from, path, where, out);
     if (!is_stdin)
         (void)fclose(from);
@@ -132,7 +138,7 @@ static int add_directory(const char *path, bool whole, const struct where *where
     struct dirent **names = NULL;
     const int count = scandir(path, &names, takes, compare_names);
     if (count < 0)
-        return fail(TG_EINVALID, where->error, where->capacity, path, strerror(errno));
+        return fail_open(where, path);
     const int result = read_directory(path, names, count, whole, where, out);
     for (int i = 0; i < count; i++)
         free(names[i]);

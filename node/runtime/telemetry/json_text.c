@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/mp_json.h"
 
 enum { NUMBER_LEN = 24 };
 
@@ -25,27 +25,16 @@ void json_put(struct json_text *json, const char *text)
     json_put_bytes(json, text, strlen(text));
 }
 
+static void put(void *context, const char *data, size_t len)
+{
+    json_put_bytes(context, data, len);
+}
+
 /* JSONTEXT-2 */
 void json_put_string(struct json_text *json, const char *data, size_t len)
 {
-    json_put(json, "\"");
-    for (size_t at = 0; at < len;) {
-        char escaped[8];
-        const unsigned char byte = (unsigned char)data[at];
-        const size_t step = utf8_len(data + at, len - at);
-        if (step == 0) {
-            json_put(json, "\xef\xbf\xbd");
-        } else if (byte < 0x20 || byte == 0x7f) {
-            (void)snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)byte);
-            json_put(json, escaped);
-        } else if (byte == '"' || byte == '\\') {
-            json_put_bytes(json, (const char[]){'\\', data[at]}, 2);
-        } else {
-            json_put_bytes(json, data + at, step);
-        }
-        at += step == 0 ? 1 : step;
-    }
-    json_put(json, "\"");
+    const struct mp_sink sink = {put, json};
+    mp_json_string(&sink, data, len);
 }
 
 void json_put_unsigned(struct json_text *json, uint64_t value)
