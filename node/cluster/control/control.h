@@ -208,7 +208,6 @@ bool control_departed(struct control *control, int64_t now_ns);
 /* Says good-bye to gossip as a member that leaves for good; true when it has been told. */
 bool control_leave(struct control *control, int64_t now_ns, struct effects *effects);
 
-/* What the node as a whole is asked by an operator, beside what control knows itself. */
 /* What a text of rules that came with a command has been compiled to. */
 struct control_compiled {
     int error; /* 0, or that of policy_compile_zoned; TG_EBUSY: nobody had the time */
@@ -242,7 +241,7 @@ struct control_page {
 };
 
 struct event_log;
-struct control_report {
+struct control_report { /* beside what control knows itself */
     const struct shard_stats *shards;
     uint32_t shard_count;
     const struct policy *policy;
@@ -271,7 +270,8 @@ struct control_report {
     uint32_t files_count;
     const struct control_figure *telemetry; /* what was pushed, and logged of traced requests */
     uint32_t telemetry_count;
-    uint64_t rules_refusals;        /* times that newer rules could not be put in force */
+    uint64_t rules_refusals;        /* times that newer rules could not be put in force, */
+    uint64_t rules_unread;          /* and that those of the file were not taken */
     const struct shard_told *told;  /* of all shards, by the rules in force; NULL: not known */
     struct control_process process; /* all 0: not known */
     struct control_page *page;      /* of metrics, and events; NULL: they are not told */

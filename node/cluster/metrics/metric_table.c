@@ -156,6 +156,9 @@ static const struct metric table[METRICS] = {
         GAUGE("config_has_majority", "", "1 if edits of rules, blocks and keys can be made."),
     [METRIC_CONFIG_FAILURES] = COUNTER("config_apply_failures", "",
                                        "Times that newer rules could not be put in force here."),
+    [METRIC_RULES_UNREAD] =
+        COUNTER("rules_reload_failures", "",
+                "Times that what `--rules` names was not taken: it cannot be read, or is wrong."),
     [METRIC_RULES] = GAUGE("rules", "", "Rules in force."),
 
     /* ---- connections */

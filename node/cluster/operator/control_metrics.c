@@ -558,6 +558,7 @@ static const struct source sources[METRICS] = {
     [METRIC_CONFIG_VERSION] = {.number = config_version},
     [METRIC_CONFIG_MAJORITY] = {.number = config_majority},
     [METRIC_CONFIG_FAILURES] = REPORT(rules_refusals),
+    [METRIC_RULES_UNREAD] = REPORT(rules_unread),
     [METRIC_RULES] = {.number = rule_count},
     [METRIC_CONNECTIONS] = {.lines = put_connections},
     [METRIC_ACCEPTED] = {.lines = put_accepted},

@@ -290,6 +290,7 @@ static void make_report(struct daemon *daemon, struct whole_report *whole)
     report->telemetry = whole->telemetry;
     report->telemetry_count = TELEMETRY_FIGURES;
     report->rules_refusals = daemon->rules.refusals;
+    report->rules_unread = daemon->rules.unread;
     tell_more(daemon, &whole->told, report);
 }
 
@@ -966,7 +967,9 @@ int control_loop_open(struct daemon *daemon)
     if (!ok)
         return TG_EIO;
     const int error = mailbox_init(&daemon->mailbox, &daemon->events.wake);
-    return error != 0 ? error : compiler_new(&compiling, &daemon->rules.compiler);
+    if (error != 0 || compiler_new(&compiling, &daemon->rules.compiler) != 0)
+        return error != 0 ? error : TG_ENOMEM;
+    return rules_watch_begin(daemon);
 }
 
 static void close_handle(uv_handle_t *handle, void *context)
