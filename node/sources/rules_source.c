@@ -227,7 +227,8 @@ struct hash128 rules_source_stamp(const char *path)
     return stamp;
 }
 
-/* ---- several ---------------------------------------------------------------------------------- */
+/* ---- several ----------------------------------------------------------------------------------
+ */
 
 bool rules_source_begin(struct rules_source *out, const char *text, size_t len)
 {
@@ -244,7 +245,7 @@ int rules_source_add(struct rules_source *out, const char *path, size_t len_max,
     if (strpbrk(path, "\r\n") != NULL)
         return fail(TG_EINVALID, error, capacity, path, "has the end of a line in its name");
     return rules_source_is_directory(path) ? add_directory(path, true, &where, out)
-                              : add_file(out, path, path, &where);
+                                           : add_file(out, path, path, &where);
 }
 
 const char *rules_source_place(const char *path, const struct rules_source *source, uint32_t line,

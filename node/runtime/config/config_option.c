@@ -215,7 +215,8 @@ static const struct config_option options[] = {
      .value = "FILE",
      .kind = CONFIG_KIND_PATH,
      AT(rules),
-     .help = "rules in YAML, or a directory of such files; reloaded by SIGHUP"},
+     .help = "rules in YAML, or a directory of such files; reloaded by SIGHUP, a directory also "
+             "as it changes"},
     {.name = "rules-watch",
      .value = "WHEN",
      .initial = "auto",

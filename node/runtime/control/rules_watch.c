@@ -28,6 +28,13 @@ bool rules_eye_read(struct rules_eye *eye, struct hash128 stamp)
     return whole; /* RULESWATCH-1 */
 }
 
+bool rules_eye_tell(struct rules_eye *eye, struct hash128 content)
+{
+    const bool news = !hash128_equal(content, eye->told);
+    eye->told = content;
+    return news; /* RULESWATCH-2 */
+}
+
 /* ---- what to apply --------------------------------------------------------------------------- */
 
 static bool is_same(const struct rules_text *a, const struct rules_text *b)
@@ -63,7 +70,6 @@ struct rules_watch {
     struct rules_watched found;
     /* the thread's own */
     struct rules_eye eye;
-    struct hash128 handed; /* of what was handed over last */
 };
 
 /* Of what was read, by whoever reads: the error or the text. */
@@ -95,15 +101,12 @@ static void look(struct rules_watch *watch)
     const int result = rules_source_read(options->path, options->len_max, &read.source, read.error,
                                          sizeof read.error);
     read.failed = result != 0;
-    const bool whole = result != TG_ENOMEM &&
-                       rules_eye_read(&watch->eye, rules_source_stamp(options->path));
-    const struct hash128 is = content(&read);
-    if (!whole || hash128_equal(is, watch->handed)) { /* RULESWATCH-2 */
+    const bool whole =
+        result != TG_ENOMEM && rules_eye_read(&watch->eye, rules_source_stamp(options->path));
+    if (whole && rules_eye_tell(&watch->eye, content(&read)))
+        hand_over(watch, &read);
+    else
         rules_source_fini(&read.source);
-        return;
-    }
-    watch->handed = is;
-    hand_over(watch, &read);
 }
 
 static void *run(void *context)
@@ -145,7 +148,7 @@ int rules_watch_new(const struct rules_watch_options *options, struct rules_watc
     if (watch == NULL)
         return TG_ENOMEM;
     watch->options = *options;
-    watch->eye = (struct rules_eye){options->first, options->first};
+    watch->eye = (struct rules_eye){.read = options->first, .seen = options->first};
     const bool locked = pthread_mutex_init(&watch->lock, NULL) == 0;
     const bool waits = locked && condition_init(&watch->work);
     if (waits && pthread_create(&watch->thread, NULL, run, watch) == 0) {

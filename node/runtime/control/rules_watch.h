@@ -43,12 +43,15 @@
 struct rules_eye {
     struct hash128 read; /* the stamp of what was read last */
     struct hash128 seen; /* at the last look */
+    struct hash128 told; /* of the content, or error, that was handed over last */
 };
 
 /* A look: whether what has this stamp is to be read now. */
 bool rules_eye_look(struct rules_eye *eye, struct hash128 stamp);
 /* After it was read: whether that is whole, for its stamp is what it was at the look. */
 bool rules_eye_read(struct rules_eye *eye, struct hash128 stamp);
+/* Whether what was found is to be handed over, for it is not what was handed over last. */
+bool rules_eye_tell(struct rules_eye *eye, struct hash128 content);
 
 /* ---- what to apply: pure */
 
@@ -80,9 +83,10 @@ enum rules_verdict rules_judge_end(const struct rules_judge *judge);
 struct rules_watch;
 
 struct rules_watch_options {
-    const char *path;     /* lives as long as it */
-    size_t len_max;       /* of all files */
-    struct hash128 first; /* the stamp of what was read at the start; all 0: look at what is there */
+    const char *path; /* lives as long as it */
+    size_t len_max;   /* of all files */
+    struct hash128
+        first; /* the stamp of what was read at the start; all 0: look at what is there */
     void (*wake)(void *context); /* something can be taken; called by the thread */
     void *context;
 };
