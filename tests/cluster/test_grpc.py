@@ -11,10 +11,11 @@ import threading
 import pytest
 
 from harness import scaled, wait_for
+from harness.metrics import Page
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 CHECK = "/grpc.health.v1.Health/Check"
-DATA, HEADERS, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 4, 6, 7, 8
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, END_HEADERS = 1, 4
 LAST = 2 ** 31 - 1
 
@@ -90,6 +91,28 @@ def test_health_is_answered_at_the_ports_of_grpc_and_of_http(node):
     wait_for(lambda: figures(node)["grpc_calls"] >= before["grpc_calls"] + 2, 10, "both calls to be counted")
     after = figures(node)
     assert after["h2_connections"] == before["h2_connections"] + 2 and after["grpc_faults"] == before["grpc_faults"]
+
+
+# Prometheus is told of each by method and status, from the start, and of whoever went away.
+def test_requests_are_counted_by_method_and_status(new_cluster):
+    node = new_cluster(1).start()[0]
+    grpc = "tidegate_grpc_requests_total"
+    first = Page(node.http)
+    methods = {dict(pairs)["method"] for name, pairs in first.series if name == grpc}
+    assert CHECK[1:] in methods and "other" in methods and all("." in one for one in methods - {"other"})
+    assert first.of(grpc) == 0 and first.of("tidegate_http2_streams_total") == 0
+    health(f"127.0.0.1:{node.port + 5}")
+    address = f"http://127.0.0.1:{node.port + 5}"
+    curl("-H", "content-type: application/grpc", "--data-binary", "@-", f"{address}/a.B/C", said=bytes(5))
+    curl(f"{address}/readyz")  # no gRPC
+    gone = Raw(node.port + 5)
+    gone.socket.sendall(question(1)[:-14] + frame(RST_STREAM, 0, 1, struct.pack(">I", 8)))
+    wait_for(lambda: Page(node.http).of("tidegate_http2_resets_total", reason="cancelled") == 1, 10, "it is counted")
+    page = Page(node.http)
+    assert page.of(grpc, method=CHECK[1:], status="OK") == 1
+    assert page.of(grpc, method="other", status="UNIMPLEMENTED") == 1
+    assert page.of(grpc) == 2
+    assert page.of("tidegate_http2_streams_total") == 4 and page.of("tidegate_http2_connections_total") == 4
 
 
 # A path of the JSON API is no method: by HTTP/2 it is asked for as gRPC or not at all.
