@@ -18,11 +18,11 @@
  *              with their blocks, API keys and quotas: without them it would allow everything.
  *              Where they cannot be read it ends, and the others go on; but first it waits for
  *              newer ones, for what it has may be of before it stopped.
- * RULESFILE-5  A file that has changed is owed until it was judged: applied by an edit that is based
- *              on what it was judged beside, or found to be in the settings already, or older. What
- *              cannot be done now is tried again.
  * RULESFILE-4  An edit that was asked of this node is done for whoever asked when this node decides
  *              by it.
+ * RULESFILE-5  A file that has changed is owed until it was judged: applied, by an edit that is
+ *              based on what it was judged beside, or found to be applied already, or older. What
+ *              cannot be done now is tried again.
  */
 #include <sodium.h>
 #include <stdio.h>
