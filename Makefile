@@ -269,6 +269,8 @@ $(out)/flags: FORCE | toolchain
 $(out)/core.list: FORCE
 	$(call write_if_changed,$(core_sources))
 
+# By name, for make removes what it knows by a pattern alone, and the next compilation misses it.
+$(proto_headers) $(proto_headers:.h=.c): | toolchain
 $(out)/proto/%.pb-c.c $(out)/proto/%.pb-c.h &: node/gateway/grpc/proto/%.proto | toolchain
 	@mkdir -p $(@D)
 	$(call say,PROTO,$<)protoc-c --proto_path=$(<D) --c_out=$(out)/proto $<
