@@ -27,7 +27,7 @@ struct h2_stream;
 
 enum {
     GRPC_CONTEXT_LEN = 128,   /* bytes that a handler keeps until its answer */
-    GRPC_REPLY_MAX = 64 << 10 /* bytes of an answer */
+    GRPC_REPLY_MAX = 512 << 10 /* bytes of an answer */
 };
 
 enum grpc_verdict {
@@ -66,6 +66,7 @@ struct grpc_call {
     int64_t deadline_ns;                 /* INT64_MAX: none was given */
     void *context;                       /* GRPC_CONTEXT_LEN bytes, zeroed at first */
     struct wire_checks_builder *builder; /* after grpc_ask, until the return */
+    void *notes;                         /* likewise, of grpc_ask_noting: not zeroed */
     enum gateway_stop stop;              /* of GRPC_AGAIN */
     struct grpc_gate *gate;
     struct h2_stream *stream;
@@ -74,6 +75,7 @@ struct grpc_call {
 /* All checks of a request are decided. */
 struct grpc_completion {
     struct grpc_call call;
+    const void *notes; /* of grpc_ask_noting */
     uint32_t count;
     uint32_t first; /* of them, in: */
     const struct wire_decisions *decisions;
@@ -94,6 +96,12 @@ void grpc_say(struct grpc_call *call, const ProtobufCMessage *message);
  * returned: GRPC_AGAIN, or GRPC_ANSWERED (14, or 4 where its time is over). */
 MUST_USE enum grpc_verdict grpc_ask(struct grpc_call *call, uint32_t count,
                                     grpc_complete_fn *complete);
+/* The same, with so many bytes that are kept until the answer beside the context (batches.h). */
+MUST_USE enum grpc_verdict grpc_ask_noting(struct grpc_call *call, uint32_t count, size_t notes_len,
+                                           grpc_complete_fn *complete);
+/* Memory for an answer, aligned for anything, that lives until the handler or the completion
+ * returns; NULL: there is no more. A handler's request has some of it. */
+void *grpc_take(struct grpc_call *call, size_t len);
 /* The builder has said TG_EFULL: what was appended is taken back. The handler returns what this
  * returns: GRPC_AGAIN, for there is room in another message, or GRPC_ANSWERED: it would fit none.
  */

@@ -229,10 +229,24 @@ static enum grpc_verdict again(struct grpc_call *call, enum gateway_stop stop)
 
 enum grpc_verdict grpc_ask(struct grpc_call *call, uint32_t count, grpc_complete_fn *complete)
 {
+    return grpc_ask_noting(call, count, 0, complete);
+}
+
+void *grpc_take(struct grpc_call *call, size_t len)
+{
+    ProtobufCAllocator *allocator = &call->gate->arena.allocator;
+    return allocator->alloc(allocator->allocator_data, len);
+}
+
+enum grpc_verdict grpc_ask_noting(struct grpc_call *call, uint32_t count, size_t notes_len,
+                                  grpc_complete_fn *complete)
+{
     struct grpc_gate *gate = call->gate;
     struct request *request = request_of(call->stream);
-    const struct batch_ask ask = {
-        .count = count, .kind = BATCH_SHARED, .timeout_ms = timeout_of(call)};
+    const struct batch_ask ask = {.count = count,
+                                  .notes_len = notes_len,
+                                  .kind = BATCH_SHARED,
+                                  .timeout_ms = timeout_of(call)};
     ASSERT(count >= 1 && !request->asked); /* GRPC-2 */
     if (ask.timeout_ms == 0)
         return grpc_fail(call, GRPC_DEADLINE_EXCEEDED, "there was no time left to decide");
@@ -247,6 +261,7 @@ enum grpc_verdict grpc_ask(struct grpc_call *call, uint32_t count, grpc_complete
     }
     request->complete = complete;
     call->builder = &gate->batches->builder;
+    call->notes = batches_notes(gate->batches, gate->asking);
     return GRPC_ASKED;
 }
 
@@ -268,7 +283,8 @@ static void commit(struct grpc_gate *gate, struct h2_stream *stream)
     *call = (struct call){.base = {.token = h2_token(stream->peer),
                                    .user = &gate->user,
                                    .first = gate->asking->first,
-                                   .count = gate->asking->count},
+                                   .count = gate->asking->count,
+                                   .extra = gate->asking->extra},
                           .peer = stream->peer,
                           .stream = stream->id};
     request_of(stream)->asked = true;
@@ -293,7 +309,10 @@ static void decided(void *context, struct gateway_peer *peer, struct batch_call 
     (void)peer;
     if (stream == NULL)
         return;
-    struct grpc_completion completion = {.call = call_of(context, stream),
+    struct grpc_gate *gate = context;
+    grpc_arena_reset(&gate->arena);
+    struct grpc_completion completion = {.call = call_of(gate, stream),
+                                         .notes = batches_notes(gate->batches, base),
                                          .count = base->count,
                                          .first = base->first,
                                          .decisions = decisions};

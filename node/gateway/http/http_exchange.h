@@ -108,7 +108,8 @@ struct http_exchange {
     int64_t asked_ns;        /* when the gate first came to it: it may have had to wait */
     struct http_reply reply; /* for an answer at once; HTTP_ROOM bytes, or what http_room gave */
     struct wire_checks_builder *builder; /* between http_ask_begin and the return, */
-    char *room; /* or http_ask_admin and the return: HTTP_ADMIN_ROOM bytes */
+    void *notes; /* likewise: what was asked for, not zeroed */
+    char *room;  /* or http_ask_admin and the return: HTTP_ADMIN_ROOM bytes */
     struct http_batches *batches;
     struct http_peer *peer; /* peer->base.address: the other end */
     uint64_t token;
@@ -120,8 +121,9 @@ struct http_exchange {
 
 /* What is asked. */
 struct http_ask {
-    uint32_t count; /* of checks that are appended */
-    size_t room;    /* bytes of the response, at most; HTTP_ROOM or more */
+    uint32_t count;   /* of checks that are appended */
+    size_t room;      /* bytes of the response, at most; HTTP_ROOM or more */
+    size_t notes_len; /* that are kept until the answer beside the context (batches.h) */
     http_complete_fn *complete;
     /* In which it is to be decided; 0: a second. Requests of one message have one. */
     uint32_t timeout_ms;
@@ -138,6 +140,7 @@ struct http_completion {
     int64_t now_ns;
     struct http_reply reply;
     void *context;
+    void *notes;                            /* of ask->notes_len bytes */
     void *stream;                           /* of a turn of a stream: what that keeps */
     uint32_t count;                         /* of checks */
     uint32_t first;                         /* of them, in: */
