@@ -56,6 +56,8 @@ struct grpc_facts {
     const struct grpc_method *methods;
     size_t method_count;
     const char *waits; /* why the node is not ready; NULL: it is */
+    const char *address; /* HOST:PORT at which clients find the node, or ""; NULL likewise */
+    uint32_t members;    /* of the cluster, as far as the node knows */
 };
 
 struct grpc_call {

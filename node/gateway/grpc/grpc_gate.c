@@ -576,6 +576,11 @@ void grpc_gate_stage(struct grpc_gate *gate, bool serves, const char *waits)
     gate->facts.waits = waits;
 }
 
+void grpc_gate_members(struct grpc_gate *gate, uint32_t members)
+{
+    gate->facts.members = members;
+}
+
 struct h2_user grpc_gate_user(struct grpc_gate *gate)
 {
     return (struct h2_user){

@@ -35,6 +35,7 @@ void grpc_gate_free(struct grpc_gate **gate);
 /* Whether there is somebody to decide, and why the node is not ready; NULL: it is. The text lives
  * until the next call. */
 void grpc_gate_stage(struct grpc_gate *gate, bool serves, const char *waits);
+void grpc_gate_members(struct grpc_gate *gate, uint32_t members);
 /* What takes requests of HTTP/2. */
 struct h2_user grpc_gate_user(struct grpc_gate *gate);
 

@@ -1,10 +1,13 @@
 /* grpc_methods.c - the table of methods that gRPC's clients may call. */
+#include <proto/gubernator.pb-c.h>
 #include <proto/health.pb-c.h>
 #include <proto/reflection.pb-c.h>
 
 #include "node/gateway/grpc/grpc_gate.h"
 #include "node/gateway/grpc/grpc_health.h"
 #include "node/gateway/grpc/grpc_reflection.h"
+#include "node/gateway/gubernator/gubernator.h"
+#include "node/gateway/gubernator/gubernator_rpc.h"
 
 const struct grpc_method *grpc_methods(size_t *count)
 {
@@ -32,6 +35,20 @@ const struct grpc_method *grpc_methods(size_t *count)
          .always = true,
          .many = true,
          .handle = grpc_reflection},
+        {.path = "/pb.gubernator.V1/GetRateLimits",
+         .request = &pb__gubernator__get_rate_limits_req__descriptor,
+         .request_max = GUBERNATOR_BODY_MAX,
+         .handle = gubernator_rpc_limits},
+        {.path = "/pb.gubernator.V1/HealthCheck",
+         .request = &pb__gubernator__health_check_req__descriptor,
+         .request_max = GUBERNATOR_HEALTH_MAX,
+         .always = true,
+         .handle = gubernator_rpc_health},
+        {.path = "/pb.gubernator.V1/LiveCheck",
+         .request = &pb__gubernator__live_check_req__descriptor,
+         .request_max = GUBERNATOR_HEALTH_MAX,
+         .always = true,
+         .handle = gubernator_rpc_live},
     };
     *count = sizeof methods / sizeof *methods;
     return methods;

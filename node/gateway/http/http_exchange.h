@@ -45,7 +45,8 @@ enum {
     HTTP_PARAMETER_LEN = 512,
     HTTP_CONTEXT_LEN = 128, /* bytes that a handler keeps until its answer */
     HTTP_ADMIN_ROOM = WIRE_MESSAGE_MAX,
-    HTTP_NAMES_MAX = 32 /* hosts that requests may name */
+    HTTP_NAMES_MAX = 32,    /* hosts that requests may name */
+    HTTP_ADDRESS_LEN = 272 /* HOST:PORT and a NUL */
 };
 
 enum http_verdict {
@@ -59,6 +60,8 @@ struct http_facts {
     uint64_t node_id;
     const char *name;
     const char *version;
+    char address[HTTP_ADDRESS_LEN];  /* HOST:PORT at which gRPC's clients find it, or "" */
+    uint32_t members;                /* of the cluster, as far as it knows */
     const char *waits;               /* why the node is not ready; NULL: it is */
     const struct http_route *routes; /* the table (http_routes.h) */
     size_t route_count;

@@ -40,6 +40,8 @@ enum http_stage {
     HTTP_ENDS /* each response is the last one of its connection */
 };
 void http_gate_stage(struct http_gate *gate, enum http_stage stage, const char *waits);
+/* How many members the cluster has. `gate` may be NULL. */
+void http_gate_members(struct http_gate *gate, uint32_t members);
 
 /* What the shard is asked in, and answers to. */
 struct batches *http_gate_batches(struct http_gate *gate);

@@ -381,12 +381,12 @@ static void read_disk(struct shard_loop *loop)
 
 static void take_view(struct shard_loop *loop, struct view *view)
 {
-    const struct view *before = loop->view;
+    struct view *old = (struct view *)(uintptr_t)loop->view;
     loop->view = view;
+    http_gate_members(loop->http.gate, view->member_count);
     links_follow(loop->links, view);
     shard_view(loop->options.shard, now_of(loop), view, &loop->effects);
     carry_out(loop);
-    struct view *old = (struct view *)(uintptr_t)before;
     view_free(&old);
 }
 

@@ -1,0 +1,13 @@
+/* gubernator_api.h - pb.gubernator.V1 by HTTP: POST /v1/GetRateLimits, GET /v1/HealthCheck and
+ * /v1/LiveCheck. */
+#ifndef NODE_GATEWAY_GUBERNATOR_GUBERNATOR_API_H
+#define NODE_GATEWAY_GUBERNATOR_GUBERNATOR_API_H
+
+#include "node/gateway/http/http_exchange.h"
+
+http_handler_fn gubernator_api_limits;
+/* 503 where the node is not ready. */
+http_handler_fn gubernator_api_health;
+http_handler_fn gubernator_api_live;
+
+#endif

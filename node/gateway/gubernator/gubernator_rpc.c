@@ -1,0 +1,176 @@
+/* gubernator_rpc.c - see gubernator_rpc.h. The answers are made in the memory of decoded messages. */
+#include "node/gateway/gubernator/gubernator_rpc.h"
+
+#include <assert.h>
+#include <proto/gubernator.pb-c.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/gateway/gubernator/gubernator.h"
+
+typedef Pb__Gubernator__GetRateLimitsReq request_list;
+typedef Pb__Gubernator__RateLimitReq request_item;
+typedef Pb__Gubernator__GetRateLimitsResp response_list;
+typedef Pb__Gubernator__RateLimitResp response_item;
+typedef Pb__Gubernator__RateLimitResp__MetadataEntry entry;
+
+enum { ENTRIES = 2 }; /* of metadata, at most */
+
+/* A response, with what it points to. */
+struct response {
+    response_item item;
+    entry entries[ENTRIES];
+    entry *metadata[ENTRIES];
+};
+
+static_assert(sizeof(struct gubernator_asked) <= GRPC_CONTEXT_LEN, "it is kept");
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* A copy with a NUL; NULL: there is no memory. */
+static char *copy_of(struct grpc_call *call, struct wire_text text)
+{
+    char *copy = grpc_take(call, text.len + 1);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, text.data, text.len);
+    copy[text.len] = '\0';
+    return copy;
+}
+
+static bool add_entry(struct grpc_call *call, struct response *response, const char *key,
+                      struct wire_text value)
+{
+    static char keys[][sizeof GUBERNATOR_REGION_KEY] = {"owner", GUBERNATOR_REGION_KEY};
+    if (value.len == 0)
+        return true;
+    const size_t i = response->item.n_metadata++;
+    response->entries[i] =
+        (entry)PB__GUBERNATOR__RATE_LIMIT_RESP__METADATA_ENTRY__INIT;
+    response->entries[i].key = keys[strcmp(key, keys[0]) != 0];
+    response->entries[i].value = copy_of(call, value);
+    response->metadata[i] = &response->entries[i];
+    response->item.metadata = response->metadata;
+    return response->entries[i].value != NULL;
+}
+
+static bool fill(struct grpc_call *call, const struct gubernator_answer *answer,
+                 struct response *response)
+{
+    response->item = (response_item)PB__GUBERNATOR__RATE_LIMIT_RESP__INIT;
+    response->item.status = answer->over ? PB__GUBERNATOR__STATUS__OVER_LIMIT
+                                         : PB__GUBERNATOR__STATUS__UNDER_LIMIT;
+    response->item.limit = answer->limit;
+    response->item.remaining = answer->remaining;
+    response->item.reset_time = answer->reset_ms;
+    if (answer->error.len > 0)
+        response->item.error = copy_of(call, answer->error);
+    return response->item.error != NULL && add_entry(call, response, "owner", answer->owner) &&
+           add_entry(call, response, GUBERNATOR_REGION_KEY, answer->region);
+}
+
+static enum grpc_verdict answer_all(struct grpc_call *call, struct gubernator_reader *reader)
+{
+    const uint32_t count = reader->asked.count;
+    response_list list = PB__GUBERNATOR__GET_RATE_LIMITS_RESP__INIT;
+    struct gubernator_answer answer;
+    struct response *responses = grpc_take(call, (count + 1) * sizeof *responses);
+    list.responses = grpc_take(call, (count + 1) * sizeof *list.responses);
+    bool fits = responses != NULL && list.responses != NULL;
+    while (fits && gubernator_next(reader, &answer)) {
+        struct response *response = &responses[list.n_responses];
+        fits = fill(call, &answer, response);
+        list.responses[list.n_responses++] = &response->item;
+    }
+    return fits ? grpc_reply(call, &list.base)
+                : grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "the answer has no room");
+}
+
+static void complete(struct grpc_completion *completion)
+{
+    struct gubernator_reader reader = {.notes = completion->notes,
+                                       .decisions = completion->decisions,
+                                       .check = completion->first,
+                                       .now_ns = completion->call.now_ns};
+    memcpy(&reader.asked, completion->call.context, sizeof reader.asked);
+    (void)answer_all(&completion->call, &reader);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static struct gubernator_item item_of(const request_item *request)
+{
+    return (struct gubernator_item){.name = wire_text_of(request->name),
+                                    .unique_key = wire_text_of(request->unique_key),
+                                    .hits = request->hits,
+                                    .limit = request->limit,
+                                    .duration = request->duration,
+                                    .burst = request->burst,
+                                    .algorithm = (int32_t)request->algorithm,
+                                    .behavior = (int32_t)request->behavior};
+}
+
+/* Nothing is to be asked. */
+static enum grpc_verdict answer_at_once(struct grpc_call *call, const struct gubernator_plan *plan)
+{
+    struct gubernator_reader reader = {.asked = plan->asked, .now_ns = plan->now_ns};
+    void *notes = grpc_take(call, gubernator_notes_len(plan) + 1);
+    if (notes == NULL)
+        return grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "the answer has no room");
+    gubernator_note(plan, notes);
+    reader.notes = notes;
+    return answer_all(call, &reader);
+}
+
+enum grpc_verdict gubernator_rpc_limits(struct grpc_call *call)
+{
+    const request_list *list = (const request_list *)call->request;
+    struct gubernator_plan plan;
+    if (list->n_requests > GUBERNATOR_ITEMS_MAX)
+        return grpc_fail(call, GRPC_OUT_OF_RANGE,
+                         "Requests.RateLimits list too large; max size is '1000'");
+    gubernator_begin(&plan, call->now_ns);
+    for (size_t i = 0; i < list->n_requests; i++) {
+        const struct gubernator_item item = item_of(list->requests[i]);
+        gubernator_add(&plan, &item);
+    }
+    if (plan.checks == 0)
+        return answer_at_once(call, &plan);
+    const enum grpc_verdict verdict =
+        grpc_ask_noting(call, plan.checks, gubernator_notes_len(&plan), complete);
+    if (verdict != GRPC_ASKED)
+        return verdict;
+    for (uint32_t i = 0; i < plan.asked.count; i++) {
+        const struct gubernator_item item = item_of(list->requests[i]);
+        const int result =
+            gubernator_append(&plan, i, item.name, item.unique_key, call->builder);
+        ASSERT(result == 0 || result == TG_EFULL);
+        if (result != 0)
+            return grpc_ask_full(call);
+    }
+    memcpy(call->context, &plan.asked, sizeof plan.asked);
+    gubernator_note(&plan, call->notes);
+    return GRPC_ASKED;
+}
+
+/* ---- health ---------------------------------------------------------------------------------- */
+
+enum grpc_verdict gubernator_rpc_health(struct grpc_call *call)
+{
+    Pb__Gubernator__HealthCheckResp response = PB__GUBERNATOR__HEALTH_CHECK_RESP__INIT;
+    char healthy[] = "healthy";
+    if (call->facts->waits != NULL)
+        return grpc_fail(call, GRPC_UNAVAILABLE, call->facts->waits);
+    response.status = healthy;
+    response.peer_count = (int32_t)call->facts->members;
+    response.advertise_address = copy_of(call, wire_text_of(call->facts->address));
+    if (response.advertise_address == NULL)
+        return grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "the answer has no room");
+    return grpc_reply(call, &response.base);
+}
+
+enum grpc_verdict gubernator_rpc_live(struct grpc_call *call)
+{
+    Pb__Gubernator__LiveCheckResp response = PB__GUBERNATOR__LIVE_CHECK_RESP__INIT;
+    return grpc_reply(call, &response.base);
+}
