@@ -16,7 +16,11 @@
 #define NS_PER_MS INT64_C(1000000)
 #define HITS_MASK ((UINT64_C(1) << 50) - 1)
 
-enum { UNITS = 6, TEXT_MAX = 200 };
+enum {
+    UNITS = 6,
+    TEXT_MAX = 200,
+    NEAR_MS = 10000 /* windows of the calendar are longer, and nobody waits for so long */
+};
 
 /* What is wrong with an item. */
 enum fault {
@@ -87,6 +91,8 @@ static int make_limit(const struct gubernator_item *item, int64_t now_ns, struct
     limit->window_ns = window_of(item->duration);
     if (unit)
         place_unit(item, now_ns, limit);
+    if ((!unit || leaky) && limit->window_ns < limit->count)
+        limit->window_ns = limit->count; /* 10^9 a second */
     const uint64_t end_ns = (uint64_t)(unit ? limit->start_ns : now_ns) + limit->window_ns;
     told->reset_ms = (int64_t)(end_ns / NS_PER_MS);
     limit->start_ns = limit->before_s = 0; /* who receives the check finds them */
@@ -98,8 +104,6 @@ static int make_limit(const struct gubernator_item *item, int64_t now_ns, struct
                                                                  : (uint64_t)item->burst;
         told->reset_ms = now_ns / NS_PER_MS;
     }
-    if (!limit_is_calendar(limit->align) && limit->window_ns < limit->count)
-        limit->window_ns = limit->count; /* 10^9 a second */
     if ((item->behavior & GUBERNATOR_RESET) != 0 && !leaky)
         told->reset_ms = 0; /* as they tell it */
     return limit_validate(limit, error) == 0 ? -1 : FAULT_BURST;
@@ -188,6 +192,8 @@ void gubernator_add(struct gubernator_plan *plan, const struct gubernator_item *
     *note = (struct gubernator_note){0};
     note->regions = (item->behavior & GUBERNATOR_MULTI_REGION) != 0;
     note->empty = item->limit < 1;
+    note->unit = (item->behavior & GUBERNATOR_GREGORIAN) != 0 &&
+                 item->algorithm == GUBERNATOR_TOKEN_BUCKET;
     int fault = find_fault(item);
     if (fault < 0)
         fault = make_limit(item, plan->now_ns, &limit, &told);
@@ -294,8 +300,12 @@ static void tell(const struct gubernator_note *note, const struct gubernator_tol
     out->limit = told->limit;
     out->remaining = note->empty ? 0 : (int64_t)decision->remaining;
     out->reset_ms = told->reset_ms;
-    if (decision->reset_after_ms > 0 && !note->empty)
-        out->reset_ms = now_ns / NS_PER_MS + decision->reset_after_ms;
+    if (decision->reset_after_ms > 0 && !note->empty) {
+        const int64_t reset_ms = now_ns / NS_PER_MS + decision->reset_after_ms;
+        const int64_t off_ms = reset_ms - told->reset_ms;
+        if (!note->unit || off_ms > NEAR_MS || off_ms < -NEAR_MS) /* else rounding, and the way */
+            out->reset_ms = reset_ms;
+    }
     if (note->regions)
         out->region = wire_text_of(region_text);
 }

@@ -75,6 +75,7 @@ struct gubernator_note {
     uint64_t over : 1;  /* more than can be counted */
     uint64_t empty : 1; /* a limit that lets nothing through */
     uint64_t regions : 1;
+    uint64_t unit : 1; /* its window ends with one of the calendar */
 };
 
 /* The notes of a request: so many limits, and items behind them. */
