@@ -193,8 +193,8 @@ enum batch_begun {
     BATCH_BUSY    /* all batches are out */
 };
 /* Begins a request in the open batch, which is opened for it: *call is its place, where all is to
- * be filled in but `first`, `count` and `extra`. Exactly ask->count checks are to be appended to the
- * builder, or an operator's command to be made, and then it is committed or cancelled. */
+ * be filled in but `first`, `count` and `extra`. Exactly ask->count checks are to be appended to
+ * the builder, or an operator's command to be made, and then it is committed or cancelled. */
 enum batch_begun batches_begin(struct batches *batches, const struct batch_ask *ask,
                                struct batch_call **call);
 void batches_commit(struct batches *batches, struct gateway_peer *peer);

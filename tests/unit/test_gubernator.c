@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
+#include "node/gateway/api/gubernator_json.h"
 #include "node/gateway/batches.h"
 #include "node/gateway/gubernator/gubernator.h"
-#include "node/gateway/gubernator/gubernator_json.h"
 #include "tests/unit/support_shard.h"
 
 #define SECOND INT64_C(1000)
@@ -580,10 +580,9 @@ static void an_answer_has_all_fields_and_long_numbers_in_quotes(void **state)
     (void)state;
     gubernator_put(&reply, &answer);
     bytes[out.len] = '\0';
-    assert_string_equal(bytes,
-                        "{\"status\":\"OVER_LIMIT\",\"limit\":\"5\",\"remaining\":\"0\","
-                        "\"reset_time\":\"1795761130945\",\"error\":\"\",\"metadata\":"
-                        "{\"owner\":\"n\\\"1\",\"multi_region\":\"says\"}}");
+    assert_string_equal(bytes, "{\"status\":\"OVER_LIMIT\",\"limit\":\"5\",\"remaining\":\"0\","
+                               "\"reset_time\":\"1795761130945\",\"error\":\"\",\"metadata\":"
+                               "{\"owner\":\"n\\\"1\",\"multi_region\":\"says\"}}");
 }
 
 int main(void)

@@ -4,11 +4,11 @@
 #include "node/gateway/api/auth_api.h"
 #include "node/gateway/api/check_api.h"
 #include "node/gateway/api/events_api.h"
+#include "node/gateway/api/gubernator_api.h"
 #include "node/gateway/api/metrics_api.h"
 #include "node/gateway/api/openapi.h"
 #include "node/gateway/api/operate_api.h"
 #include "node/gateway/api/operate_call.h"
-#include "node/gateway/gubernator/gubernator_api.h"
 #include "node/gateway/http/http_probe.h"
 #include "node/gateway/page/page.h"
 #include "node/gateway/page/page_look.h"
@@ -55,7 +55,8 @@ static const struct http_route routes[] = {
      .summary = "Decides for clients of Gubernator",
      .body = HTTP_BODY_JSON,
      .flags = HTTP_ROUTE_CHECKS,
-     .handle = gubernator_api_limits},
+     .handle = gubernator_api_limits,
+     .document = &gubernator_api_document},
     {.method = HTTP1_GET,
      .path = "/v1/HealthCheck",
      .name = "HealthCheck",

@@ -26,7 +26,7 @@ struct grpc_gate;
 struct h2_stream;
 
 enum {
-    GRPC_CONTEXT_LEN = 128,   /* bytes that a handler keeps until its answer */
+    GRPC_CONTEXT_LEN = 128,    /* bytes that a handler keeps until its answer */
     GRPC_REPLY_MAX = 512 << 10 /* bytes of an answer */
 };
 
@@ -55,7 +55,7 @@ struct grpc_method {
 struct grpc_facts {
     const struct grpc_method *methods;
     size_t method_count;
-    const char *waits; /* why the node is not ready; NULL: it is */
+    const char *waits;   /* why the node is not ready; NULL: it is */
     const char *address; /* HOST:PORT at which clients find the node, or ""; NULL likewise */
     uint32_t members;    /* of the cluster, as far as the node knows */
 };
@@ -63,7 +63,9 @@ struct grpc_facts {
 struct grpc_call {
     const struct grpc_method *method;
     const struct grpc_facts *facts;
-    const ProtobufCMessage *request; /* for the handler: decoded */
+    const ProtobufCMessage *request; /* for the handler: decoded, */
+    const uint8_t *bytes;            /* and as it came: decoded texts end at their first NUL */
+    size_t len;
     int64_t now_ns;
     int64_t deadline_ns;                 /* INT64_MAX: none was given */
     void *context;                       /* GRPC_CONTEXT_LEN bytes, zeroed at first */

@@ -449,6 +449,8 @@ static enum grpc_verdict handle(struct grpc_gate *gate, struct grpc_call *call)
     call->request =
         protobuf_c_message_unpack(request->method->request, &gate->arena.allocator, request->len,
                                   request->message != NULL ? request->message : nothing);
+    call->bytes = request->message != NULL ? request->message : nothing;
+    call->len = request->len;
     if (call->request == NULL)
         return gate->arena.full
                    ? grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "the message has too many parts")

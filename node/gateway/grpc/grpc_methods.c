@@ -4,10 +4,10 @@
 #include <proto/reflection.pb-c.h>
 
 #include "node/gateway/grpc/grpc_gate.h"
+#include "node/gateway/grpc/grpc_gubernator.h"
 #include "node/gateway/grpc/grpc_health.h"
 #include "node/gateway/grpc/grpc_reflection.h"
 #include "node/gateway/gubernator/gubernator.h"
-#include "node/gateway/gubernator/gubernator_rpc.h"
 
 const struct grpc_method *grpc_methods(size_t *count)
 {
@@ -38,17 +38,17 @@ const struct grpc_method *grpc_methods(size_t *count)
         {.path = "/pb.gubernator.V1/GetRateLimits",
          .request = &pb__gubernator__get_rate_limits_req__descriptor,
          .request_max = GUBERNATOR_BODY_MAX,
-         .handle = gubernator_rpc_limits},
+         .handle = grpc_gubernator_limits},
         {.path = "/pb.gubernator.V1/HealthCheck",
          .request = &pb__gubernator__health_check_req__descriptor,
          .request_max = GUBERNATOR_HEALTH_MAX,
          .always = true,
-         .handle = gubernator_rpc_health},
+         .handle = grpc_gubernator_health},
         {.path = "/pb.gubernator.V1/LiveCheck",
          .request = &pb__gubernator__live_check_req__descriptor,
          .request_max = GUBERNATOR_HEALTH_MAX,
          .always = true,
-         .handle = gubernator_rpc_live},
+         .handle = grpc_gubernator_live},
     };
     *count = sizeof methods / sizeof *methods;
     return methods;

@@ -85,9 +85,9 @@ static int make_limit(const struct gubernator_item *item, int64_t now_ns, struct
         return FAULT_ALGORITHM;
     if (unit && (item->duration < 0 || item->duration >= UNITS))
         return FAULT_UNIT;
-    limit->count = item->limit < 1                            ? 1
+    limit->count = item->limit < 1                           ? 1
                    : (uint64_t)item->limit > LIMIT_COUNT_MAX ? LIMIT_COUNT_MAX
-                                                              : (uint64_t)item->limit;
+                                                             : (uint64_t)item->limit;
     limit->window_ns = window_of(item->duration);
     if (unit)
         place_unit(item, now_ns, limit);
@@ -192,8 +192,8 @@ void gubernator_add(struct gubernator_plan *plan, const struct gubernator_item *
     *note = (struct gubernator_note){0};
     note->regions = (item->behavior & GUBERNATOR_MULTI_REGION) != 0;
     note->empty = item->limit < 1;
-    note->unit = (item->behavior & GUBERNATOR_GREGORIAN) != 0 &&
-                 item->algorithm == GUBERNATOR_TOKEN_BUCKET;
+    note->unit =
+        (item->behavior & GUBERNATOR_GREGORIAN) != 0 && item->algorithm == GUBERNATOR_TOKEN_BUCKET;
     int fault = find_fault(item);
     if (fault < 0)
         fault = make_limit(item, plan->now_ns, &limit, &told);
@@ -242,11 +242,11 @@ int gubernator_append(const struct gubernator_plan *plan, uint32_t i, struct wir
     if (plan->notes[i].failed)
         return 0;
     const int template = wire_checks_builder_inline(builder, &plan->limits[plan->notes[i].about]);
-    if (template < 0)
+    if (template <0)
         return template;
     const struct wire_text key = gubernator_key(name, unique_key, room);
-    const int number = wire_checks_builder_append(builder, (uint32_t) template,
-                                                  plan->operations[i], plan->costs[i], &key, 1);
+    const int number = wire_checks_builder_append(builder, (uint32_t) template, plan->operations[i],
+                                                  plan->costs[i], &key, 1);
     return number < 0 ? number : 0;
 }
 
@@ -287,16 +287,16 @@ static void tell(const struct gubernator_note *note, const struct gubernator_tol
                  const struct wire_decision *decision, int64_t now_ns,
                  struct gubernator_answer *out)
 {
-    const bool undecided =
-        !decision->allowed &&
-        (decision->outcome == OUTCOME_BUSY || decision->outcome == OUTCOME_ERROR);
+    const bool undecided = !decision->allowed && (decision->outcome == OUTCOME_BUSY ||
+                                                  decision->outcome == OUTCOME_ERROR);
     if (decision->source != NULL)
         out->owner = decision->source->node;
     if (undecided) {
         out->error = reason_of(decision);
         return;
     }
-    out->over = note->over || !decision->allowed || (note->drains && decision->granted < note->hits);
+    out->over =
+        note->over || !decision->allowed || (note->drains && decision->granted < note->hits);
     out->limit = told->limit;
     out->remaining = note->empty ? 0 : (int64_t)decision->remaining;
     out->reset_ms = told->reset_ms;

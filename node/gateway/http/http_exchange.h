@@ -45,7 +45,7 @@ enum {
     HTTP_PARAMETER_LEN = 512,
     HTTP_CONTEXT_LEN = 128, /* bytes that a handler keeps until its answer */
     HTTP_ADMIN_ROOM = WIRE_MESSAGE_MAX,
-    HTTP_NAMES_MAX = 32,    /* hosts that requests may name */
+    HTTP_NAMES_MAX = 32,   /* hosts that requests may name */
     HTTP_ADDRESS_LEN = 272 /* HOST:PORT and a NUL */
 };
 
@@ -111,8 +111,8 @@ struct http_exchange {
     int64_t asked_ns;        /* when the gate first came to it: it may have had to wait */
     struct http_reply reply; /* for an answer at once; HTTP_ROOM bytes, or what http_room gave */
     struct wire_checks_builder *builder; /* between http_ask_begin and the return, */
-    void *notes; /* likewise: what was asked for, not zeroed */
-    char *room;  /* or http_ask_admin and the return: HTTP_ADMIN_ROOM bytes */
+    void *notes;                         /* likewise: what was asked for, not zeroed */
+    char *room; /* or http_ask_admin and the return: HTTP_ADMIN_ROOM bytes */
     struct http_batches *batches;
     struct http_peer *peer; /* peer->base.address: the other end */
     uint64_t token;

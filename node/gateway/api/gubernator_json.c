@@ -1,5 +1,5 @@
 /* gubernator_json.c - see gubernator_json.h. */
-#include "node/gateway/gubernator/gubernator_json.h"
+#include "node/gateway/api/gubernator_json.h"
 
 #include <string.h>
 
@@ -8,8 +8,8 @@ struct word {
     int32_t number;
 };
 
-static const struct word algorithms[] = {
-    {"TOKEN_BUCKET", GUBERNATOR_TOKEN_BUCKET}, {"LEAKY_BUCKET", GUBERNATOR_LEAKY_BUCKET}};
+static const struct word algorithms[] = {{"TOKEN_BUCKET", GUBERNATOR_TOKEN_BUCKET},
+                                         {"LEAKY_BUCKET", GUBERNATOR_LEAKY_BUCKET}};
 static const struct word behaviors[] = {
     {"BATCHING", 0},
     {"NO_BATCHING", GUBERNATOR_NO_BATCHING},

@@ -1,13 +1,13 @@
 /* gubernator_api.c - see gubernator_api.h. A body is read twice, as a list of checks is: to find
  * what is wrong with it before anything is asked, and to ask.
  */
-#include "node/gateway/gubernator/gubernator_api.h"
+#include "node/gateway/api/gubernator_api.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "node/gateway/gubernator/gubernator_json.h"
+#include "node/gateway/api/gubernator_json.h"
 
 #define TOO_MANY "Requests.RateLimits list too large; max size is '1000'"
 
@@ -171,3 +171,34 @@ enum http_verdict gubernator_api_live(struct http_exchange *exchange)
     http_reply_end(reply);
     return HTTP_ANSWERED;
 }
+
+/* ---- what OpenAPI says ----------------------------------------------------------------------- */
+
+#define WHOLE                                                                                      \
+    "{\"anyOf\":[{\"type\":[\"integer\",\"null\"],\"minimum\":-9223372036854775808,"               \
+    "\"maximum\":9223372036854775807},{\"type\":\"string\",\"pattern\":\"^-?[0-9]{1,18}$\"}]}"
+#define TEXT   "{\"type\":[\"string\",\"null\"],\"maxLength\":1024}"
+#define QUOTED "{\"type\":\"string\",\"pattern\":\"^-?[0-9]+$\"}"
+
+const struct http_document gubernator_api_document = {
+    .request =
+        ",\"requestBody\":{\"required\":true,\"content\":{\"application/json\":{\"schema\":{"
+        "\"type\":\"object\",\"properties\":{\"requests\":{\"type\":[\"array\",\"null\"],"
+        "\"maxItems\":1000,\"items\":{\"type\":\"object\",\"properties\":{"
+        "\"name\":" TEXT ",\"unique_key\":" TEXT ",\"uniqueKey\":" TEXT ",\"hits\":" WHOLE
+        ",\"limit\":" WHOLE ",\"duration\":" WHOLE ",\"burst\":" WHOLE
+        ",\"algorithm\":{\"enum\":[\"TOKEN_BUCKET\",\"LEAKY_BUCKET\",0,1,null]},"
+        "\"behavior\":{\"anyOf\":[{\"enum\":[\"BATCHING\",\"NO_BATCHING\",\"GLOBAL\","
+        "\"DURATION_IS_GREGORIAN\",\"RESET_REMAINING\",\"MULTI_REGION\",\"DRAIN_OVER_LIMIT\","
+        "null]},{\"type\":\"integer\",\"minimum\":0,\"maximum\":63}]}},"
+        "\"additionalProperties\":{\"type\":[\"string\",\"integer\",\"null\"]}}}},"
+        "\"additionalProperties\":{\"type\":[\"string\",\"integer\",\"null\"]}}}}}",
+    .answer =
+        "\"200\":{\"description\":\"decided\",\"content\":{\"application/json\":{\"schema\":{"
+        "\"type\":\"object\",\"required\":[\"responses\"],\"properties\":{\"responses\":{"
+        "\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"status\",\"limit\","
+        "\"remaining\",\"reset_time\",\"error\",\"metadata\"],\"properties\":{"
+        "\"status\":{\"enum\":[\"UNDER_LIMIT\",\"OVER_LIMIT\"]},\"limit\":" QUOTED
+        ",\"remaining\":" QUOTED ",\"reset_time\":" QUOTED ",\"error\":{\"type\":\"string\"},"
+        "\"metadata\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}}}}}}}}}"
+        ","};

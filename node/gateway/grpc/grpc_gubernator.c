@@ -1,5 +1,6 @@
-/* gubernator_rpc.c - see gubernator_rpc.h. The answers are made in the memory of decoded messages. */
-#include "node/gateway/gubernator/gubernator_rpc.h"
+/* grpc_gubernator.c - see grpc_gubernator.h. The answers are made in the memory of decoded
+ * messages. */
+#include "node/gateway/grpc/grpc_gubernator.h"
 
 #include <assert.h>
 #include <proto/gubernator.pb-c.h>
@@ -45,8 +46,8 @@ static bool add_entry(struct grpc_call *call, struct response *response, const c
     if (value.len == 0)
         return true;
     const size_t i = response->item.n_metadata++;
-    response->entries[i] =
-        (entry)PB__GUBERNATOR__RATE_LIMIT_RESP__METADATA_ENTRY__INIT;
+    ASSERT(i < ENTRIES);
+    response->entries[i] = (entry)PB__GUBERNATOR__RATE_LIMIT_RESP__METADATA_ENTRY__INIT;
     response->entries[i].key = keys[strcmp(key, keys[0]) != 0];
     response->entries[i].value = copy_of(call, value);
     response->metadata[i] = &response->entries[i];
@@ -58,8 +59,8 @@ static bool fill(struct grpc_call *call, const struct gubernator_answer *answer,
                  struct response *response)
 {
     response->item = (response_item)PB__GUBERNATOR__RATE_LIMIT_RESP__INIT;
-    response->item.status = answer->over ? PB__GUBERNATOR__STATUS__OVER_LIMIT
-                                         : PB__GUBERNATOR__STATUS__UNDER_LIMIT;
+    response->item.status =
+        answer->over ? PB__GUBERNATOR__STATUS__OVER_LIMIT : PB__GUBERNATOR__STATUS__UNDER_LIMIT;
     response->item.limit = answer->limit;
     response->item.remaining = answer->remaining;
     response->item.reset_time = answer->reset_ms;
@@ -98,7 +99,40 @@ static void complete(struct grpc_completion *completion)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static struct gubernator_item item_of(const request_item *request)
+/* Goes through the items of a request. A decoded text ends at its first NUL, and would be another
+ * key's: where there is one, texts are taken as they came. */
+struct items {
+    const request_list *list;
+    size_t next;
+    bool as_came;
+    struct grpc_piece rest;
+};
+
+static struct items items_of(const struct grpc_call *call)
+{
+    return (struct items){.list = (const request_list *)call->request,
+                          .as_came = call->len > 0 && memchr(call->bytes, 0, call->len) != NULL,
+                          .rest = {call->bytes, call->len}};
+}
+
+static void take_texts(struct items *items, struct gubernator_item *item)
+{
+    enum { REQUESTS = 1, NAME = 1, UNIQUE_KEY = 2 }; /* numbers of the .proto */
+    struct grpc_piece message = {NULL, 0};
+    struct grpc_piece text;
+    uint32_t number;
+    while ((number = grpc_piece_next(&items->rest, &message)) != 0 && number != REQUESTS)
+        ;
+    while (number != 0 && (number = grpc_piece_next(&message, &text)) != 0) {
+        const struct wire_text came = {(const char *)text.data, text.len};
+        if (number == NAME)
+            item->name = came;
+        else if (number == UNIQUE_KEY)
+            item->unique_key = came;
+    }
+}
+
+static struct gubernator_item fields_of(const request_item *request)
 {
     return (struct gubernator_item){.name = wire_text_of(request->name),
                                     .unique_key = wire_text_of(request->unique_key),
@@ -108,6 +142,16 @@ static struct gubernator_item item_of(const request_item *request)
                                     .burst = request->burst,
                                     .algorithm = (int32_t)request->algorithm,
                                     .behavior = (int32_t)request->behavior};
+}
+
+static bool next_item(struct items *items, struct gubernator_item *out)
+{
+    if (items->next == items->list->n_requests)
+        return false;
+    *out = fields_of(items->list->requests[items->next++]);
+    if (items->as_came)
+        take_texts(items, out);
+    return true;
 }
 
 /* Nothing is to be asked. */
@@ -122,32 +166,37 @@ static enum grpc_verdict answer_at_once(struct grpc_call *call, const struct gub
     return answer_all(call, &reader);
 }
 
-enum grpc_verdict gubernator_rpc_limits(struct grpc_call *call)
+/* Appends the checks of all items. */
+static int append(struct grpc_call *call, const struct gubernator_plan *plan)
 {
-    const request_list *list = (const request_list *)call->request;
+    struct items items = items_of(call);
+    struct gubernator_item item;
+    int result = 0;
+    for (uint32_t i = 0; result == 0 && next_item(&items, &item); i++)
+        result = gubernator_append(plan, i, item.name, item.unique_key, call->builder);
+    ASSERT(result == 0 || result == TG_EFULL);
+    return result;
+}
+
+enum grpc_verdict grpc_gubernator_limits(struct grpc_call *call)
+{
+    struct items items = items_of(call);
+    struct gubernator_item item;
     struct gubernator_plan plan;
-    if (list->n_requests > GUBERNATOR_ITEMS_MAX)
+    if (items.list->n_requests > GUBERNATOR_ITEMS_MAX)
         return grpc_fail(call, GRPC_OUT_OF_RANGE,
                          "Requests.RateLimits list too large; max size is '1000'");
     gubernator_begin(&plan, call->now_ns);
-    for (size_t i = 0; i < list->n_requests; i++) {
-        const struct gubernator_item item = item_of(list->requests[i]);
+    while (next_item(&items, &item))
         gubernator_add(&plan, &item);
-    }
     if (plan.checks == 0)
         return answer_at_once(call, &plan);
     const enum grpc_verdict verdict =
         grpc_ask_noting(call, plan.checks, gubernator_notes_len(&plan), complete);
     if (verdict != GRPC_ASKED)
         return verdict;
-    for (uint32_t i = 0; i < plan.asked.count; i++) {
-        const struct gubernator_item item = item_of(list->requests[i]);
-        const int result =
-            gubernator_append(&plan, i, item.name, item.unique_key, call->builder);
-        ASSERT(result == 0 || result == TG_EFULL);
-        if (result != 0)
-            return grpc_ask_full(call);
-    }
+    if (append(call, &plan) != 0)
+        return grpc_ask_full(call);
     memcpy(call->context, &plan.asked, sizeof plan.asked);
     gubernator_note(&plan, call->notes);
     return GRPC_ASKED;
@@ -155,7 +204,7 @@ enum grpc_verdict gubernator_rpc_limits(struct grpc_call *call)
 
 /* ---- health ---------------------------------------------------------------------------------- */
 
-enum grpc_verdict gubernator_rpc_health(struct grpc_call *call)
+enum grpc_verdict grpc_gubernator_health(struct grpc_call *call)
 {
     Pb__Gubernator__HealthCheckResp response = PB__GUBERNATOR__HEALTH_CHECK_RESP__INIT;
     char healthy[] = "healthy";
@@ -169,7 +218,7 @@ enum grpc_verdict gubernator_rpc_health(struct grpc_call *call)
     return grpc_reply(call, &response.base);
 }
 
-enum grpc_verdict gubernator_rpc_live(struct grpc_call *call)
+enum grpc_verdict grpc_gubernator_live(struct grpc_call *call)
 {
     Pb__Gubernator__LiveCheckResp response = PB__GUBERNATOR__LIVE_CHECK_RESP__INIT;
     return grpc_reply(call, &response.base);

@@ -8,8 +8,8 @@
  * known is not looked at. Of a field that comes twice the last one counts. Answers have the names
  * of the .proto, all fields, and numbers of 64 bits in quotes. Pure.
  */
-#ifndef NODE_GATEWAY_GUBERNATOR_GUBERNATOR_JSON_H
-#define NODE_GATEWAY_GUBERNATOR_GUBERNATOR_JSON_H
+#ifndef NODE_GATEWAY_API_GUBERNATOR_JSON_H
+#define NODE_GATEWAY_API_GUBERNATOR_JSON_H
 
 #include "node/gateway/api/json_reader.h"
 #include "node/gateway/gubernator/gubernator.h"
