@@ -176,8 +176,9 @@ enum http_verdict gubernator_api_live(struct http_exchange *exchange)
 
 #define WHOLE                                                                                      \
     "{\"anyOf\":[{\"type\":[\"integer\",\"null\"],\"minimum\":-9223372036854775808,"               \
-    "\"maximum\":9223372036854775807},{\"type\":\"string\",\"pattern\":\"^-?[0-9]{1,18}$\"}]}"
-#define TEXT   "{\"type\":[\"string\",\"null\"],\"maxLength\":1024}"
+    "\"maximum\":9223372036854775807},{\"type\":\"string\",\"pattern\":\"^-?[0-9]+$\"}]}"
+#define TEXT   "{\"type\":[\"string\",\"null\"]}"
+#define NUMBER "{\"type\":\"integer\",\"minimum\":-2147483648,\"maximum\":2147483647}"
 #define QUOTED "{\"type\":\"string\",\"pattern\":\"^-?[0-9]+$\"}"
 
 const struct http_document gubernator_api_document = {
@@ -187,12 +188,11 @@ const struct http_document gubernator_api_document = {
         "\"maxItems\":1000,\"items\":{\"type\":\"object\",\"properties\":{"
         "\"name\":" TEXT ",\"unique_key\":" TEXT ",\"uniqueKey\":" TEXT ",\"hits\":" WHOLE
         ",\"limit\":" WHOLE ",\"duration\":" WHOLE ",\"burst\":" WHOLE
-        ",\"algorithm\":{\"enum\":[\"TOKEN_BUCKET\",\"LEAKY_BUCKET\",0,1,null]},"
+        ",\"algorithm\":{\"anyOf\":[{\"enum\":[\"TOKEN_BUCKET\",\"LEAKY_BUCKET\",null]}," NUMBER
+        "]},"
         "\"behavior\":{\"anyOf\":[{\"enum\":[\"BATCHING\",\"NO_BATCHING\",\"GLOBAL\","
         "\"DURATION_IS_GREGORIAN\",\"RESET_REMAINING\",\"MULTI_REGION\",\"DRAIN_OVER_LIMIT\","
-        "null]},{\"type\":\"integer\",\"minimum\":0,\"maximum\":63}]}},"
-        "\"additionalProperties\":{\"type\":[\"string\",\"integer\",\"null\"]}}}},"
-        "\"additionalProperties\":{\"type\":[\"string\",\"integer\",\"null\"]}}}}}",
+        "null]}," NUMBER "]}}}}}}}}}",
     .answer =
         "\"200\":{\"description\":\"decided\",\"content\":{\"application/json\":{\"schema\":{"
         "\"type\":\"object\",\"required\":[\"responses\"],\"properties\":{\"responses\":{"
