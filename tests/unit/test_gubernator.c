@@ -434,6 +434,27 @@ static void limits_beyond_a_hundred_and_twenty_eight_are_errors_and_repeated_one
     }
 }
 
+static void what_is_told_is_each_item_s_though_the_limit_is_counted_alike(void **state)
+{
+    static const struct step steps[] = {
+        {.hits = 1, .limit = 1, .duration = MINUTE},
+        {.hits = 1, .limit = 0, .duration = MINUTE},
+        {.hits = 1, .limit = 1, .duration = MINUTE, .behavior = RESET},
+        {.hits = 0, .limit = 1, .duration = MINUTE},
+    };
+    struct gubernator_item items[4];
+    struct gubernator_answer answers[4];
+    for (size_t i = 0; i < 4; i++)
+        items[i] = item_of(&steps[i], "alike");
+    struct gubernator_reader reader = ask(*state, 0, items, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_true(gubernator_next(&reader, &answers[i]));
+    assert_true(answers[0].limit == 1 && !answers[0].over && answers[0].remaining == 0);
+    assert_true(answers[1].limit == 0 && answers[1].over && answers[1].reset_ms > 0);
+    assert_true(answers[2].limit == 1 && answers[2].remaining == 1 && answers[2].reset_ms == 0);
+    assert_true(answers[3].limit == 1 && answers[3].remaining == 1 && answers[3].reset_ms > 0);
+}
+
 static void other_names_and_other_keys_are_other_counts(void **state)
 {
     static char text[2 * WIRE_VALUE_MAX];
@@ -608,6 +629,7 @@ int main(void)
         LAB_TEST_ONE(what_is_beyond_what_can_be_counted_is_never_let_through_for_that),
         LAB_TEST_ONE(an_item_that_is_wrong_is_an_error_among_others_that_are_decided),
         LAB_TEST_ONE(limits_beyond_a_hundred_and_twenty_eight_are_errors_and_repeated_ones_none),
+        LAB_TEST_ONE(what_is_told_is_each_item_s_though_the_limit_is_counted_alike),
         LAB_TEST_ONE(other_names_and_other_keys_are_other_counts),
         LAB_TEST_THREE(a_count_is_one_whatever_node_is_asked),
         cmocka_unit_test(json_takes_either_spelling_and_what_is_not_known),
