@@ -47,6 +47,7 @@ struct step {
 };
 
 static struct gubernator_plan plan;
+static struct gubernator_kept kept;
 static uint64_t notes[BATCH_NOTES_MAX / sizeof(uint64_t)];
 
 /* Asks shard `at` about these items, in one message. */
@@ -60,15 +61,12 @@ static struct gubernator_reader ask(struct lab *lab, uint32_t at,
         assert_int_equal(
             gubernator_append(&plan, i, items[i].name, items[i].unique_key, &lab->builder), 0);
     assert_int_equal(lab->builder.count, plan.checks);
-    assert_true(gubernator_notes_len(&plan) <= sizeof notes);
-    gubernator_note(&plan, notes);
-    struct gubernator_reader reader = {.asked = plan.asked, .notes = notes};
-    if (plan.checks > 0) {
+    assert_true(gubernator_more_len(&plan) <= sizeof notes);
+    gubernator_note(&plan, &kept, notes);
+    if (plan.checks > 0)
         (void)lab_answer(lab, lab_send(lab, at, 5000), 0);
-        reader.decisions = &lab->decisions;
-    }
-    reader.now_ns = lab->now_ns;
-    return reader;
+    return gubernator_answers(&kept, notes, plan.checks > 0 ? &lab->decisions : NULL, 0,
+                              lab->now_ns);
 }
 
 static struct gubernator_item item_of(const struct step *step, const char *key)

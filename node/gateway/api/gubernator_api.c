@@ -17,7 +17,7 @@ enum {
     EACH_ROOM = 720 /* of an answer: all texts at their longest, some letters escaped */
 };
 
-static_assert(sizeof(struct gubernator_asked) <= HTTP_CONTEXT_LEN, "a handler keeps it");
+static_assert(sizeof(struct gubernator_kept) <= HTTP_CONTEXT_LEN, "a handler keeps it");
 static_assert((int)GUBERNATOR_BODY_MAX == (int)HTTP1_BODY_MAX, "a body is as long as a message");
 
 /* What a body is read with. */
@@ -50,11 +50,9 @@ static void write_answers(struct http_reply *reply, struct gubernator_reader *re
 
 static void complete(struct http_completion *completion)
 {
-    struct gubernator_reader reader = {.notes = completion->notes,
-                                       .decisions = completion->decisions,
-                                       .check = completion->first,
-                                       .now_ns = completion->now_ns};
-    memcpy(&reader.asked, completion->context, sizeof reader.asked);
+    struct gubernator_reader reader =
+        gubernator_answers(completion->context, completion->notes, completion->decisions,
+                           completion->first, completion->now_ns);
     write_answers(&completion->reply, &reader);
 }
 
@@ -62,16 +60,14 @@ static void complete(struct http_completion *completion)
 static enum http_verdict answer_at_once(struct http_exchange *exchange,
                                         const struct gubernator_plan *plan)
 {
-    struct gubernator_told notes[GUBERNATOR_ITEMS_MAX];
-    struct gubernator_reader reader = {
-        .asked = plan->asked, .notes = notes, .now_ns = plan->now_ns};
+    struct gubernator_note more[GUBERNATOR_ITEMS_MAX];
+    struct gubernator_kept kept;
     enum http_verdict verdict;
-    static_assert(sizeof(struct gubernator_told) >= sizeof(struct gubernator_note),
-                  "items without a check have no limit, and fit");
-    ASSERT(gubernator_notes_len(plan) <= sizeof notes);
+    ASSERT(gubernator_more_len(plan) <= sizeof more); /* an item without a check has no limit */
     if (!http_room(exchange, room_of(plan->asked.count), &verdict))
         return verdict;
-    gubernator_note(plan, notes);
+    gubernator_note(plan, &kept, more);
+    struct gubernator_reader reader = gubernator_answers(&kept, more, NULL, 0, plan->now_ns);
     write_answers(&exchange->reply, &reader);
     return HTTP_ANSWERED;
 }
@@ -128,7 +124,7 @@ enum http_verdict gubernator_api_limits(struct http_exchange *exchange)
         return answer_at_once(exchange, &body.plan);
     ask.count = body.plan.checks;
     ask.room = room_of(body.plan.asked.count);
-    ask.notes_len = gubernator_notes_len(&body.plan);
+    ask.notes_len = gubernator_more_len(&body.plan);
     const enum http_verdict verdict = http_ask_begin(exchange, &ask, &context);
     if (verdict != HTTP_ASKED)
         return verdict;
@@ -136,8 +132,7 @@ enum http_verdict gubernator_api_limits(struct http_exchange *exchange)
     ASSERT(result == 0 || result == TG_EFULL);
     if (result != 0)
         return http_ask_full(exchange);
-    memcpy(context, &body.plan.asked, sizeof body.plan.asked);
-    gubernator_note(&body.plan, exchange->notes);
+    gubernator_note(&body.plan, context, exchange->notes);
     return HTTP_ASKED;
 }
 

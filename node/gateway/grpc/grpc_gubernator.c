@@ -24,7 +24,7 @@ struct response {
     entry *metadata[ENTRIES];
 };
 
-static_assert(sizeof(struct gubernator_asked) <= GRPC_CONTEXT_LEN, "it is kept");
+static_assert(sizeof(struct gubernator_kept) <= GRPC_CONTEXT_LEN, "it is kept");
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -89,11 +89,9 @@ static enum grpc_verdict answer_all(struct grpc_call *call, struct gubernator_re
 
 static void complete(struct grpc_completion *completion)
 {
-    struct gubernator_reader reader = {.notes = completion->notes,
-                                       .decisions = completion->decisions,
-                                       .check = completion->first,
-                                       .now_ns = completion->call.now_ns};
-    memcpy(&reader.asked, completion->call.context, sizeof reader.asked);
+    struct gubernator_reader reader =
+        gubernator_answers(completion->call.context, completion->notes, completion->decisions,
+                           completion->first, completion->call.now_ns);
     (void)answer_all(&completion->call, &reader);
 }
 
@@ -157,12 +155,12 @@ static bool next_item(struct items *items, struct gubernator_item *out)
 /* Nothing is to be asked. */
 static enum grpc_verdict answer_at_once(struct grpc_call *call, const struct gubernator_plan *plan)
 {
-    struct gubernator_reader reader = {.asked = plan->asked, .now_ns = plan->now_ns};
-    void *notes = grpc_take(call, gubernator_notes_len(plan) + 1);
-    if (notes == NULL)
+    struct gubernator_kept kept;
+    void *more = grpc_take(call, gubernator_more_len(plan) + 1);
+    if (more == NULL)
         return grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "the answer has no room");
-    gubernator_note(plan, notes);
-    reader.notes = notes;
+    gubernator_note(plan, &kept, more);
+    struct gubernator_reader reader = gubernator_answers(&kept, more, NULL, 0, plan->now_ns);
     return answer_all(call, &reader);
 }
 
@@ -192,13 +190,12 @@ enum grpc_verdict grpc_gubernator_limits(struct grpc_call *call)
     if (plan.checks == 0)
         return answer_at_once(call, &plan);
     const enum grpc_verdict verdict =
-        grpc_ask_noting(call, plan.checks, gubernator_notes_len(&plan), complete);
+        grpc_ask_noting(call, plan.checks, gubernator_more_len(&plan), complete);
     if (verdict != GRPC_ASKED)
         return verdict;
     if (append(call, &plan) != 0)
         return grpc_ask_full(call);
-    memcpy(call->context, &plan.asked, sizeof plan.asked);
-    gubernator_note(&plan, call->notes);
+    gubernator_note(&plan, call->context, call->notes);
     return GRPC_ASKED;
 }
 

@@ -257,16 +257,39 @@ static size_t told_len(const struct gubernator_asked *asked)
     return asked->limit_count * sizeof(struct gubernator_told);
 }
 
-size_t gubernator_notes_len(const struct gubernator_plan *plan)
+static size_t notes_len(const struct gubernator_asked *asked)
 {
-    return told_len(&plan->asked) + plan->asked.count * sizeof(struct gubernator_note);
+    return told_len(asked) + asked->count * sizeof(struct gubernator_note);
 }
 
-void gubernator_note(const struct gubernator_plan *plan, void *notes)
+static bool all_kept(const struct gubernator_asked *asked)
+{
+    return notes_len(asked) <= GUBERNATOR_KEPT * sizeof(uint64_t);
+}
+
+size_t gubernator_more_len(const struct gubernator_plan *plan)
+{
+    return all_kept(&plan->asked) ? 0 : notes_len(&plan->asked);
+}
+
+void gubernator_note(const struct gubernator_plan *plan, struct gubernator_kept *kept, void *more)
 {
     const size_t told = told_len(&plan->asked);
+    char *notes = all_kept(&plan->asked) ? (char *)kept->notes : more;
+    kept->asked = plan->asked;
     memcpy(notes, plan->told, told);
-    memcpy((char *)notes + told, plan->notes, plan->asked.count * sizeof(struct gubernator_note));
+    memcpy(notes + told, plan->notes, plan->asked.count * sizeof(struct gubernator_note));
+}
+
+struct gubernator_reader gubernator_answers(const struct gubernator_kept *kept, const void *more,
+                                            const struct wire_decisions *decisions, uint32_t first,
+                                            int64_t now_ns)
+{
+    return (struct gubernator_reader){.asked = kept->asked,
+                                      .notes = all_kept(&kept->asked) ? kept->notes : more,
+                                      .decisions = decisions,
+                                      .check = first,
+                                      .now_ns = now_ns};
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

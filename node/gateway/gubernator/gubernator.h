@@ -84,6 +84,13 @@ struct gubernator_asked {
     uint32_t limit_count;
 };
 
+/* What a call keeps in its context: all notes, if they are few. */
+enum { GUBERNATOR_KEPT = 14 }; /* words of them */
+struct gubernator_kept {
+    struct gubernator_asked asked;
+    uint64_t notes[GUBERNATOR_KEPT];
+};
+
 /* How the items of a request are asked; some 35 KiB. */
 struct gubernator_plan {
     int64_t now_ns;
@@ -108,9 +115,10 @@ MUST_USE int gubernator_append(const struct gubernator_plan *plan, uint32_t i,
 /* The key by which an item is counted, in `room`. */
 struct wire_text gubernator_key(struct wire_text name, struct wire_text unique_key,
                                 char room[WIRE_VALUE_MAX]);
-/* Bytes of the plan's notes, and the notes; with plan->asked they are all that is needed of it. */
-size_t gubernator_notes_len(const struct gubernator_plan *plan);
-void gubernator_note(const struct gubernator_plan *plan, void *notes);
+/* Bytes of the plan's notes, where they are more than is kept, else 0; and what is needed of a plan
+ * until the answer: `more` has so many bytes. */
+size_t gubernator_more_len(const struct gubernator_plan *plan);
+void gubernator_note(const struct gubernator_plan *plan, struct gubernator_kept *kept, void *more);
 
 /* One RateLimitResp; texts are borrowed. */
 struct gubernator_answer {
@@ -134,6 +142,11 @@ struct gubernator_reader {
     uint32_t item;                          /* the next one */
     int64_t now_ns;                         /* Unix time */
 };
+/* The reader of what gubernator_note has noted, where check `first` of the decisions is that of the
+ * first item which has one. */
+struct gubernator_reader gubernator_answers(const struct gubernator_kept *kept, const void *more,
+                                            const struct wire_decisions *decisions, uint32_t first,
+                                            int64_t now_ns);
 /* The next answer; false: that was all. */
 bool gubernator_next(struct gubernator_reader *reader, struct gubernator_answer *out);
 
