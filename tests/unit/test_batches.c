@@ -258,7 +258,7 @@ static enum batch_begun ask_noting(uint32_t stream, size_t len)
 
 static void notes_are_kept_until_the_answer_and_take_places_of_their_batch(void **state)
 {
-    const size_t each = sizeof(struct call);
+    const uint32_t each = sizeof(struct call);
     (void)state;
     assert_int_equal(ask_noting(10 * each, 10 * each), BATCH_BEGUN); /* 11 places */
     assert_int_equal(ask_noting(1, 1), BATCH_BEGUN);                 /* 2 */

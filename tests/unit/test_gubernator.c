@@ -503,11 +503,12 @@ static uint32_t read_all(const char *text, struct gubernator_item *items, char *
 {
     static char room[GUBERNATOR_ROOM];
     struct json_reader reader;
+    struct gubernator_item item;
     uint32_t count = 0;
     json_reader_begin(&reader, text, strlen(text), room, sizeof room);
     if (gubernator_open(&reader))
-        while (gubernator_read(&reader, &items[count]))
-            count++;
+        while (gubernator_read(&reader, &item))
+            items[count++] = item;
     const bool well = !reader.failed && gubernator_close(&reader);
     (void)snprintf(error, JSON_ERROR_LEN, "%s", well ? "" : reader.error);
     return count;
