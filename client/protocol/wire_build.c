@@ -121,9 +121,6 @@ int wire_checks_builder_inline(struct wire_checks_builder *builder, const struct
     if (limit_validate(limit, sentence) != 0)
         return TG_EINVALID;
     mp_writer_init(&writer, encoded, sizeof encoded);
-    /* A window of the calendar is found in rules alone: no node would take it from a client. */
-    if (limit_is_calendar(limit->align))
-        return TG_EINVALID;
     const bool more = limit->buckets != 0 || limit->align != 0;
     mp_put_array(&writer, more ? INLINE_KNOWN : INLINE_FIELDS);
     mp_put_uint(&writer, WIRE_TEMPLATE_INLINE);

@@ -56,7 +56,7 @@ static void read_inline(struct wire_reader *reader, uint32_t index, uint32_t fie
             (uint8_t)wire_read_uint(reader, "template.buckets", 0, LIMIT_BUCKETS_MAX);
     if (fields > INLINE_FIELDS + 1)
         template->limit.align =
-            (uint8_t)wire_read_uint(reader, "template.align", 0, LIMIT_ALIGN_FIRST);
+            (uint8_t)wire_read_uint(reader, "template.align", 0, LIMIT_ALIGN_COUNT - 1);
     if (reader->status == 0 && limit_validate(&template->limit, sentence) != 0)
         wire_reader_fail(reader, TG_EINVALID, "templates[%" PRIu32 "]: %s", index, sentence);
     if (reader->status == 0)

@@ -28,6 +28,9 @@
  * and so in the end with the client: that is the bound on what one may send ahead. A peer whose
  * answers name their requests (`by_stream`) needs no such rule; its protocol bounds it.
  *
+ * What a request has to note until its answer, beyond what its call keeps, is in places of calls
+ * behind its own: a batch has as many as it may have checks, and few calls have one check alone.
+ *
  * A request that is a retry has a name of its own, chosen by its protocol (session, seq), and a
  * batch of its own, which is found by that name.
  *
@@ -110,7 +113,8 @@ static struct batch_call *call_at(const struct batches *batches, const struct ba
 
 static struct batch_call *next_of(const struct batches *batches, struct batch_call *call)
 {
-    return (struct batch_call *)(void *)((uint8_t *)call + batches->call_len);
+    return (struct batch_call *)(void *)((uint8_t *)call +
+                                         (1 + (size_t)call->extra) * batches->call_len);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -141,6 +145,7 @@ bool batches_full(const struct batches *batches)
     if (batches->open == BATCHES_NONE || batches->batches[batches->open].count == 0)
         return false;
     return batches->batches[batches->open].kind != BATCH_SHARED ||
+           batches->batches[batches->open].places >= BATCH_MAX ||
            batches->builder.count >= BATCH_MAX;
 }
 
@@ -148,7 +153,10 @@ void batches_add(struct batches *batches, struct gateway_peer *peer, const struc
 {
     struct batch *batch = &batches->batches[batches->open];
     ASSERT(!batches_elsewhere(batches, peer)); /* BATCHES-1 */
+    batch->last = batch->places;
+    batch->places = (uint16_t)(batch->places + 1 + call->extra);
     batch->count++;
+    ASSERT(batch->places <= BATCH_MAX);
     peer->batch = batch->seq;
     peer->waiting++;
     peer->reserved += call->room;
@@ -184,12 +192,14 @@ enum batch_begun batches_begin(struct batches *batches, const struct batch_ask *
 {
     struct batch *batch = batches_open(batches);
     const bool named = ask->kind == BATCH_RETRY;
-    ASSERT(!batches->asking && ask->count <= WIRE_CHECKS_MAX);
+    const size_t extra = (ask->notes_len + batches->call_len - 1) / batches->call_len;
+    ASSERT(!batches->asking && ask->count <= WIRE_CHECKS_MAX && extra < BATCH_MAX);
     if (batch == NULL)
         return BATCH_BUSY;
     if (batch->count > 0 &&
         (ask->kind != BATCH_SHARED || batches_full(batches) ||
-         batch->timeout_ms != ask->timeout_ms || batches->builder.count + ask->count > BATCH_MAX))
+         batch->timeout_ms != ask->timeout_ms || batches->builder.count + ask->count > BATCH_MAX ||
+         batch->places + 1 + extra > BATCH_MAX))
         return BATCH_SUBMIT;
     batch->kind = (uint8_t)ask->kind;
     batch->explain = ask->explain;
@@ -200,6 +210,7 @@ enum batch_begun batches_begin(struct batches *batches, const struct batch_ask *
     *call = batches_next(batches);
     (*call)->first = batches->builder.count;
     (*call)->count = ask->count;
+    (*call)->extra = (uint8_t)extra;
     batches->asking = true;
     batches->asked = ask->count;
     set_mark(batches);
@@ -226,7 +237,7 @@ void batches_commit(struct batches *batches, struct gateway_peer *peer)
     ASSERT(batches->asking && batches->builder.count - batches->mark.count == batches->asked);
     ASSERT(batch->kind != BATCH_ADMIN || !batches->admin.failed);
     batches->asking = false;
-    batches_add(batches, peer, call_at(batches, batch, batch->count));
+    batches_add(batches, peer, call_at(batches, batch, batch->places));
 }
 
 size_t batches_submit(struct batches *batches, const uint8_t **frame)
@@ -285,8 +296,8 @@ static void release(struct batches *batches, struct batch *batch)
 static void fail(struct batches *batches, struct batch *batch, const struct gateway_finder *finder,
                  const struct batch_failure *failure)
 {
-    for (uint32_t i = 0; i < batch->count; i++) {
-        struct batch_call *call = call_at(batches, batch, i);
+    struct batch_call *call = call_at(batches, batch, 0);
+    for (uint32_t i = 0; i < batch->count; i++, call = next_of(batches, call)) {
         if (call->answered)
             continue;
         struct gateway_peer *peer = finder->find(finder->context, call->token);
@@ -313,7 +324,7 @@ static void answer_decisions(struct batches *batches, struct batch *batch, const
     char error[WIRE_ERROR_LEN];
     const int result = wire_decode_decisions(frame, len, &batches->space, &decisions, error);
     ASSERT(result == 0 && batch->count > 0); /* by our own shard */
-    const struct batch_call *end = call_at(batches, batch, batch->count - 1U);
+    const struct batch_call *end = call_at(batches, batch, batch->last);
     ASSERT(decisions.head.count == end->first + end->count);
     batches->answers++;
     bool last = true;
@@ -415,8 +426,9 @@ void batches_expire(struct batches *batches, const struct gateway_finder *finder
 static uint32_t unanswered(const struct batches *batches, const struct batch *batch)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < batch->count; i++)
-        count += !call_at(batches, batch, i)->answered;
+    struct batch_call *call = call_at(batches, batch, 0);
+    for (uint32_t i = 0; i < batch->count; i++, call = next_of(batches, call))
+        count += !call->answered;
     return count;
 }
 
@@ -445,7 +457,7 @@ void batches_check_invariants(const struct batches *batches)
             continue;
         INVARIANT("BATCHES-5", (batch->seq & (BATCHES_MAX - 1)) == i);
         INVARIANT("BATCHES-5", batch->seq >> PLACE_BITS <= batches->serial);
-        INVARIANT("BATCHES-5", batch->count <= BATCH_MAX);
+        INVARIANT("BATCHES-5", batch->count <= batch->places && batch->places <= BATCH_MAX);
         INVARIANT("BATCHES-3", i == batches->open || unanswered(batches, batch) > 0);
         retries += i != batches->open && batch->kind == BATCH_RETRY;
         used++;
@@ -459,8 +471,8 @@ void batches_check_invariants(const struct batches *batches)
 static void count_waiting(const struct batches *batches, const struct batch *batch, uint64_t token,
                           uint32_t *waiting, uint32_t *reserved)
 {
-    for (uint32_t i = 0; batch->seq != 0 && i < batch->count; i++) {
-        const struct batch_call *call = call_at(batches, batch, i);
+    struct batch_call *call = call_at(batches, batch, 0);
+    for (uint32_t i = 0; batch->seq != 0 && i < batch->count; i++, call = next_of(batches, call)) {
         if (call->answered || call->token != token)
             continue;
         ++*waiting;

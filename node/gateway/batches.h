@@ -32,7 +32,11 @@ enum {
     BATCHES_MAX = 1 << 11,
     BATCH_TIMEOUT_MS = 1000, /* in which a batch is to be decided that asks for no other, */
     BATCH_GRACE_MS = 1000,   /* and how much longer its answer is waited for */
-    BATCHES_NONE = UINT16_MAX
+    BATCHES_NONE = UINT16_MAX,
+    /* Bytes that a request may note, in the places that its checks leave of a batch, where a call
+     * has BATCH_CALL_MIN bytes at least. */
+    BATCH_CALL_MIN = 176,
+    BATCH_NOTES_MAX = (BATCH_MAX - 1) * BATCH_CALL_MIN
 };
 
 /* A request that waits. A protocol's own struct begins with it. */
@@ -43,6 +47,7 @@ struct batch_call {
     uint32_t count;
     uint32_t room; /* of the peer's `out` that is reserved for its answer */
     bool answered;
+    uint8_t extra; /* places behind its own that are its notes */
 };
 
 /* What a batch carries. */
@@ -59,7 +64,9 @@ struct batch {
     uint64_t name; /* the seq that travels */
     int64_t submitted_ns;
     uint16_t next_free;
-    uint16_t count; /* of calls */
+    uint16_t count;  /* of calls, */
+    uint16_t places; /* which take so many places, */
+    uint16_t last;   /* the last one from this one on */
     uint8_t kind;
     bool explain;        /* all limits that the checks meet are told */
     uint32_t timeout_ms; /* in which the shard is to decide */
@@ -151,11 +158,16 @@ bool batches_full(const struct batches *batches);
 /* The place of the next call of the open batch, which is not full. */
 static inline struct batch_call *batches_next(const struct batches *batches)
 {
-    const uint16_t count = batches->batches[batches->open].count;
-    ASSERT(count < BATCH_MAX);
+    const uint16_t places = batches->batches[batches->open].places;
+    ASSERT(places < BATCH_MAX);
     return (struct batch_call *)(void *)(batches->calls +
-                                         ((size_t)batches->open * BATCH_MAX + count) *
+                                         ((size_t)batches->open * BATCH_MAX + places) *
                                              batches->call_len);
+}
+/* What a call has noted of its request until its answer: struct batch_ask's notes_len bytes. */
+static inline void *batches_notes(const struct batches *batches, struct batch_call *call)
+{
+    return (uint8_t *)call + batches->call_len;
 }
 /* The call, which is in that place, is taken: it waits from now on, for the peer. Its checks are in
  * the builder, and its room is in `out`. */
@@ -167,7 +179,8 @@ struct mp_writer *batches_command(struct batches *batches, const char *command,
 
 /* What is asked by a request of several checks. */
 struct batch_ask {
-    uint32_t count; /* of checks that will be appended */
+    uint32_t count;   /* of checks that will be appended */
+    size_t notes_len; /* bytes that are noted until the answer, at most BATCH_NOTES_MAX */
     enum batch_kind kind;
     bool explain;        /* of BATCH_ALONE or BATCH_RETRY */
     uint32_t timeout_ms; /* in which it is to be decided. Requests of one batch have one */
@@ -180,8 +193,8 @@ enum batch_begun {
     BATCH_BUSY    /* all batches are out */
 };
 /* Begins a request in the open batch, which is opened for it: *call is its place, where all is to
- * be filled in but `first` and `count`. Exactly ask->count checks are to be appended to the
- * builder, or an operator's command to be made, and then it is committed or cancelled. */
+ * be filled in but `first`, `count` and `extra`. Exactly ask->count checks are to be appended to
+ * the builder, or an operator's command to be made, and then it is committed or cancelled. */
 enum batch_begun batches_begin(struct batches *batches, const struct batch_ask *ask,
                                struct batch_call **call);
 void batches_commit(struct batches *batches, struct gateway_peer *peer);

@@ -25,6 +25,7 @@ PYTHON_PROGRAM = """\
 import json, sys
 import grpc
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
@@ -33,6 +34,15 @@ def failure(ask):
         ask()
     except grpc.RpcError as error:
         return error.code().name, error.details()
+
+def limits(pool, channel):
+    # What clients of Gubernator ask, by the messages that the node's own descriptors tell of.
+    made = {name: GetMessageClass(pool.FindMessageTypeByName("pb.gubernator.GetRateLimits" + name))
+            for name in ("Req", "Resp")}
+    call = channel.unary_unary("/pb.gubernator.V1/GetRateLimits", made["Req"].SerializeToString, made["Resp"].FromString)
+    asked = dict(name="n", unique_key="k", hits=3, limit=5, duration=60000, metadata={"a": "b"})
+    said = call(made["Req"](requests=[asked, dict(name="n"), dict(asked, behavior=48)]), timeout=30).responses
+    return [(one.status, one.limit, one.remaining, one.error, sorted(one.metadata)) for one in said]
 
 REQUEST = health_pb2.HealthCheckRequest
 with grpc.insecure_channel("127.0.0.1:" + sys.argv[1]) as channel:
@@ -45,6 +55,7 @@ with grpc.insecure_channel("127.0.0.1:" + sys.argv[1]) as channel:
         "services": sorted(tells.get_services()),
         "methods": [one.name for name in sorted(tells.get_services())
                     for one in pool.FindServiceByName(name).methods],
+        "limits": str(limits(pool, channel)),
         "check": health.Check(REQUEST(), timeout=30).status,
         "watch": next(watch).status,
         "many": sum(one.result().status == 1 for one in many),
@@ -95,8 +106,11 @@ def test_a_client_of_python_works_and_comes_back(python, new_cluster):
         told = json.loads(client.stdout.readline())
         assert told["check"] == told["watch"] == 1 and told["many"] == 1000
         assert told["services"] == ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
-                                    "grpc.reflection.v1alpha.ServerReflection"]
-        assert told["methods"] == ["Check", "Watch", "ServerReflectionInfo", "ServerReflectionInfo"]
+                                    "grpc.reflection.v1alpha.ServerReflection", "pb.gubernator.V1"]
+        assert told["methods"] == ["Check", "Watch", "ServerReflectionInfo", "ServerReflectionInfo", "GetRateLimits",
+                                   "HealthCheck", "LiveCheck"]
+        assert told["limits"] == str([(0, 5, 2, "", ["owner"]), (0, 0, 0, "field 'unique_key' cannot be empty", []),
+                                      (1, 5, 0, "", ["multi_region", "owner"])])
         assert told["stranger"] == ["NOT_FOUND", "unknown service"]
         assert told["nowhere"] == ["UNIMPLEMENTED", "unknown method /a.B/C"]
         assert told["packed"][0] == "UNIMPLEMENTED"

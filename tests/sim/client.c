@@ -337,8 +337,8 @@ static void send_again(struct sim *sim, struct client *client)
     }
     uint8_t *frame = malloc(FRAME_MAX);
     ASSERT(frame != NULL);
-    const int len =
-        wire_checks_retry(client->frame, client->frame_len, deadline_ms(sim, client), frame, FRAME_MAX);
+    const int len = wire_checks_retry(client->frame, client->frame_len, deadline_ms(sim, client),
+                                      frame, FRAME_MAX);
     ASSERT(len > 0);
     free(client->frame);
     client->frame = frame;

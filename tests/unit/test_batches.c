@@ -74,6 +74,18 @@ static void is_gone(void *gate, struct batch_call *call)
     bench.told_gone++;
 }
 
+/* The same of a call whose notes are all of its stream's number, in its lowest byte. */
+static void decided_noting(void *gate, struct gateway_peer *peer, struct batch_call *call,
+                           const struct wire_decisions *decisions)
+{
+    const uint8_t *notes = batches_notes(bench.batches, call);
+    const uint32_t stream = ((struct call *)call)->stream;
+    for (size_t i = 0; i < call->extra * sizeof(struct call) && i < stream; i++)
+        assert_int_equal(notes[i], stream & 255);
+    decided(gate, peer, call, decisions);
+}
+
+static const struct batch_user noting = {&bench, decided_noting, NULL, failed, is_gone};
 static const struct batch_user user = {&bench, decided, NULL, failed, is_gone};
 
 static int setup(void **state)
@@ -216,6 +228,61 @@ static void what_no_answer_came_to_is_given_up_once(void **state)
     assert_int_equal(bench.peer.waiting, 0);
 }
 
+/* A request of one check that notes `len` bytes, all of its stream's number. */
+static enum batch_begun ask_noting(uint32_t stream, size_t len)
+{
+    const struct batch_ask asked = {
+        .count = 1, .notes_len = len, .kind = BATCH_SHARED, .timeout_ms = BATCH_TIMEOUT_MS};
+    const struct limit limit = {
+        .algorithm = ALGORITHM_TOKEN_BUCKET, .count = 5, .window_ns = 1000000000};
+    const struct wire_text key = wire_text_of("key");
+    struct batch_call *place;
+    const enum batch_begun begun = batches_begin(bench.batches, &asked, &place);
+    if (begun != BATCH_BEGUN)
+        return begun;
+    struct call *call = (struct call *)place;
+    *call = (struct call){.base = {.token = TOKEN,
+                                   .user = &noting,
+                                   .first = place->first,
+                                   .count = place->count,
+                                   .extra = place->extra},
+                          .stream = stream};
+    memset(batches_notes(bench.batches, place), (int)stream, len);
+    const int template = wire_checks_builder_inline(&bench.batches->builder, &limit);
+    assert_true(wire_checks_builder_append(&bench.batches->builder, (uint32_t) template,
+                                           OPERATION_CHECK, 1, &key, 1) >= 0);
+    batches_commit(bench.batches, &bench.peer);
+    check();
+    return begun;
+}
+
+static void notes_are_kept_until_the_answer_and_take_places_of_their_batch(void **state)
+{
+    const uint32_t each = sizeof(struct call);
+    (void)state;
+    assert_int_equal(ask_noting(10 * each, 10 * each), BATCH_BEGUN); /* 11 places */
+    assert_int_equal(ask_noting(1, 1), BATCH_BEGUN);                 /* 2 */
+    assert_int_equal(ask_noting(50 * each - 50, 0), BATCH_BEGUN);    /* 1 */
+    assert_int_equal(ask_noting(2, 50 * each), BATCH_SUBMIT);        /* 51 of 50 */
+    assert_int_equal(ask_noting(3, 49 * each), BATCH_BEGUN);         /* 50 */
+    assert_true(batches_full(bench.batches));
+    submit();
+    assert_int_equal(ask_noting(4, 63 * each), BATCH_BEGUN);
+    assert_true(batches_full(bench.batches));
+    submit();
+    answer(0, 1);
+    assert_int_equal(bench.heard_count, 3);
+    answer(1, 0);
+    answer(0, 0);
+    expect_heard(5, (const uint32_t[]){1, 50 * each - 50, 3, 4, 10 * each});
+    assert_int_equal(bench.batches->waiting, 0);
+    assert_int_equal(ask_noting(5, 7), BATCH_BEGUN);
+    submit();
+    bench.batches->now_ns += (BATCH_TIMEOUT_MS + BATCH_GRACE_MS) * INT64_C(1000000);
+    batches_expire(bench.batches, &finder);
+    assert_int_equal(bench.failed, 1);
+}
+
 static void nobody_is_told_of_a_connection_that_is_gone(void **state)
 {
     (void)state;
@@ -236,6 +303,7 @@ int main(void)
         TEST(requests_by_stream_are_in_any_batch_and_answered_in_any_order),
         TEST(a_stream_that_waits_holds_up_no_other_of_its_batch),
         TEST(what_no_answer_came_to_is_given_up_once),
+        TEST(notes_are_kept_until_the_answer_and_take_places_of_their_batch),
         TEST(nobody_is_told_of_a_connection_that_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

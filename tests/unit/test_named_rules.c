@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "support_shard.h"
+#include "tests/unit/support_shard.h"
 
 enum { NODES = 5, REPLICAS = 3, ASKED_MS = 20, SHARE = 5 };
 

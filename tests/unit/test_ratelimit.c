@@ -33,7 +33,7 @@ struct bench {
     struct descriptor_entry entries[RATELIMIT_DESCRIPTORS_MAX + 1];
     struct ratelimit_found found;
     char error[RATELIMIT_ERROR_LEN];
-    _Alignas(8) char state[sizeof(struct ratelimit_state) + sizeof(struct ratelimit_found)];
+    _Alignas(8) char state[RATELIMIT_STATE_MAX];
     struct wire_checks_builder builder;
     struct wire_checks_space space;
     struct wire_checks checks;

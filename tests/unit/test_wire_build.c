@@ -294,6 +294,38 @@ static void uses_of_leases_go_along(void **state)
 }
 
 /* Bytes that end before the message does give no retry, and nothing behind them is read. */
+static void windows_go_along_by_where_they_begin_and_others_are_refused(void **state)
+{
+    struct bench *b = *state;
+    const struct wire_text key = {"key", 3};
+    struct wire_checks checks;
+    struct limit limit = {
+        .algorithm = ALGORITHM_FIXED_WINDOW, .count = 5, .window_ns = 60000000000ULL};
+    for (unsigned align = 0; align < LIMIT_ALIGN_COUNT; align++) {
+        limit.align = (uint8_t)align;
+        const int index = wire_checks_builder_inline(&b->builder, &limit);
+        assert_int_equal(index, align);
+        assert_int_equal(
+            wire_checks_builder_append(&b->builder, (uint32_t)index, OPERATION_CHECK, 1, &key, 1),
+            align);
+    }
+    limit.align = LIMIT_ALIGN_COUNT;
+    assert_int_equal(wire_checks_builder_inline(&b->builder, &limit), TG_EINVALID);
+    const int len =
+        wire_checks_builder_encode(&b->builder, 1, 1, 0, 1000, b->frame, sizeof b->frame);
+    assert_true(len > 0);
+    assert_int_equal(wire_decode_checks(b->frame, (size_t)len, &b->space, &checks, b->error), 0);
+    for (unsigned align = 0; align < LIMIT_ALIGN_COUNT; align++)
+        assert_int_equal(wire_checks_template(&checks, align)->limit.align, align);
+    static const uint8_t year[] = {0, LIMIT_ALIGN_YEAR}; /* the last template's buckets and align */
+    uint8_t *at = memmem(b->frame, (size_t)len, year, sizeof year);
+    assert_non_null(at);
+    at[1] = LIMIT_ALIGN_COUNT;
+    assert_int_equal(wire_decode_checks(b->frame, (size_t)len, &b->space, &checks, b->error),
+                     TG_EPROTOCOL);
+    assert_non_null(strstr(b->error, "template.align"));
+}
+
 static void a_message_cut_short_gives_no_retry(void **state)
 {
     /* [1, 5, 7, 9, 0, 250: an array of CHECKS' length that ends after its time-out, byte by byte.
@@ -355,6 +387,7 @@ int main(void)
         with_bench(templates_are_bounded),
         with_bench(bad_fields_are_refused),
         with_bench(uses_of_leases_go_along),
+        with_bench(windows_go_along_by_where_they_begin_and_others_are_refused),
         with_bench(a_message_cut_short_gives_no_retry),
         with_bench(a_retry_is_the_same_message_with_its_flag),
     };

@@ -33,6 +33,7 @@
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/index/policy_search.h"
 #include "node/policy/model/attribute_kind.h"
+#include "node/policy/model/calendar.h"
 #include "node/policy/model/descriptors.h"
 #include "node/policy/people/api_keys.h"
 #include "node/policy/people/blocks.h"
@@ -527,6 +528,9 @@ static void apply_rules(struct shard *shard, struct asking *asking)
     note_lease(shard, item, out);
 }
 
+static const struct calendar_span utc_span = {.from_s = 0, .offset_s = 0};
+static const struct calendar_zone utc = {.spans = &utc_span, .span_count = 1};
+
 static void resolve_inline(struct shard *shard, uint32_t item, const struct wire_template *template,
                            struct resolved *out)
 {
@@ -544,10 +548,13 @@ static void resolve_inline(struct shard *shard, uint32_t item, const struct wire
         shard->rows[item].why = WHY_BOUNDS;
         return;
     }
+    struct limit limit = template->limit;
+    if (limit_is_calendar(limit.align)) /* it says of which unit; who receives it, of which one */
+        calendar_place(&utc, shard->now_ns, &limit);
     out->count = 1;
     out->rules[0] = NULL;
     start_forward(shard, item, 0, &out->parts[0]);
-    place(shard, &template->limit, 1, out, 0);
+    place(shard, &limit, 1, out, 0);
     note_lease(shard, item, out);
 }
 

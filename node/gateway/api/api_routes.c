@@ -4,6 +4,7 @@
 #include "node/gateway/api/auth_api.h"
 #include "node/gateway/api/check_api.h"
 #include "node/gateway/api/events_api.h"
+#include "node/gateway/api/gubernator_api.h"
 #include "node/gateway/api/metrics_api.h"
 #include "node/gateway/api/openapi.h"
 #include "node/gateway/api/operate_api.h"
@@ -48,6 +49,25 @@ static const struct http_route routes[] = {
      .summary = "The same by the endpoint of that name; what follows is of the request",
      .flags = HTTP_ROUTE_CHECKS | HTTP_ROUTE_ANY | HTTP_ROUTE_PROXY,
      .handle = api_auth},
+    {.method = HTTP1_POST,
+     .path = "/v1/GetRateLimits",
+     .name = "GetRateLimits",
+     .summary = "Decides for clients of Gubernator",
+     .body = HTTP_BODY_JSON,
+     .flags = HTTP_ROUTE_CHECKS,
+     .handle = gubernator_api_limits,
+     .document = &gubernator_api_document},
+    {.method = HTTP1_GET,
+     .path = "/v1/HealthCheck",
+     .name = "HealthCheck",
+     .summary = "Tells them whether the node decides, and how many members it knows",
+     .handle = gubernator_api_health},
+    {.method = HTTP1_GET,
+     .path = "/v1/LiveCheck",
+     .name = "LiveCheck",
+     .summary = "Tells them that the process lives",
+     .flags = HTTP_ROUTE_PROBE,
+     .handle = gubernator_api_live},
     OPERATOR(GET, "/v1/status", "status", HTTP_BODY_NONE, OPERATE_STATUS,
              "Tells how the cluster is"),
     OPERATOR(GET, "/v1/members", "members", HTTP_BODY_NONE, OPERATE_MEMBERS,

@@ -443,6 +443,39 @@ bool json_take_unsigned(struct json_reader *reader, uint64_t max, uint64_t *out)
     return fits;
 }
 
+/* Reads a number of 64 bits as it is written. */
+static bool read_signed(struct wire_text text, int64_t *out)
+{
+    const bool minus = text.len > 0 && text.data[0] == '-';
+    uint64_t value = 0;
+    for (size_t i = minus; i < text.len; i++) {
+        const uint64_t digit = (uint64_t)(unsigned char)text.data[i] - '0';
+        if (digit > 9 || value > (uint64_t)INT64_MAX / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    if (text.len == (size_t)minus || value > (uint64_t)INT64_MAX + minus)
+        return false;
+    *out = minus ? (int64_t)(UINT64_C(0) - value) : (int64_t)value;
+    return true;
+}
+
+bool json_take_signed(struct json_reader *reader, int64_t *out)
+{
+    struct wire_text text;
+    if (reader->failed)
+        return false;
+    const enum json_kind kind = json_next_kind(reader);
+    if (kind != JSON_KIND_NUMBER && kind != JSON_KIND_STRING)
+        return refuse_type(reader, "a whole number, or one in quotes");
+    if (!(kind == JSON_KIND_NUMBER ? take_integer(reader, &text) : json_take_text(reader, &text)))
+        return false;
+    if (!read_signed(text, out))
+        json_refuse(reader, "found %.*s, expected a whole number of 64 bits",
+                    text.len < KEY_SHOWN ? (int)text.len : KEY_SHOWN, text.data);
+    return !reader->failed;
+}
+
 /* Steps over digits; whether there was one. */
 static bool skip_digits(struct json_reader *reader)
 {
@@ -527,5 +560,65 @@ bool json_take_scalar(struct json_reader *reader, struct wire_text *out)
     if (!json_take_flag(reader, &flag))
         return false;
     *out = wire_text_of(flag ? "true" : "false");
+    return true;
+}
+
+/* Steps over a number of any form. */
+static bool skip_number(struct json_reader *reader)
+{
+    (void)skip_one_of(reader, "-");
+    const bool zero = reader->at < reader->len && reader->text[reader->at] == '0';
+    const size_t from = reader->at;
+    bool good = skip_digits(reader) && (!zero || reader->at == from + 1);
+    if (good && skip_one_of(reader, "."))
+        good = skip_digits(reader);
+    if (good && skip_one_of(reader, "eE")) {
+        (void)skip_one_of(reader, "+-");
+        good = skip_digits(reader);
+    }
+    return good || refuse_byte(reader, "a number");
+}
+
+/* Steps over a value that has no parts, or opens one that has. */
+static bool skip_begin(struct json_reader *reader)
+{
+    struct wire_text text;
+    bool flag;
+    switch (json_next_kind(reader)) {
+    case JSON_KIND_OBJECT:
+        return json_open_object(reader);
+    case JSON_KIND_LIST:
+        return json_open_list(reader);
+    case JSON_KIND_STRING:
+        return json_take_text(reader, &text);
+    case JSON_KIND_NUMBER:
+        return skip_number(reader);
+    case JSON_KIND_FLAG:
+        return json_take_flag(reader, &flag);
+    case JSON_KIND_NULL:
+        return json_take_null(reader) || refuse_byte(reader, "null");
+    case JSON_KIND_NOTHING:
+        break;
+    }
+    return refuse_byte(reader, "a value");
+}
+
+bool json_skip(struct json_reader *reader)
+{
+    const uint32_t depth = reader->depth;
+    const size_t room_used = reader->room_used;
+    struct wire_text key;
+    if (reader->failed || !skip_begin(reader))
+        return false;
+    while (reader->depth > depth) { /* each turn closes one, or goes on to what is in it */
+        const bool list = reader->levels[reader->depth - 1].list;
+        reader->room_used = room_used;
+        if ((list ? json_next_element(reader) : json_next_member(reader, &key)) &&
+            !skip_begin(reader))
+            return false;
+        if (reader->failed)
+            return false;
+    }
+    reader->room_used = room_used;
     return true;
 }

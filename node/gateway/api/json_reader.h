@@ -83,6 +83,8 @@ bool json_next_element(struct json_reader *reader);
 /* Values. A text lies in what is read, or in the room. */
 bool json_take_text(struct json_reader *reader, struct wire_text *out);
 bool json_take_unsigned(struct json_reader *reader, uint64_t max, uint64_t *out);
+/* A whole number of 64 bits; also in quotes. */
+bool json_take_signed(struct json_reader *reader, int64_t *out);
 /* A number from 0 to 1. */
 bool json_take_share(struct json_reader *reader, double *out);
 bool json_take_flag(struct json_reader *reader, bool *out);
@@ -91,6 +93,9 @@ bool json_take_scalar(struct json_reader *reader, struct wire_text *out);
 
 /* Takes null, if that comes next. */
 bool json_take_null(struct json_reader *reader);
+
+/* Steps over whatever value comes next. */
+bool json_skip(struct json_reader *reader);
 
 /* Ends the reading for what the caller has found wrong at this place. */
 void json_refuse(struct json_reader *reader, const char *format, ...)

@@ -170,6 +170,8 @@ static void put_operation(struct http_reply *reply, const struct http_route *rou
     http_put_string(reply, wire_text_of(route->summary));
     if (operators)
         openapi_put_call(reply, route);
+    else if (route->document != NULL)
+        http_put_text(reply, route->document->request);
     else if (checks)
         http_put_text(reply, checks_request);
     else
@@ -178,9 +180,10 @@ static void put_operation(struct http_reply *reply, const struct http_route *rou
     if (operators)
         openapi_put_answers(reply, route->call);
     else
-        http_put_text(reply, checks   ? checks_answers
-                             : proxys ? auth_answers
-                                      : "\"200\":{\"description\":\"yes\"},");
+        http_put_text(reply, route->document != NULL ? route->document->answer
+                             : checks                ? checks_answers
+                             : proxys                ? auth_answers
+                                                     : "\"200\":{\"description\":\"yes\"},");
     http_put_text(reply, other_answers);
     http_put_text(reply, "}}");
 }

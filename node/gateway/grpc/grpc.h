@@ -28,8 +28,8 @@ struct h2_stream;
 struct policy;
 
 enum {
-    GRPC_CONTEXT_LEN = 128,   /* bytes that a handler keeps until its answer */
-    GRPC_REPLY_MAX = 64 << 10 /* bytes of an answer */
+    GRPC_CONTEXT_LEN = 128,    /* bytes that a handler keeps until its answer */
+    GRPC_REPLY_MAX = 512 << 10 /* bytes of an answer */
 };
 
 enum grpc_verdict {
@@ -60,19 +60,23 @@ struct grpc_facts {
     const char *waits;           /* why the node is not ready; NULL: it is */
     struct hash_key secret;      /* of the cluster: shortens long paths of descriptors */
     const struct policy *policy; /* the rules in force, in this turn; NULL: there are none yet */
+    const char *address; /* HOST:PORT at which clients find the node, or ""; NULL likewise */
+    uint32_t members;    /* of the cluster, as far as the node knows */
 };
 
 struct grpc_call {
     const struct grpc_method *method;
     const struct grpc_facts *facts;
-    const ProtobufCMessage *request; /* for the handler: decoded */
+    const ProtobufCMessage *request; /* for the handler: decoded, */
+    const uint8_t *bytes;            /* and as it came: decoded texts end at their first NUL */
+    size_t len;
     int64_t now_ns;
     int64_t deadline_ns;                 /* INT64_MAX: none was given */
     int64_t decide_ns;                   /* till when the shard is to decide; not later, at first */
     bool explain;                        /* of the question: all limits are to be told */
     void *context;                       /* GRPC_CONTEXT_LEN bytes, zeroed at first */
-    void *kept;                          /* what grpc_keep gave */
     struct wire_checks_builder *builder; /* after grpc_ask, until the return */
+    void *notes;                         /* likewise, of grpc_ask_noting: not zeroed */
     enum gateway_stop stop;              /* of GRPC_AGAIN */
     struct grpc_gate *gate;
     struct h2_stream *stream;
@@ -81,6 +85,7 @@ struct grpc_call {
 /* All checks of a request are decided. */
 struct grpc_completion {
     struct grpc_call call;
+    const void *notes; /* of grpc_ask_noting */
     uint32_t count;
     uint32_t first; /* of them, in: */
     const struct wire_decisions *decisions;
@@ -96,14 +101,17 @@ enum grpc_verdict grpc_fail(struct grpc_call *call, enum grpc_status status, con
 enum grpc_verdict grpc_begin(struct grpc_call *call);
 void grpc_say(struct grpc_call *call, const ProtobufCMessage *message);
 
-/* Zeroed bytes until the stream ends, beside the context; NULL: there is no room. Once a call, but
- * for one that is called again, which is given them again. */
-void *grpc_keep(struct grpc_call *call, size_t len);
 /* Begins a question. GRPC_ASKED: exactly `count` checks, 1 to 4,096, are to be appended to
  * call->builder before the handler returns that itself. Else the handler returns what this
  * returned: GRPC_AGAIN, or GRPC_ANSWERED (14, or 4 where its time is over). */
 MUST_USE enum grpc_verdict grpc_ask(struct grpc_call *call, uint32_t count,
                                     grpc_complete_fn *complete);
+/* The same, with so many bytes that are kept until the answer beside the context (batches.h). */
+MUST_USE enum grpc_verdict grpc_ask_noting(struct grpc_call *call, uint32_t count, size_t notes_len,
+                                           grpc_complete_fn *complete);
+/* Memory for an answer, aligned for anything, that lives until the handler or the completion
+ * returns; NULL: there is no more. A handler's request has some of it. */
+void *grpc_take(struct grpc_call *call, size_t len);
 /* The builder has said TG_EFULL: what was appended is taken back. The handler returns what this
  * returns: GRPC_AGAIN, for there is room in another message, or GRPC_ANSWERED: it would fit none.
  */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GRPC_ARENA_LEN = 1 << 20 };
+enum { GRPC_ARENA_LEN = 1 << 21 };
 
 struct grpc_arena {
     ProtobufCAllocator allocator; /* what is freed stays until the reset */

@@ -50,7 +50,6 @@ struct request {
     bool compressed;  /* refused for that */
     uint8_t status;
     uint8_t *message;
-    void *kept; /* by the handler */
     uint32_t len;
     uint32_t size; /* that its prefix promises */
     uint32_t capacity;
@@ -93,7 +92,6 @@ static struct grpc_call call_of(struct grpc_gate *gate, struct h2_stream *stream
                               .now_ns = gate->batches->now_ns,
                               .deadline_ns = request->deadline_ns,
                               .decide_ns = request->deadline_ns,
-                              .kept = request->kept,
                               .context = request->context,
                               .gate = gate,
                               .stream = stream};
@@ -237,20 +235,24 @@ static enum grpc_verdict again(struct grpc_call *call, enum gateway_stop stop)
     return GRPC_AGAIN;
 }
 
-void *grpc_keep(struct grpc_call *call, size_t len)
+enum grpc_verdict grpc_ask(struct grpc_call *call, uint32_t count, grpc_complete_fn *complete)
 {
-    struct request *request = request_of(call->stream);
-    if (request->kept == NULL)
-        request->kept = h2_memory_get(h2_memory_of(call->stream->peer), len, H2_MEMORY_KEPT);
-    call->kept = request->kept;
-    return request->kept;
+    return grpc_ask_noting(call, count, 0, complete);
 }
 
-enum grpc_verdict grpc_ask(struct grpc_call *call, uint32_t count, grpc_complete_fn *complete)
+void *grpc_take(struct grpc_call *call, size_t len)
+{
+    ProtobufCAllocator *allocator = &call->gate->arena.allocator;
+    return allocator->alloc(allocator->allocator_data, len);
+}
+
+enum grpc_verdict grpc_ask_noting(struct grpc_call *call, uint32_t count, size_t notes_len,
+                                  grpc_complete_fn *complete)
 {
     struct grpc_gate *gate = call->gate;
     struct request *request = request_of(call->stream);
     const struct batch_ask ask = {.count = count,
+                                  .notes_len = notes_len,
                                   .kind = call->explain ? BATCH_ALONE : BATCH_SHARED,
                                   .explain = call->explain,
                                   .timeout_ms = timeout_of(call)};
@@ -268,6 +270,7 @@ enum grpc_verdict grpc_ask(struct grpc_call *call, uint32_t count, grpc_complete
     }
     request->complete = complete;
     call->builder = &gate->batches->builder;
+    call->notes = batches_notes(gate->batches, gate->asking);
     return GRPC_ASKED;
 }
 
@@ -289,7 +292,8 @@ static void commit(struct grpc_gate *gate, struct h2_stream *stream)
     *call = (struct call){.base = {.token = h2_token(stream->peer),
                                    .user = &gate->user,
                                    .first = gate->asking->first,
-                                   .count = gate->asking->count},
+                                   .count = gate->asking->count,
+                                   .extra = gate->asking->extra},
                           .peer = stream->peer,
                           .stream = stream->id};
     request_of(stream)->asked = true;
@@ -314,7 +318,10 @@ static void decided(void *context, struct gateway_peer *peer, struct batch_call 
     (void)peer;
     if (stream == NULL)
         return;
-    struct grpc_completion completion = {.call = call_of(context, stream),
+    struct grpc_gate *gate = context;
+    grpc_arena_reset(&gate->arena);
+    struct grpc_completion completion = {.call = call_of(gate, stream),
+                                         .notes = batches_notes(gate->batches, base),
                                          .count = base->count,
                                          .first = base->first,
                                          .decisions = decisions};
@@ -451,6 +458,8 @@ static enum grpc_verdict handle(struct grpc_gate *gate, struct grpc_call *call)
     call->request =
         protobuf_c_message_unpack(request->method->request, &gate->arena.allocator, request->len,
                                   request->message != NULL ? request->message : nothing);
+    call->bytes = request->message != NULL ? request->message : nothing;
+    call->len = request->len;
     if (call->request == NULL)
         return gate->arena.full
                    ? grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "the message has too many parts")
@@ -533,8 +542,6 @@ static void closed(void *gate, struct h2_stream *stream)
 {
     (void)gate;
     drop_message(stream);
-    h2_memory_put(h2_memory_of(stream->peer), request_of(stream)->kept);
-    request_of(stream)->kept = NULL;
 }
 
 static void look(void *context, struct h2_stream *stream)
@@ -580,6 +587,11 @@ void grpc_gate_stage(struct grpc_gate *gate, bool serves, const char *waits,
     gate->facts.policy = policy;
     gate->serves = serves;
     gate->facts.waits = waits;
+}
+
+void grpc_gate_members(struct grpc_gate *gate, uint32_t members)
+{
+    gate->facts.members = members;
 }
 
 struct h2_user grpc_gate_user(struct grpc_gate *gate)

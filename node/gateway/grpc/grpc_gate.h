@@ -41,6 +41,7 @@ void grpc_gate_free(struct grpc_gate **gate);
  * `policy`, the rules in force or NULL, live until the next call, or the end of the turn. */
 void grpc_gate_stage(struct grpc_gate *gate, bool serves, const char *waits,
                      const struct policy *policy);
+void grpc_gate_members(struct grpc_gate *gate, uint32_t members);
 /* What takes requests of HTTP/2. */
 struct h2_user grpc_gate_user(struct grpc_gate *gate);
 

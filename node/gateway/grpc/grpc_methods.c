@@ -1,12 +1,15 @@
 /* grpc_methods.c - the table of methods that gRPC's clients may call. */
+#include <proto/gubernator.pb-c.h>
 #include <proto/health.pb-c.h>
 #include <proto/ratelimit.pb-c.h>
 #include <proto/reflection.pb-c.h>
 
 #include "node/gateway/grpc/grpc_gate.h"
+#include "node/gateway/grpc/grpc_gubernator.h"
 #include "node/gateway/grpc/grpc_health.h"
+#include "node/gateway/grpc/grpc_ratelimit.h"
 #include "node/gateway/grpc/grpc_reflection.h"
-#include "node/gateway/ratelimit/ratelimit_grpc.h"
+#include "node/gateway/gubernator/gubernator.h"
 
 const struct grpc_method *grpc_methods(size_t *count)
 {
@@ -36,16 +39,30 @@ const struct grpc_method *grpc_methods(size_t *count)
          .handle = grpc_reflection},
         {.path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
          .request = &envoy__service__ratelimit__v3__rate_limit_request__descriptor,
-         .request_max = RATELIMIT_GRPC_MAX,
-         .handle = ratelimit_grpc_should},
+         .request_max = GRPC_RATELIMIT_MAX,
+         .handle = grpc_ratelimit_should},
         {.path = "/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit",
          .request = &envoy__service__ratelimit__v3__rate_limit_request__descriptor,
-         .request_max = RATELIMIT_GRPC_MAX,
-         .handle = ratelimit_grpc_check},
+         .request_max = GRPC_RATELIMIT_MAX,
+         .handle = grpc_ratelimit_check},
         {.path = "/kuadrant.service.ratelimit.v1.RateLimitService/Report",
          .request = &envoy__service__ratelimit__v3__rate_limit_request__descriptor,
-         .request_max = RATELIMIT_GRPC_MAX,
-         .handle = ratelimit_grpc_report},
+         .request_max = GRPC_RATELIMIT_MAX,
+         .handle = grpc_ratelimit_report},
+        {.path = "/pb.gubernator.V1/GetRateLimits",
+         .request = &pb__gubernator__get_rate_limits_req__descriptor,
+         .request_max = GUBERNATOR_BODY_MAX,
+         .handle = grpc_gubernator_limits},
+        {.path = "/pb.gubernator.V1/HealthCheck",
+         .request = &pb__gubernator__health_check_req__descriptor,
+         .request_max = GUBERNATOR_HEALTH_MAX,
+         .always = true,
+         .handle = grpc_gubernator_health},
+        {.path = "/pb.gubernator.V1/LiveCheck",
+         .request = &pb__gubernator__live_check_req__descriptor,
+         .request_max = GUBERNATOR_HEALTH_MAX,
+         .always = true,
+         .handle = grpc_gubernator_live},
     };
     *count = sizeof methods / sizeof *methods;
     return methods;

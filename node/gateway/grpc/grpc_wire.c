@@ -102,3 +102,49 @@ bool grpc_type_fits(const char *type)
         rest += 6;
     return *rest == '\0' || *rest == ';';
 }
+
+/* ---- fields ---------------------------------------------------------------------------------- */
+
+/* Kinds of fields, as all of protobuf has them. */
+enum { FIELD_NUMBER = 0, FIELD_64 = 1, FIELD_BYTES = 2, FIELD_32 = 5 };
+
+static bool take_number(struct grpc_piece *piece, uint64_t *out)
+{
+    *out = 0;
+    for (unsigned shift = 0; piece->len > 0 && shift < 64; shift += 7) {
+        const uint8_t byte = *piece->data++;
+        piece->len--;
+        *out |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128)
+            return true;
+    }
+    return false;
+}
+
+static bool take_bytes(struct grpc_piece *piece, uint64_t len, struct grpc_piece *out)
+{
+    if (len > piece->len)
+        return false;
+    *out = (struct grpc_piece){piece->data, (size_t)len};
+    piece->data += len;
+    piece->len -= (size_t)len;
+    return true;
+}
+
+uint32_t grpc_piece_next(struct grpc_piece *message, struct grpc_piece *out)
+{
+    uint64_t key;
+    uint64_t value;
+    while (take_number(message, &key)) {
+        const uint64_t kind = key & 7;
+        const bool numbered = kind == FIELD_NUMBER || kind == FIELD_BYTES;
+        if (numbered && !take_number(message, &value))
+            return 0;
+        if (kind == FIELD_BYTES)
+            return take_bytes(message, value, out) ? (uint32_t)(key >> 3) : 0;
+        if (!numbered && ((kind != FIELD_64 && kind != FIELD_32) ||
+                          !take_bytes(message, kind == FIELD_64 ? 8 : 4, out)))
+            return 0;
+    }
+    return 0;
+}

@@ -26,6 +26,7 @@ enum grpc_status {
     GRPC_NOT_FOUND = 5,
     GRPC_PERMISSION_DENIED = 7,
     GRPC_RESOURCE_EXHAUSTED = 8,
+    GRPC_OUT_OF_RANGE = 11,
     GRPC_UNIMPLEMENTED = 12,
     GRPC_INTERNAL = 13,
     GRPC_UNAVAILABLE = 14,
@@ -42,6 +43,15 @@ struct grpc_prefix {
 };
 struct grpc_prefix grpc_prefix_read(const uint8_t bytes[GRPC_PREFIX_LEN]);
 void grpc_prefix_write(uint8_t bytes[GRPC_PREFIX_LEN], uint32_t len);
+
+/* Bytes of an encoded message. */
+struct grpc_piece {
+    const uint8_t *data;
+    size_t len;
+};
+/* Goes to the next field that is a text, bytes or a message: its number, and what is in it. 0:
+ * there is none, or what follows is no message. */
+uint32_t grpc_piece_next(struct grpc_piece *message, struct grpc_piece *out);
 
 /* A grpc-timeout, one to eight digits and a unit, in ns; INT64_MAX where it is longer than that
  * counts; less than 0: it is none. */

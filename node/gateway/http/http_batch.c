@@ -41,6 +41,7 @@ struct call {
 };
 
 static_assert(offsetof(struct call, base) == 0, "it is a call of a batch");
+static_assert(sizeof(struct call) >= BATCH_CALL_MIN, "notes have the room that is told");
 
 struct http_batches {
     const struct allocator *allocator;
@@ -148,6 +149,7 @@ static enum http_verdict begin_call(struct http_exchange *exchange, const struct
     struct batches *batches = exchange->batches->batches;
     const struct batch_ask asked = {
         .count = ask->count,
+        .notes_len = ask->notes_len,
         .kind = kind,
         .explain = ask->explain,
         .timeout_ms = ask->timeout_ms > 0 ? ask->timeout_ms : BATCH_TIMEOUT_MS,
@@ -169,6 +171,7 @@ static enum http_verdict begin_call(struct http_exchange *exchange, const struct
                                    .user = &exchange->batches->user,
                                    .first = place->first,
                                    .count = place->count,
+                                   .extra = place->extra,
                                    .room = (uint32_t)ask->room},
                           .complete = ask->complete,
                           .form = exchange->form};
@@ -189,6 +192,7 @@ enum http_verdict http_ask_begin(struct http_exchange *exchange, const struct ht
     if (verdict != HTTP_ASKED)
         return verdict;
     exchange->builder = &exchange->batches->batches->builder;
+    exchange->notes = batches_notes(exchange->batches->batches, &call->base);
     *context = call->context;
     return HTTP_ASKED;
 }
@@ -257,6 +261,7 @@ static struct http_completion completion_of(struct http_batches *batches, struct
     struct http_completion completion = {.facts = batches->facts,
                                          .now_ns = batches->batches->now_ns,
                                          .context = call->context,
+                                         .notes = batches_notes(batches->batches, &call->base),
                                          .stream = stream != NULL ? stream->context : NULL,
                                          .count = call->base.count,
                                          .first = call->base.first};

@@ -46,7 +46,8 @@ enum {
     HTTP_PARAMETER_LEN = 512,
     HTTP_CONTEXT_LEN = 128, /* bytes that a handler keeps until its answer */
     HTTP_ADMIN_ROOM = WIRE_MESSAGE_MAX,
-    HTTP_NAMES_MAX = 32 /* hosts that requests may name */
+    HTTP_NAMES_MAX = 32,   /* hosts that requests may name */
+    HTTP_ADDRESS_LEN = 272 /* HOST:PORT and a NUL */
 };
 
 enum http_verdict {
@@ -60,6 +61,8 @@ struct http_facts {
     uint64_t node_id;
     const char *name;
     const char *version;
+    char address[HTTP_ADDRESS_LEN];  /* HOST:PORT at which gRPC's clients find it, or "" */
+    uint32_t members;                /* of the cluster, as far as it knows */
     const char *waits;               /* why the node is not ready; NULL: it is */
     const struct http_route *routes; /* the table (http_routes.h) */
     size_t route_count;
@@ -110,6 +113,7 @@ struct http_exchange {
     int64_t asked_ns;        /* when the gate first came to it: it may have had to wait */
     struct http_reply reply; /* for an answer at once; HTTP_ROOM bytes, or what http_room gave */
     struct wire_checks_builder *builder; /* between http_ask_begin and the return, */
+    void *notes;                         /* likewise: what was asked for, not zeroed */
     char *room; /* or http_ask_admin and the return: HTTP_ADMIN_ROOM bytes */
     struct http_batches *batches;
     struct http_peer *peer; /* peer->base.address: the other end */
@@ -122,8 +126,9 @@ struct http_exchange {
 
 /* What is asked. */
 struct http_ask {
-    uint32_t count; /* of checks that are appended */
-    size_t room;    /* bytes of the response, at most; HTTP_ROOM or more */
+    uint32_t count;   /* of checks that are appended */
+    size_t room;      /* bytes of the response, at most; HTTP_ROOM or more */
+    size_t notes_len; /* that are kept until the answer beside the context (batches.h) */
     http_complete_fn *complete;
     /* In which it is to be decided; 0: a second. Requests of one message have one. */
     uint32_t timeout_ms;
@@ -140,6 +145,7 @@ struct http_completion {
     int64_t now_ns;
     struct http_reply reply;
     void *context;
+    void *notes;                            /* of ask->notes_len bytes */
     void *stream;                           /* of a turn of a stream: what that keeps */
     uint32_t count;                         /* of checks */
     uint32_t first;                         /* of them, in: */

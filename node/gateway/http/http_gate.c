@@ -53,7 +53,9 @@ struct http_gate {
 /* What takes connections of HTTP/2. */
 static int open_streams(struct http_gate *gate, uint64_t random)
 {
-    struct grpc_facts facts = {.waits = gate->facts.waits, .secret = gate->facts.path_secret};
+    struct grpc_facts facts = {.waits = gate->facts.waits,
+                               .address = gate->facts.address,
+                               .secret = gate->facts.path_secret};
     facts.methods = grpc_methods(&facts.method_count);
     if (grpc_gate_new(gate->allocator, &facts, http_batches_of(gate->batches),
                       &gate->http_stats.grpc, &gate->grpc) != 0)
@@ -110,6 +112,14 @@ void http_gate_stage(struct http_gate *gate, enum http_stage stage, const char *
     grpc_gate_stage(gate->grpc, stage != HTTP_WAITS, waits, policy);
     if (stage == HTTP_ENDS)
         h2_gate_end(gate->h2);
+}
+
+void http_gate_members(struct http_gate *gate, uint32_t members)
+{
+    if (gate == NULL)
+        return;
+    gate->facts.members = members;
+    grpc_gate_members(gate->grpc, members);
 }
 
 void http_gate_open(struct http_gate *gate, struct http_peer *peer)

@@ -32,6 +32,12 @@ enum {
     HTTP_ROUTE_ASIDE = 64     /* it is there by a listener aside, too, as probes are */
 };
 
+/* Parts of an operation of OpenAPI, each from a comma on to before the next one's. */
+struct http_document {
+    const char *request;
+    const char *answer; /* of the responses, with a comma behind it */
+};
+
 struct http_route {
     enum http1_method method; /* that of GET is HEAD's, too */
     const char *path;
@@ -41,6 +47,8 @@ struct http_route {
     unsigned flags;
     http_handler_fn *handle;
     const struct operate_call *call; /* of OPERATOR: which (api/operate_call.h) */
+    /* What OpenAPI says of its body and of the answer 200; NULL: what it says of its kind. */
+    const struct http_document *document;
 };
 
 enum { HTTP_ALLOW_LEN = 80 };

@@ -11,14 +11,12 @@
 static void keep_name(struct ratelimit_found *out, struct ratelimit_kept *kept,
                       const struct policy_text *name)
 {
-    const size_t len = name->len < UINT8_MAX ? name->len : UINT8_MAX;
+    const size_t len = name->len < RATELIMIT_NAME_LEN_MAX ? name->len : RATELIMIT_NAME_LEN_MAX;
     kept->name_at = out->state.names_len;
     kept->name_len = (uint8_t)len;
     memcpy(out->names + out->state.names_len, name->data, len);
     out->state.names_len = (uint16_t)(out->state.names_len + len);
 }
-
-static_assert(RATELIMIT_NAMES_LEN >= RATELIMIT_DESCRIPTORS_MAX * UINT8_MAX, "each has room");
 
 static void keep(struct ratelimit_found *out, uint32_t i, const struct descriptor_hits *hits)
 {
@@ -73,10 +71,11 @@ static int place(struct ratelimit_found *out, char *error)
     }
     if (!out->state.all || out->state.items <= WIRE_EXPLAIN_ITEMS_MAX)
         return TG_OK;
-    (void)snprintf(error, RATELIMIT_ERROR_LEN,
-                   "descriptors: found more than %d different hits_addend; expected at most so many "
-                   "where the rules say charge: all",
-                   (int)WIRE_EXPLAIN_ITEMS_MAX);
+    (void)snprintf(
+        error, RATELIMIT_ERROR_LEN,
+        "descriptors: found more than %d different hits_addend; expected at most so many "
+        "where the rules say charge: all",
+        (int)WIRE_EXPLAIN_ITEMS_MAX);
     return TG_EINVALID;
 }
 

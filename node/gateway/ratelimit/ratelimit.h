@@ -13,7 +13,7 @@
  * RATELIMIT-1  A state tells all that a status needs: the rules may change until the decision.
  * RATELIMIT-2  Nothing is asked of a request that is refused.
  *
- * Pure. The messages are those of ratelimit_grpc.c.
+ * Pure. The messages are those of ../grpc/grpc_ratelimit.c.
  */
 #ifndef NODE_GATEWAY_RATELIMIT_RATELIMIT_H
 #define NODE_GATEWAY_RATELIMIT_RATELIMIT_H
@@ -25,7 +25,8 @@
 enum {
     RATELIMIT_DESCRIPTORS_MAX = 64,                  /* of a request */
     RATELIMIT_ERROR_LEN = DESCRIPTOR_ERROR_LEN + 32, /* a sentence with its NUL */
-    RATELIMIT_NAMES_LEN = RATELIMIT_DESCRIPTORS_MAX * 256,
+    RATELIMIT_NAME_LEN_MAX = 128, /* of a limit, as it is told; a longer one is cut */
+    RATELIMIT_NAMES_LEN = RATELIMIT_DESCRIPTORS_MAX * RATELIMIT_NAME_LEN_MAX,
     RATELIMIT_NO_ITEM = 0xff
 };
 
@@ -97,6 +98,12 @@ void ratelimit_state_put(const struct ratelimit_found *found, void *out);
 MUST_USE int ratelimit_append(const struct ratelimit_found *found,
                               const struct ratelimit_request *request,
                               struct wire_checks_builder *builder);
+
+enum {
+    RATELIMIT_STATE_MAX = sizeof(struct ratelimit_state) +
+                          RATELIMIT_DESCRIPTORS_MAX * sizeof(struct ratelimit_kept) +
+                          RATELIMIT_NAMES_LEN
+};
 
 struct ratelimit_answer {
     struct descriptor_status statuses[RATELIMIT_DESCRIPTORS_MAX];

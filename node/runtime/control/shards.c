@@ -224,6 +224,17 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
     };
 }
 
+/* Where gRPC's clients find the node. */
+static void tell_address(const struct config *config, char address[HTTP_ADDRESS_LEN])
+{
+    char text[CONFIG_ENDPOINT_LEN];
+    struct config_endpoint at = config->grpc.off ? config->http.first : config->grpc;
+    if (config->advertise[0] != '\0')
+        (void)snprintf(at.host, sizeof at.host, "%s", config->advertise);
+    if (!at.off)
+        (void)snprintf(address, HTTP_ADDRESS_LEN, "%s", config_endpoint_text(&at, text));
+}
+
 /* HTTP clients may call the node by the hosts at which it listens and is told of, as well. */
 struct http_facts daemon_http_facts(const struct daemon *daemon)
 {
@@ -236,6 +247,7 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
     facts.operators = daemon->cred.given ? &daemon->cred.digest : NULL;
     randombytes_buf(facts.secret, sizeof facts.secret);
     facts.headers = (uint8_t)config->http.headers;
+    tell_address(config, facts.address);
     for (uint32_t i = 0; i < config->http.names.count; i++)
         facts.names[facts.name_count++] = config->http.names.at[i];
     if (!config->http.first.off && !config_host_is_wildcard(config->http.first.host))

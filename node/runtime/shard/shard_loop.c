@@ -4,8 +4,7 @@
  * is *due* from the moment its descriptor is readable, or something was sent through it (which may
  * have taken the commands that told of messages), until it was read empty; one that is still due at
  * the end of a turn (its budget was used up) keeps the loop from sleeping by an idle handle.
- * Every look at a socket costs several system calls, so one that is not due is left alone: an idle
- * node wakes up some hundred times a second, for keep-alives.
+ * A look at a socket costs several system calls, so one that is not due is left alone.
  *
  * SHARDLOOP-1  Only this thread touches the shard core, its sockets and its links.
  * SHARDLOOP-2  After a turn no socket is due, or the idle handle is active, or they are closed.
@@ -315,10 +314,10 @@ static const char *waits_for(const struct shard_loop *loop)
 
 static void read_http(struct shard_loop *loop)
 {
+    const enum http_stage stage = loop->resigning ? HTTP_ENDS : HTTP_SERVES;
     if (!front_has_work(&loop->http.front, now_of(loop)))
         return;
-    http_gate_stage(loop->http.gate, loop->resigning ? HTTP_ENDS : HTTP_SERVES, waits_for(loop),
-                    shard_policy_now(loop->options.shard));
+    http_gate_stage(loop->http.gate, stage, waits_for(loop), shard_policy_now(loop->options.shard));
     front_turn(&loop->http.front);
 }
 
@@ -382,12 +381,12 @@ static void read_disk(struct shard_loop *loop)
 
 static void take_view(struct shard_loop *loop, struct view *view)
 {
-    const struct view *before = loop->view;
+    struct view *old = (struct view *)(uintptr_t)loop->view;
     loop->view = view;
+    http_gate_members(loop->http.gate, view->member_count);
     links_follow(loop->links, view);
     shard_view(loop->options.shard, now_of(loop), view, &loop->effects);
     carry_out(loop);
-    struct view *old = (struct view *)(uintptr_t)before;
     view_free(&old);
 }
 

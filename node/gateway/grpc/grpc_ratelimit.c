@@ -1,4 +1,4 @@
-/* ratelimit_grpc.c - messages of the services that proxies ask, and how long they may wait.
+/* grpc_ratelimit.c - messages of the services that proxies ask, and how long they may wait.
  *
  *   RateLimitRequest --> ratelimit.h --> RateLimitResponse
  *
@@ -10,7 +10,7 @@
  * no decision by then is answered as the rule's on_failure says. Without grpc-timeout it is
  * UNTIMED_NS.
  */
-#include "node/gateway/ratelimit/ratelimit_grpc.h"
+#include "node/gateway/grpc/grpc_ratelimit.h"
 
 #include <assert.h>
 #include <proto/ratelimit.pb-c.h>
@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/gateway/batches.h"
 #include "node/gateway/ratelimit/ratelimit.h"
 
 typedef Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor descriptor_message;
@@ -39,6 +40,8 @@ typedef Google__Protobuf__UInt32Value number_message;
 #define UNTIMED_NS (15 * NS_PER_MS)
 
 enum { ENTRIES_MAX = 1024, MARGIN_PART = 5, MARGIN_LEAST_MS = 2, MARGIN_MOST_MS = 20 };
+
+static_assert((int)RATELIMIT_STATE_MAX <= (int)BATCH_NOTES_MAX, "any state is kept");
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
@@ -92,11 +95,36 @@ static bool read_descriptor(struct asking *asking, uint32_t i, const descriptor_
     return message->limit == NULL || read_override(asking, i, message->limit);
 }
 
+/* Whether a text of an entry has a NUL, at which decoded texts end: it would be another's. */
+static bool has_nul(const struct grpc_call *call)
+{
+    enum { DESCRIPTORS = 2, ENTRIES = 1 }; /* numbers of the .proto */
+    struct grpc_piece request = {call->bytes, call->len};
+    struct grpc_piece descriptor, entry, text;
+    uint32_t outer, inner;
+    if (call->len == 0 || memchr(call->bytes, 0, call->len) == NULL)
+        return false;
+    while ((outer = grpc_piece_next(&request, &descriptor)) != 0) {
+        if (outer != DESCRIPTORS && memchr(descriptor.data, 0, descriptor.len) != NULL)
+            return true; /* the domain */
+        while (outer == DESCRIPTORS && (inner = grpc_piece_next(&descriptor, &entry)) != 0)
+            while (inner == ENTRIES && grpc_piece_next(&entry, &text) != 0)
+                if (memchr(text.data, 0, text.len) != NULL)
+                    return true;
+    }
+    return false;
+}
+
 static bool read_request(const struct grpc_call *call, enum ratelimit_manner manner,
                          struct asking *asking)
 {
     const request_message *message = (const request_message *)call->request;
     asking->entry_count = 0;
+    if (has_nul(call)) {
+        (void)snprintf(asking->error, sizeof asking->error,
+                       "found a text with a NUL; expected none in domain, keys and values");
+        return false;
+    }
     asking->request = (struct ratelimit_request){
         .domain = {message->domain, strlen(message->domain)},
         .descriptors = asking->descriptors,
@@ -120,7 +148,7 @@ struct response {
     limit_message limits[RATELIMIT_DESCRIPTORS_MAX];
     duration_message resets[RATELIMIT_DESCRIPTORS_MAX];
     number_message multipliers[RATELIMIT_DESCRIPTORS_MAX];
-    char names[RATELIMIT_DESCRIPTORS_MAX][UINT8_MAX + 1];
+    char names[RATELIMIT_DESCRIPTORS_MAX][RATELIMIT_NAME_LEN_MAX + 1];
 };
 
 static void put_limit(struct response *out, uint32_t i, const struct descriptor_status *status)
@@ -163,11 +191,10 @@ static enum grpc_verdict reply(struct grpc_call *call, const struct ratelimit_an
     return grpc_reply(call, &out.message.base);
 }
 
-static enum grpc_verdict settle(struct grpc_call *call, const struct wire_decisions *decisions,
-                                uint32_t first)
+static enum grpc_verdict settle(struct grpc_call *call, const struct ratelimit_state *state,
+                                const struct wire_decisions *decisions, uint32_t first)
 {
     struct ratelimit_answer answer;
-    const void *state = call->kept != NULL ? call->kept : call->context;
     ratelimit_settle(state, decisions, first, (uint64_t)(call->now_ns / NS_PER_S), &answer);
     if (answer.failed != NULL) {
         char text[GRPC_TEXT_LEN];
@@ -179,9 +206,16 @@ static enum grpc_verdict settle(struct grpc_call *call, const struct wire_decisi
     return reply(call, &answer);
 }
 
+/* Small states are kept by the request, others by its call. */
 static void complete(struct grpc_completion *completion)
 {
-    (void)settle(&completion->call, completion->decisions, completion->first);
+    (void)settle(&completion->call, completion->call.context, completion->decisions,
+                 completion->first);
+}
+
+static void complete_noted(struct grpc_completion *completion)
+{
+    (void)settle(&completion->call, completion->notes, completion->decisions, completion->first);
 }
 
 /* ---- the services ---------------------------------------------------------------------------- */
@@ -207,34 +241,37 @@ static enum grpc_verdict ask(struct grpc_call *call, enum ratelimit_manner manne
     struct asking asking; /* some 80 KiB that nobody clears */
     if (!read_request(call, manner, &asking))
         return grpc_fail(call, GRPC_INVALID_ARGUMENT, asking.error);
-    const size_t len = ratelimit_state_len(&asking.found);
-    void *state = len <= GRPC_CONTEXT_LEN ? call->context : grpc_keep(call, len);
-    if (state == NULL)
-        return grpc_fail(call, GRPC_UNAVAILABLE, "the request has no room; try again later");
-    ratelimit_state_put(&asking.found, state);
-    if (asking.found.state.items == 0)
-        return settle(call, NULL, 0);
+    const struct ratelimit_found *found = &asking.found;
+    const size_t len = ratelimit_state_len(found);
+    const bool small = len <= GRPC_CONTEXT_LEN;
+    if (found->state.items == 0) {
+        _Alignas(struct ratelimit_state) char state[RATELIMIT_STATE_MAX];
+        ratelimit_state_put(found, state);
+        return settle(call, (const void *)state, NULL, 0);
+    }
     call->decide_ns = decide_by(call);
-    call->explain = asking.found.state.all;
-    const enum grpc_verdict verdict = grpc_ask(call, asking.found.state.items, complete);
+    call->explain = found->state.all;
+    const enum grpc_verdict verdict = grpc_ask_noting(call, found->state.items, small ? 0 : len,
+                                                      small ? complete : complete_noted);
     if (verdict != GRPC_ASKED)
         return verdict;
-    if (ratelimit_append(&asking.found, &asking.request, call->builder) != TG_OK)
+    ratelimit_state_put(found, small ? call->context : call->notes);
+    if (ratelimit_append(found, &asking.request, call->builder) != TG_OK)
         return grpc_ask_full(call);
     return GRPC_ASKED;
 }
 
-enum grpc_verdict ratelimit_grpc_should(struct grpc_call *call)
+enum grpc_verdict grpc_ratelimit_should(struct grpc_call *call)
 {
     return ask(call, RATELIMIT_CHECK);
 }
 
-enum grpc_verdict ratelimit_grpc_check(struct grpc_call *call)
+enum grpc_verdict grpc_ratelimit_check(struct grpc_call *call)
 {
     return ask(call, RATELIMIT_LOOK);
 }
 
-enum grpc_verdict ratelimit_grpc_report(struct grpc_call *call)
+enum grpc_verdict grpc_ratelimit_report(struct grpc_call *call)
 {
     return ask(call, RATELIMIT_REPORT);
 }
