@@ -35,6 +35,7 @@ enum {
     WIRE_TEMPLATES_MAX = 256, /* templates of one CHECKS */
     WIRE_ATTRIBUTES_MAX = 32, /* attribute names of one template */
     WIRE_ATTRIBUTE_LEN_MAX = 64,
+    WIRE_RULES_MAX = 8,    /* rules that one template names */
     WIRE_VALUE_MAX = 1024, /* bytes of an attribute value or an inline key */
     WIRE_TIMEOUT_MS_MAX = 3600 * 1000,
 

@@ -24,12 +24,15 @@
 enum {
     CHECKS_FIELDS = 12,
     INLINE_KNOWN = 7,
-    INLINE_FIELDS = 5,            /* that every inline template has */
+    INLINE_FIELDS = 5, /* that every inline template has */
+    RULE_FIELDS = 4,
     ITEM_COLUMNS_LEN = 1 + 8 + 2, /* operation, cost, template index */
     /* Heads: array, version, type, three u64, timeout, n, five bins and the templates' array. */
     OVERHEAD_LEN = 5 + 1 + 1 + 9 + 9 + 5 + 5 + 3 + 3 + 5 * 5,
     TEMPLATE_LEN_MAX = WIRE_ATTRIBUTES_MAX * (WIRE_ATTRIBUTE_LEN_MAX + 2) + 8
 };
+#define SECOND_NS UINT64_C(1000000000)
+static_assert((int)TEMPLATE_LEN_MAX > WIRE_RULES_MAX * (WIRE_RULE_MAX + 32), "any template fits");
 
 void wire_checks_builder_init(struct wire_checks_builder *builder, void *values, size_t capacity)
 {
@@ -165,6 +168,38 @@ int wire_checks_builder_attributes(struct wire_checks_builder *builder,
         wire_put_text(&writer, names[i]);
     ASSERT(!writer.failed);
     return template_index(builder, encoded, writer.len, name_count);
+}
+
+static bool rules_valid(const struct wire_rule *rules, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!wire_text_valid(rules[i].name, 1, WIRE_RULE_MAX) || rules[i].count > UINT32_MAX ||
+            rules[i].window_s > LIMIT_WINDOW_MAX_NS / SECOND_NS ||
+            (rules[i].count == 0) != (rules[i].window_s == 0))
+            return false;
+    return true;
+}
+
+int wire_checks_builder_rules(struct wire_checks_builder *builder, const struct wire_rule *rules,
+                              uint32_t rule_count)
+{
+    uint8_t encoded[TEMPLATE_LEN_MAX];
+    struct mp_writer writer;
+
+    if (rule_count == 0 || rule_count > WIRE_RULES_MAX || !rules_valid(rules, rule_count))
+        return TG_EINVALID;
+    mp_writer_init(&writer, encoded, sizeof encoded);
+    mp_put_array(&writer, rule_count + 1);
+    mp_put_uint(&writer, WIRE_TEMPLATE_RULES);
+    for (uint32_t i = 0; i < rule_count; i++) {
+        mp_put_array(&writer, RULE_FIELDS);
+        wire_put_text(&writer, rules[i].name);
+        mp_put_uint(&writer, rules[i].node);
+        mp_put_uint(&writer, rules[i].count);
+        mp_put_uint(&writer, rules[i].window_s);
+    }
+    ASSERT(!writer.failed);
+    return template_index(builder, encoded, writer.len, rule_count);
 }
 
 static bool operation_valid(uint8_t operation)

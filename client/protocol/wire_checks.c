@@ -25,7 +25,8 @@
 #include "client/protocol/wire_field.h"
 
 /* An inline template has five elements at least; more of them are known here. */
-enum { CHECKS_FIELDS = 12, INLINE_FIELDS = 5, INLINE_KNOWN = 7 };
+enum { CHECKS_FIELDS = 12, INLINE_FIELDS = 5, INLINE_KNOWN = 7, RULE_FIELDS = 4 };
+#define SECOND_NS UINT64_C(1000000000)
 /* session, seq, flags, timeout_ms, templates */
 enum { FIELDS_BEFORE_COUNT = 5 };
 
@@ -99,6 +100,38 @@ static void read_attributes(struct wire_reader *reader, uint32_t index, uint32_t
     }
 }
 
+/* [2, [rule, node, count, window_s], ...] */
+static void read_rules(struct wire_reader *reader, uint32_t index, uint32_t fields,
+                       struct wire_template *template)
+{
+    const uint32_t rules = fields - 1;
+
+    if (fields < 2 || rules > WIRE_RULES_MAX) {
+        wire_reader_fail(reader, TG_EPROTOCOL,
+                         "templates[%" PRIu32 "]: found %" PRIu32 " rules, expected 1 to %d", index,
+                         rules, WIRE_RULES_MAX);
+        return;
+    }
+    template->kind = WIRE_TEMPLATE_RULES;
+    template->value_count = rules;
+    for (uint32_t i = 0; i < rules && reader->status == 0; i++) {
+        struct wire_rule *rule = &template->rules[i];
+        const uint32_t parts = wire_read_array(reader, "template.rule", RULE_FIELDS, UINT32_MAX);
+        rule->name = wire_read_text(reader, "template.rule.name", 1, WIRE_RULE_MAX);
+        rule->node = (uint32_t)wire_read_uint(reader, "template.rule.node", 0, UINT32_MAX);
+        rule->count = wire_read_uint(reader, "template.rule.count", 0, UINT32_MAX);
+        rule->window_s =
+            wire_read_uint(reader, "template.rule.window_s", 0, LIMIT_WINDOW_MAX_NS / SECOND_NS);
+        if (reader->status == 0 && (rule->count == 0) != (rule->window_s == 0))
+            wire_reader_fail(reader, TG_EPROTOCOL,
+                             "templates[%" PRIu32 "]: found %" PRIu64 " in %" PRIu64
+                             " s, expected both or neither",
+                             index, rule->count, rule->window_s);
+        if (reader->status == 0)
+            wire_read_extra(reader, parts - RULE_FIELDS);
+    }
+}
+
 static void read_templates(struct wire_reader *reader, struct wire_checks_space *space,
                            struct wire_checks *checks)
 {
@@ -107,12 +140,14 @@ static void read_templates(struct wire_reader *reader, struct wire_checks_space 
     for (uint32_t i = 0; i < checks->template_count && reader->status == 0; i++) {
         const uint32_t fields = wire_read_array(reader, "template", 1, UINT32_MAX);
         const uint64_t kind =
-            wire_read_uint(reader, "template.kind", WIRE_TEMPLATE_INLINE, WIRE_TEMPLATE_ATTRIBUTES);
+            wire_read_uint(reader, "template.kind", WIRE_TEMPLATE_INLINE, WIRE_TEMPLATE_RULES);
 
         if (reader->status != 0)
             return;
         if (kind == WIRE_TEMPLATE_INLINE)
             read_inline(reader, i, fields, &space->templates[i]);
+        else if (kind == WIRE_TEMPLATE_RULES)
+            read_rules(reader, i, fields, &space->templates[i]);
         else
             read_attributes(reader, i, fields, &space->templates[i]);
     }

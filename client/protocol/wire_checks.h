@@ -8,15 +8,25 @@
 #include "base/vocabulary.h"
 #include "client/protocol/wire_base.h"
 
-enum wire_template_kind { WIRE_TEMPLATE_INLINE, WIRE_TEMPLATE_ATTRIBUTES };
+enum wire_template_kind { WIRE_TEMPLATE_INLINE, WIRE_TEMPLATE_ATTRIBUTES, WIRE_TEMPLATE_RULES };
 
-/* What the items of a batch have in common: an inline limit (one value each: the key), or the
- * names of attributes (one value each, in the order of the names). */
+/* A limit of a domain's descriptors, by name (node/policy/model/descriptors.h). */
+struct wire_rule {
+    struct wire_text name; /* of the rule; of a limit that comes with the request, of its domain */
+    uint32_t node;         /* where it was found: it is looked for there first */
+    uint64_t count;        /* of a limit that comes with the request: so many .. */
+    uint64_t window_s;     /* .. in so many seconds; 0: it is the rule's own */
+};
+
+/* What the items of a batch have in common: an inline limit (one value each: the key), the names of
+ * attributes (one value each, in the order of the names), or rules (for each the value that it is
+ * counted by). */
 struct wire_template {
     enum wire_template_kind kind;
-    uint32_t value_count; /* 1 for INLINE, the number of names for ATTRIBUTES */
+    uint32_t value_count; /* 1 for INLINE, else the number of names or rules */
     struct limit limit;   /* INLINE: passed limit_validate */
     struct wire_text names[WIRE_ATTRIBUTES_MAX]; /* ATTRIBUTES: distinct, not empty */
+    struct wire_rule rules[WIRE_RULES_MAX];      /* RULES: in bounds, and nothing else is known */
 };
 
 struct wire_checks {
@@ -37,8 +47,9 @@ struct wire_checks {
 };
 
 enum {
-    WIRE_CHECKS_TOKENS_MAX = 16 + WIRE_TEMPLATES_MAX * (2 + WIRE_ATTRIBUTES_MAX) + WIRE_EXTRA_TOKENS
+    WIRE_CHECKS_TOKENS_MAX = 16 + WIRE_TEMPLATES_MAX * (2 + WIRE_RULES_MAX * 5) + WIRE_EXTRA_TOKENS
 };
+static_assert((int)WIRE_RULES_MAX * 5 >= (int)WIRE_ATTRIBUTES_MAX, "tokens of any template fit");
 
 struct wire_checks_space { /* ~ 300 KiB; one per receiving thread */
     struct mp_token tokens[WIRE_CHECKS_TOKENS_MAX];
@@ -130,6 +141,8 @@ MUST_USE int wire_checks_builder_inline(struct wire_checks_builder *builder,
                                         const struct limit *limit);
 MUST_USE int wire_checks_builder_attributes(struct wire_checks_builder *builder,
                                             const struct wire_text *names, uint32_t name_count);
+MUST_USE int wire_checks_builder_rules(struct wire_checks_builder *builder,
+                                       const struct wire_rule *rules, uint32_t rule_count);
 /* Appends an item with one value per value of template `index`. `operation` may carry
  * WIRE_AT_MOST. Returns the item's number, TG_EFULL when it does not fit in this message any
  * more (encode, reset, append again), TG_EINVALID for a field over its bound. */

@@ -233,7 +233,7 @@ static void step(struct fuzz_input *input, struct h2_peer *peer)
     } else if (what < 240) {
         later((what - 223) * 100 * MS);
     } else if (what < 250) {
-        grpc_gate_stage(grpc, (what & 1) != 0, (what & 2) != 0 ? "waits" : NULL);
+        grpc_gate_stage(grpc, (what & 1) != 0, (what & 2) != 0 ? "waits" : NULL, NULL);
     } else if (what < 253) {
         later(H2_QUIET_NS);
     } else {
@@ -249,7 +249,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     static const char settings[] = NGHTTP2_CLIENT_MAGIC "\0\0\0\4\0\0\0\0\0";
     struct fuzz_input input = fuzz_open(data, len);
     open_gates();
-    grpc_gate_stage(grpc, true, NULL);
+    grpc_gate_stage(grpc, true, NULL, NULL);
     base = (struct gateway_peer){.out = {.data = out, .capacity = sizeof out}};
     gone = false;
     frame_count = 0;

@@ -346,7 +346,7 @@ static void what_is_refused_is_refused_at_once(void **state)
 static void a_node_that_is_not_ready_says_so(void **state)
 {
     (void)state;
-    grpc_gate_stage(bench.grpc, false, "the node waits for a quorum");
+    grpc_gate_stage(bench.grpc, false, "the node waits for a quorum", NULL);
     expect_reply(say(CHECK, ANYONE, 5, NULL), 2);
     expect_status(call(ASK, "a", NULL), GRPC_UNAVAILABLE, "the node waits for a quorum");
     assert_int_equal(bench.batches->open, BATCHES_NONE);
@@ -361,7 +361,7 @@ static void who_watches_is_told_of_each_change(void **state)
     assert_memory_equal(stranger->data, "\0\0\0\0\2\10\3", 7);
     later(200 * MS);
     assert_int_equal(watch->data_len, 7);
-    grpc_gate_stage(bench.grpc, true, "the node leaves the cluster");
+    grpc_gate_stage(bench.grpc, true, "the node leaves the cluster", NULL);
     later(200 * MS);
     later(200 * MS);
     assert_int_equal(watch->data_len, sizeof told);

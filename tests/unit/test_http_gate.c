@@ -746,7 +746,7 @@ static void a_node_that_waits_or_ends_is_not_ready(void **state)
     (void)state;
     say(0, "GET /readyz HTTP/1.1\r\n" HOST "\r\n");
     expect_status(0, "HTTP/1.1 200 OK\r\n");
-    http_gate_stage(bench.gate, HTTP_SERVES, "the node leaves the cluster");
+    http_gate_stage(bench.gate, HTTP_SERVES, "the node leaves the cluster", NULL);
     say(0, "GET /readyz HTTP/1.1\r\n" HOST "\r\n");
     const char *text = heard(0);
     assert_memory_equal(text, "HTTP/1.1 503 ", 13);
@@ -757,12 +757,12 @@ static void a_node_that_waits_or_ends_is_not_ready(void **state)
     submit();
     answer_all();
     expect_status(0, "HTTP/1.1 200 OK\r\n");
-    http_gate_stage(bench.gate, HTTP_ENDS, "the node stops");
+    http_gate_stage(bench.gate, HTTP_ENDS, "the node stops", NULL);
     say(0, LIVE LIVE);
     text = heard(0);
     assert_non_null(strstr(text, "\r\nConnection: close\r\n"));
     assert_null(strstr(text + 1, "HTTP/1.1 ")); /* the last one */
-    http_gate_stage(bench.gate, HTTP_WAITS, "it waits");
+    http_gate_stage(bench.gate, HTTP_WAITS, "it waits", NULL);
     check(1, 1);
     expect_status(1, "HTTP/1.1 503 ");
 }

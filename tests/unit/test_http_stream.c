@@ -275,7 +275,7 @@ static void one_of_http_1_0_has_no_chunks_and_ends_with_its_connection(void **st
     assert_non_null(strstr(heard(0), "\r\n\r\nn11"));
     (void)look(0, SECOND);
     assert_string_equal(heard(0), "n12");
-    http_gate_stage(bench.gate, HTTP_ENDS, "it stops");
+    http_gate_stage(bench.gate, HTTP_ENDS, "it stops", NULL);
     assert_int_equal(look(0, 0), GATEWAY_AT_END);
     assert_string_equal(heard(0), "");
 }
@@ -284,7 +284,7 @@ static void a_node_that_stops_ends_its_streams(void **state)
 {
     (void)state;
     (void)say(0, GET);
-    http_gate_stage(bench.gate, HTTP_ENDS, "it stops");
+    http_gate_stage(bench.gate, HTTP_ENDS, "it stops", NULL);
     assert_int_equal(look(0, 0), GATEWAY_AT_END);
     assert_string_equal(heard(0), "0\r\n\r\n");
     assert_true(bench.peers[0].base.closing);

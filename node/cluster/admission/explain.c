@@ -38,7 +38,7 @@ void explain_end(struct shard *shard, uint32_t explained)
 /* Whether the texts of the part's windows are not all those of a rule. */
 static bool has_own_text(const struct policy_rule *rule)
 {
-    return rule == NULL || rule->plan;
+    return rule == NULL || rule->plan || rule->limit_count == 0;
 }
 
 /* Which of the item's parts with own limits this is. */
@@ -51,7 +51,7 @@ static void put_window(const struct policy_rule *rule, const struct limit *limit
                        char out[QUANTITY_TEXT_LEN])
 {
     const struct quantity_rate rate = {limit->count, limit->window_ns};
-    if (rule == NULL)
+    if (rule == NULL || rule->limit_count == 0)
         quantity_format_rate(&rate, out);
     else
         own_limits_window(rule, limit, out);

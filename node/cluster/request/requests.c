@@ -34,7 +34,7 @@
  * REQUESTS-5  A rule on trial changes nothing of an answer but the outcome of what it would have
  *             denied, with which it is named: limit, numbers, times, delay and what is granted are
  *             those of the rules in force, and where there are none those of a request that meets
- *             no rule.
+ *             no rule. Only of a domain's descriptor on trial the numbers are told.
  * REQUESTS-6  No denial says that it may be asked again at once. What can never succeed says so,
  *             whatever a rule's response.retry_after is; that goes before any other time, and of
  *             several rules that deny the one is named that says the longest.
@@ -263,6 +263,8 @@ static inline void merge(struct shard *shard, struct row *row, const struct poli
     row->pending_left--;
     if (rule != NULL && rule->shadow) {
         merge_trial(row, rule, vnode, answer);
+        if (policy_is_of_domain(rule) && answer->status == ANSWER_DECIDED && !row->shown)
+            show(row, rule, limit, vnode, answer, node);
         return;
     }
     row->unsteady |= is_unsteady(rule, limit) ||

@@ -2,6 +2,7 @@
  *
  *   key and limit -------------------------> identity --> vnode, slot --> part
  *   attributes --> key, block, quota, tier --> rules ---> the same for each rule that matches
+ *   names of rules, and a path for each ----------------> the same for each of them
  *
  * Blocks and rules compare values in the one spelling of their kinds (attribute_kind.h).
  *
@@ -28,9 +29,11 @@
 #include "node/cluster/dedup/lease_id.h"
 #include "node/cluster/partition/vnodes.h"
 #include "node/cluster/shard_state.h"
+#include "node/policy/descriptors/descriptor_reader.h"
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/index/policy_search.h"
 #include "node/policy/model/attribute_kind.h"
+#include "node/policy/model/descriptors.h"
 #include "node/policy/people/api_keys.h"
 #include "node/policy/people/blocks.h"
 #include "node/policy/people/people.h"
@@ -99,6 +102,17 @@ static inline void place(struct shard *shard, const struct limit *limits, uint32
     out->trial_leases |= leases && trial;
 }
 
+/* What a part of a rule is charged by, but for where. */
+static void start_rule(const struct shard *shard, uint32_t item, uint32_t part,
+                       const struct policy_rule *rule, struct forward *forward)
+{
+    start_forward(shard, item, part, forward);
+    forward->rules = shard->policies[shard->policy].version;
+    forward->class = (uint16_t)(rule->rank + 1);
+    if (rule->count_denied)
+        forward->flags |= FORWARD_COUNT_DENIED;
+}
+
 /* The same for the limits of a rule, with own ones on top where the part has any. */
 static void place_part(struct shard *shard, const struct policy_part *found, struct resolved *out,
                        uint32_t part)
@@ -149,11 +163,7 @@ static void resolve_rules(struct shard *shard, uint32_t item, const struct polic
                                         values, rule->key_count);
         ASSERT(error == 0); /* policy bounds names and values at least as tightly */
         out->rules[i] = rule;
-        start_forward(shard, item, i, &out->parts[i]);
-        out->parts[i].rules = shard->policies[shard->policy].version;
-        out->parts[i].class = (uint16_t)(rule->rank + 1);
-        if (rule->count_denied)
-            out->parts[i].flags |= FORWARD_COUNT_DENIED;
+        start_rule(shard, item, i, rule, &out->parts[i]);
         /* What is on trial denies nothing: beside such alone a rule is charged for itself. */
         if (result->allowed && (rule->shadow ? result->part_count : enforced) > 1)
             out->parts[i].flags |= FORWARD_SEVERAL;
@@ -541,6 +551,61 @@ static void resolve_inline(struct shard *shard, uint32_t item, const struct wire
     note_lease(shard, item, out);
 }
 
+/* The limit that a rule of a template is about; NULL: nothing limits it any more. */
+static const struct policy_rule *named_rule(struct shard *shard, const struct wire_rule *named,
+                                            struct limit *limit)
+{
+    const struct descriptors *descriptors =
+        policy_descriptors(shard->policies[shard->policy].policy);
+    const struct policy_text name = {named->name.data, named->name.len};
+    uint32_t compared = 0;
+    if (descriptors == NULL)
+        return NULL;
+    if (named->count > 0) {
+        const struct descriptor_domain *domain = descriptors_domain(descriptors, &name);
+        *limit = descriptor_limit(named->count, named->window_s);
+        return domain != NULL ? &domain->given : NULL;
+    }
+    const struct policy_rule *rule = descriptors_rule(descriptors, &name, named->node, &compared);
+    shard->message.work += compared;
+    shard->turn_work += compared;
+    if (rule == NULL || rule->limit_count == 0)
+        return NULL;
+    *limit = rule->limits[0];
+    return rule;
+}
+
+/* An item that names its rules. They are of one domain, and were found by descriptors: what matches
+ * is known, and what they are counted by. */
+static void resolve_named(struct shard *shard, uint32_t item, const struct wire_template *template,
+                          struct resolved *out)
+{
+    struct wire_text values[WIRE_ATTRIBUTES_MAX];
+    const uint32_t count = wire_checks_values(&shard->message.checks, item, values);
+    if (!may_work(shard, item))
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct identity_value path = {values[i].data, values[i].len};
+        const uint32_t part = out->count;
+        struct limit limit;
+        const struct policy_rule *rule = named_rule(shard, &template->rules[i], &limit);
+        if (rule == NULL || path.len > IDENTITY_VALUE_MAX)
+            continue;
+        const int error =
+            identity_rule(&shard->identity, rule->counted.data, rule->counted.len, &path, 1);
+        ASSERT(error == 0);
+        out->rules[part] = rule;
+        out->count++;
+        start_rule(shard, item, part, rule, &out->parts[part]);
+        if (count > 1)
+            out->parts[part].flags |= FORWARD_SEVERAL;
+        place(shard, &limit, 1, out, part);
+    }
+    if (out->count == 0)
+        fix_row(&shard->rows[item], OUTCOME_NO_RULE, true, NULL);
+    note_lease(shard, item, out);
+}
+
 bool resolve_waits(const struct shard *shard)
 {
     if (shard->turn_work < shard->options.turn_work || shard->message.work >= RESOLVE_WORK_MAX)
@@ -572,6 +637,8 @@ uint32_t resolve_items(struct shard *shard, uint32_t first, uint32_t count, stru
         out[i].leases = out[i].trials = out[i].trial_leases = false;
         if (template->kind == WIRE_TEMPLATE_INLINE)
             resolve_inline(shard, first + i, template, &out[i]);
+        else if (template->kind == WIRE_TEMPLATE_RULES)
+            resolve_named(shard, first + i, template, &out[i]);
         else if (ask_rules(shard, template, first + i, &out[i], &asking[asked]))
             asked++;
     }

@@ -633,6 +633,16 @@ void shard_policy(struct shard *shard, const struct policy *policy)
     ASSERT(false); /* the runtime offers new rules only when old ones were given back */
 }
 
+struct hash_key shard_secret(const struct shard *shard)
+{
+    return shard->options.secret;
+}
+
+const struct policy *shard_policy_now(const struct shard *shard)
+{
+    return shard->policies[shard->policy].policy;
+}
+
 const struct policy *shard_policy_unused(struct shard *shard)
 {
     for (uint32_t i = 0; i < SHARD_POLICIES_MAX; i++) {

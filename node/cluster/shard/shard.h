@@ -115,6 +115,10 @@ void shard_view(struct shard *shard, int64_t now_ns, const struct view *view,
                 struct effects *effects);
 /* New rules; borrowed until shard_policy_unused tells that an older one may go. */
 void shard_policy(struct shard *shard, const struct policy *policy);
+/* The cluster's, by which keys become places. */
+struct hash_key shard_secret(const struct shard *shard);
+/* The rules in force. */
+const struct policy *shard_policy_now(const struct shard *shard);
 /* An older policy that no waiting request refers to any more, or NULL. Ask after each tick. */
 const struct policy *shard_policy_unused(struct shard *shard);
 struct usage_tally;

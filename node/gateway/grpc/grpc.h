@@ -17,6 +17,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+#include "base/hash.h"
 #include "client/protocol/wire.h"
 #include "node/gateway/gateway.h"
 #include "node/gateway/grpc/grpc_wire.h"
@@ -24,6 +25,7 @@
 struct grpc_call;
 struct grpc_gate;
 struct h2_stream;
+struct policy;
 
 enum {
     GRPC_CONTEXT_LEN = 128,   /* bytes that a handler keeps until its answer */
@@ -55,7 +57,9 @@ struct grpc_method {
 struct grpc_facts {
     const struct grpc_method *methods;
     size_t method_count;
-    const char *waits; /* why the node is not ready; NULL: it is */
+    const char *waits;           /* why the node is not ready; NULL: it is */
+    struct hash_key secret;      /* of the cluster: shortens long paths of descriptors */
+    const struct policy *policy; /* the rules in force, in this turn; NULL: there are none yet */
 };
 
 struct grpc_call {
@@ -64,7 +68,10 @@ struct grpc_call {
     const ProtobufCMessage *request; /* for the handler: decoded */
     int64_t now_ns;
     int64_t deadline_ns;                 /* INT64_MAX: none was given */
+    int64_t decide_ns;                   /* till when the shard is to decide; not later, at first */
+    bool explain;                        /* of the question: all limits are to be told */
     void *context;                       /* GRPC_CONTEXT_LEN bytes, zeroed at first */
+    void *kept;                          /* what grpc_keep gave */
     struct wire_checks_builder *builder; /* after grpc_ask, until the return */
     enum gateway_stop stop;              /* of GRPC_AGAIN */
     struct grpc_gate *gate;
@@ -89,6 +96,9 @@ enum grpc_verdict grpc_fail(struct grpc_call *call, enum grpc_status status, con
 enum grpc_verdict grpc_begin(struct grpc_call *call);
 void grpc_say(struct grpc_call *call, const ProtobufCMessage *message);
 
+/* Zeroed bytes until the stream ends, beside the context; NULL: there is no room. Once a call, but
+ * for one that is called again, which is given them again. */
+void *grpc_keep(struct grpc_call *call, size_t len);
 /* Begins a question. GRPC_ASKED: exactly `count` checks, 1 to 4,096, are to be appended to
  * call->builder before the handler returns that itself. Else the handler returns what this
  * returned: GRPC_AGAIN, or GRPC_ANSWERED (14, or 4 where its time is over). */

@@ -32,7 +32,8 @@
 #include "base/assert.h"
 #include "node/gateway/grpc/grpc_arena.h"
 
-#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_MS     INT64_C(1000000)
+#define STEPS_FROM_NS (50 * NS_PER_MS)
 
 #define BUSY_TEXT "the node has more requests than it can decide; try again later"
 #define LATE_TEXT "the node did not decide in time; whether it counted is not known"
@@ -49,6 +50,7 @@ struct request {
     bool compressed;  /* refused for that */
     uint8_t status;
     uint8_t *message;
+    void *kept; /* by the handler */
     uint32_t len;
     uint32_t size; /* that its prefix promises */
     uint32_t capacity;
@@ -90,6 +92,8 @@ static struct grpc_call call_of(struct grpc_gate *gate, struct h2_stream *stream
                               .facts = &gate->facts,
                               .now_ns = gate->batches->now_ns,
                               .deadline_ns = request->deadline_ns,
+                              .decide_ns = request->deadline_ns,
+                              .kept = request->kept,
                               .context = request->context,
                               .gate = gate,
                               .stream = stream};
@@ -210,11 +214,13 @@ enum grpc_verdict grpc_reply(struct grpc_call *call, const ProtobufCMessage *mes
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
-/* The largest step that is no longer than what is left; 0: nothing is. */
+/* The largest step that is no longer than what is left; 0: nothing is. What is short is not cut. */
 static uint32_t timeout_of(const struct grpc_call *call)
 {
-    static const uint32_t steps[] = {BATCH_TIMEOUT_MS, 500, 200, 100, 50, 20, 10, 5, 2, 1};
-    const int64_t left_ns = call->deadline_ns - call->now_ns;
+    static const uint32_t steps[] = {BATCH_TIMEOUT_MS, 500, 200, 100, 50};
+    const int64_t left_ns = call->decide_ns - call->now_ns;
+    if (left_ns < STEPS_FROM_NS)
+        return left_ns < 0 ? 0 : (uint32_t)(left_ns / NS_PER_MS);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (left_ns >= steps[i] * NS_PER_MS)
             return steps[i];
@@ -227,12 +233,23 @@ static enum grpc_verdict again(struct grpc_call *call, enum gateway_stop stop)
     return GRPC_AGAIN;
 }
 
+void *grpc_keep(struct grpc_call *call, size_t len)
+{
+    struct request *request = request_of(call->stream);
+    if (request->kept == NULL)
+        request->kept = h2_memory_get(h2_memory_of(call->stream->peer), len, H2_MEMORY_KEPT);
+    call->kept = request->kept;
+    return request->kept;
+}
+
 enum grpc_verdict grpc_ask(struct grpc_call *call, uint32_t count, grpc_complete_fn *complete)
 {
     struct grpc_gate *gate = call->gate;
     struct request *request = request_of(call->stream);
-    const struct batch_ask ask = {
-        .count = count, .kind = BATCH_SHARED, .timeout_ms = timeout_of(call)};
+    const struct batch_ask ask = {.count = count,
+                                  .kind = call->explain ? BATCH_ALONE : BATCH_SHARED,
+                                  .explain = call->explain,
+                                  .timeout_ms = timeout_of(call)};
     ASSERT(count >= 1 && !request->asked); /* GRPC-2 */
     if (ask.timeout_ms == 0)
         return grpc_fail(call, GRPC_DEADLINE_EXCEEDED, "there was no time left to decide");
@@ -512,6 +529,8 @@ static void closed(void *gate, struct h2_stream *stream)
 {
     (void)gate;
     drop_message(stream);
+    h2_memory_put(h2_memory_of(stream->peer), request_of(stream)->kept);
+    request_of(stream)->kept = NULL;
 }
 
 static void look(void *context, struct h2_stream *stream)
@@ -551,8 +570,10 @@ void grpc_gate_free(struct grpc_gate **gate)
     *gate = NULL;
 }
 
-void grpc_gate_stage(struct grpc_gate *gate, bool serves, const char *waits)
+void grpc_gate_stage(struct grpc_gate *gate, bool serves, const char *waits,
+                     const struct policy *policy)
 {
+    gate->facts.policy = policy;
     gate->serves = serves;
     gate->facts.waits = waits;
 }

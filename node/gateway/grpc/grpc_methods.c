@@ -1,10 +1,12 @@
 /* grpc_methods.c - the table of methods that gRPC's clients may call. */
 #include <proto/health.pb-c.h>
+#include <proto/ratelimit.pb-c.h>
 #include <proto/reflection.pb-c.h>
 
 #include "node/gateway/grpc/grpc_gate.h"
 #include "node/gateway/grpc/grpc_health.h"
 #include "node/gateway/grpc/grpc_reflection.h"
+#include "node/gateway/ratelimit/ratelimit_grpc.h"
 
 const struct grpc_method *grpc_methods(size_t *count)
 {
@@ -32,6 +34,18 @@ const struct grpc_method *grpc_methods(size_t *count)
          .always = true,
          .many = true,
          .handle = grpc_reflection},
+        {.path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+         .request = &envoy__service__ratelimit__v3__rate_limit_request__descriptor,
+         .request_max = RATELIMIT_GRPC_MAX,
+         .handle = ratelimit_grpc_should},
+        {.path = "/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit",
+         .request = &envoy__service__ratelimit__v3__rate_limit_request__descriptor,
+         .request_max = RATELIMIT_GRPC_MAX,
+         .handle = ratelimit_grpc_check},
+        {.path = "/kuadrant.service.ratelimit.v1.RateLimitService/Report",
+         .request = &envoy__service__ratelimit__v3__rate_limit_request__descriptor,
+         .request_max = RATELIMIT_GRPC_MAX,
+         .handle = ratelimit_grpc_report},
     };
     *count = sizeof methods / sizeof *methods;
     return methods;

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "client/protocol/wire.h"
 #include "node/gateway/gateway.h"
 #include "node/gateway/grpc/grpc_gate.h"
@@ -67,6 +68,7 @@ struct http_facts {
     const struct digest *operators; /* of the token that operators' calls need; NULL: there is none,
                                        and none of these calls */
     struct tracer *tracer;          /* of this gate alone; NULL: nothing is traced */
+    struct hash_key path_secret;    /* of the cluster, where gRPC asks a shard */
     uint8_t secret[32];             /* random; of what is made here, such as API keys */
     uint8_t headers; /* enum decision_headers (decision_json.h): which ones tell of limits */
     uint32_t name_count;

@@ -53,7 +53,7 @@ struct http_gate {
 /* What takes connections of HTTP/2. */
 static int open_streams(struct http_gate *gate, uint64_t random)
 {
-    struct grpc_facts facts = {.waits = gate->facts.waits};
+    struct grpc_facts facts = {.waits = gate->facts.waits, .secret = gate->facts.path_secret};
     facts.methods = grpc_methods(&facts.method_count);
     if (grpc_gate_new(gate->allocator, &facts, http_batches_of(gate->batches),
                       &gate->http_stats.grpc, &gate->grpc) != 0)
@@ -101,12 +101,13 @@ void http_gate_stats(const struct http_gate *gate, struct http_stats *out)
     *out = gate->http_stats;
 }
 
-void http_gate_stage(struct http_gate *gate, enum http_stage stage, const char *waits)
+void http_gate_stage(struct http_gate *gate, enum http_stage stage, const char *waits,
+                     const struct policy *policy)
 {
     ASSERT(stage == HTTP_SERVES || waits != NULL);
     gate->stage = stage;
     gate->facts.waits = waits;
-    grpc_gate_stage(gate->grpc, stage != HTTP_WAITS, waits);
+    grpc_gate_stage(gate->grpc, stage != HTTP_WAITS, waits, policy);
     if (stage == HTTP_ENDS)
         h2_gate_end(gate->h2);
 }

@@ -32,14 +32,15 @@ MUST_USE int http_gate_new(const struct allocator *allocator, uint64_t session,
 void http_gate_free(struct http_gate **gate);
 void http_gate_stats(const struct http_gate *gate, struct http_stats *out);
 
-/* What the node is up to: `waits` tells why it is not ready, NULL: it is. The text lives until the
- * next call. */
+/* What the node is up to: `waits` tells why it is not ready, NULL: it is. The text and
+ * `policy`, the rules in force or NULL, live until the next call, or the end of the turn. */
 enum http_stage {
     HTTP_WAITS, /* there is nobody to decide: only probes are answered */
     HTTP_SERVES,
     HTTP_ENDS /* each response is the last one of its connection */
 };
-void http_gate_stage(struct http_gate *gate, enum http_stage stage, const char *waits);
+void http_gate_stage(struct http_gate *gate, enum http_stage stage, const char *waits,
+                     const struct policy *policy);
 
 /* What the shard is asked in, and answers to. */
 struct batches *http_gate_batches(struct http_gate *gate);

@@ -166,6 +166,21 @@ uint32_t descriptors_places(uint32_t nodes)
     return places;
 }
 
+const struct policy_rule *descriptors_rule(const struct descriptors *descriptors,
+                                           const struct policy_text *name, uint32_t node,
+                                           uint32_t *compared)
+{
+    if (node < descriptors->node_count && descriptors->nodes[node].rule != NULL &&
+        policy_text_equal(&descriptors->nodes[node].rule->name, name))
+        return descriptors->nodes[node].rule;
+    *compared += descriptors->node_count;
+    for (uint32_t i = 0; i < descriptors->node_count; i++)
+        if (descriptors->nodes[i].rule != NULL &&
+            policy_text_equal(&descriptors->nodes[i].rule->name, name))
+            return descriptors->nodes[i].rule;
+    return NULL;
+}
+
 const struct descriptor_domain *descriptors_domain(const struct descriptors *descriptors,
                                                    const struct policy_text *name)
 {

@@ -94,7 +94,7 @@ struct descriptor_node {
 /* Of each domain. */
 struct descriptor_domain {
     uint32_t node;
-    struct policy_rule given; /* the rule of limits that come with the request */
+    struct policy_rule given; /* the rule of limits that come with the request; it has none itself */
 };
 
 /* A place of the table by which nodes are found. */
@@ -142,6 +142,11 @@ uint32_t descriptors_find(const struct descriptors *descriptors,
 void descriptors_add(struct descriptors *descriptors);
 /* The places that so many nodes need; a power of two. */
 uint32_t descriptors_places(uint32_t nodes);
+/* The rule of that name, of a node's limit; NULL: there is none. `node`, if it is that rule's, saves
+ * the search of all, which *compared counts. */
+const struct policy_rule *descriptors_rule(const struct descriptors *descriptors,
+                                           const struct policy_text *name, uint32_t node,
+                                           uint32_t *compared);
 /* The domain of that name, or NULL. */
 const struct descriptor_domain *descriptors_domain(const struct descriptors *descriptors,
                                                    const struct policy_text *name);

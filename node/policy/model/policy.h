@@ -198,6 +198,12 @@ static inline const struct policy_rule *policy_longer(const struct policy_rule *
     return b->until_ms - 1 > a->until_ms - 1 ? b : a; /* 0 is the longest */
 }
 
+/* Whether it is of a domain's descriptors: its own, or that of limits which come with requests. */
+static inline bool policy_is_of_domain(const struct policy_rule *rule)
+{
+    return rule->descriptor != NULL || rule->rank == UINT16_MAX;
+}
+
 /* Whether requests by attributes may meet it. */
 static inline bool policy_acts(const struct policy_rule *rule)
 {

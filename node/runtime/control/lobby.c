@@ -213,7 +213,7 @@ void lobby_turn(struct lobby *lobby, const char *why)
     connections_turn(lobby->native);
     connections_turn(lobby->redis);
     if (lobby->http != NULL) {
-        http_gate_stage(lobby->gate, HTTP_WAITS, why);
+        http_gate_stage(lobby->gate, HTTP_WAITS, why, NULL);
         connections_turn(lobby->http);
     }
     lobby->why = "";

@@ -266,6 +266,7 @@ static int make_loop(struct daemon *daemon, uint32_t number, struct shard **shar
 {
     struct http_facts http_facts = daemon_http_facts(daemon);
     http_facts.tracer = telemetry_tracer(daemon->sockets.telemetry, number);
+    http_facts.path_secret = shard_secret(*shard);
     const struct shard_loop_options options = {
         .context = daemon->sockets.context,
         .peers = daemon->sockets.peers[number],

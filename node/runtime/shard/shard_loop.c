@@ -317,7 +317,8 @@ static void read_http(struct shard_loop *loop)
 {
     if (!front_has_work(&loop->http.front, now_of(loop)))
         return;
-    http_gate_stage(loop->http.gate, loop->resigning ? HTTP_ENDS : HTTP_SERVES, waits_for(loop));
+    http_gate_stage(loop->http.gate, loop->resigning ? HTTP_ENDS : HTTP_SERVES, waits_for(loop),
+                    shard_policy_now(loop->options.shard));
     front_turn(&loop->http.front);
 }
 

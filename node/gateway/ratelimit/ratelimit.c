@@ -1,0 +1,280 @@
+/* ratelimit.c - see ratelimit.h. */
+#include "node/gateway/ratelimit/ratelimit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+
+/* ---- what is found --------------------------------------------------------------------------- */
+
+static void keep_name(struct ratelimit_found *out, struct ratelimit_kept *kept,
+                      const struct policy_text *name)
+{
+    const size_t len = name->len < UINT8_MAX ? name->len : UINT8_MAX;
+    kept->name_at = out->state.names_len;
+    kept->name_len = (uint8_t)len;
+    memcpy(out->names + out->state.names_len, name->data, len);
+    out->state.names_len = (uint16_t)(out->state.names_len + len);
+}
+
+static_assert(RATELIMIT_NAMES_LEN >= RATELIMIT_DESCRIPTORS_MAX * UINT8_MAX, "each has room");
+
+static void keep(struct ratelimit_found *out, uint32_t i, const struct descriptor_hits *hits)
+{
+    const struct descriptor_found *found = &out->found[i];
+    struct ratelimit_kept *kept = &out->kept[i];
+    const bool limited = found->match == DESCRIPTOR_LIMITED || found->match == DESCRIPTOR_NOTHING;
+    *kept = (struct ratelimit_kept){
+        .cost = hits->cost < WIRE_COST_MAX ? hits->cost : WIRE_COST_MAX,
+        .limit = found->match == DESCRIPTOR_LIMITED ? found->limit.count : 0,
+        .window_s = (uint32_t)found->window_s,
+        .requests_per_unit = found->requests_per_unit,
+        .match = (uint8_t)found->match,
+        .use = (uint8_t)hits->use,
+        .item = RATELIMIT_NO_ITEM,
+        .quota = found->descriptor != NULL && found->descriptor->quota,
+        .shadow = limited && found->rule->shadow,
+    };
+    if (limited && found->descriptor != NULL)
+        keep_name(out, kept, &found->descriptor->name);
+}
+
+/* Those that cost the same, and do the same, are of one item. */
+static uint8_t item_of(const struct ratelimit_found *out, uint32_t count,
+                       struct ratelimit_kept *kept)
+{
+    for (uint32_t i = 0; out->state.all && i < count; i++) {
+        const struct ratelimit_kept *other = &out->kept[i];
+        if (other->item == RATELIMIT_NO_ITEM || other->use != kept->use ||
+            other->cost != kept->cost)
+            continue;
+        kept->row = (uint8_t)(other->row + 1 > kept->row ? other->row + 1 : kept->row);
+        kept->item = other->item;
+    }
+    return kept->item;
+}
+
+static int place(struct ratelimit_found *out, char *error)
+{
+    for (uint32_t i = 0; i < out->state.count; i++) {
+        struct ratelimit_kept *kept = &out->kept[i];
+        if (kept->match != DESCRIPTOR_LIMITED)
+            continue;
+        if (item_of(out, i, kept) == RATELIMIT_NO_ITEM)
+            kept->item = out->state.items++;
+        if (kept->row < WIRE_RULES_MAX)
+            continue;
+        (void)snprintf(error, RATELIMIT_ERROR_LEN,
+                       "descriptors: found more than %d with limits; expected at most so many "
+                       "where the rules say charge: all",
+                       (int)WIRE_RULES_MAX);
+        return TG_EINVALID;
+    }
+    if (!out->state.all || out->state.items <= WIRE_EXPLAIN_ITEMS_MAX)
+        return TG_OK;
+    (void)snprintf(error, RATELIMIT_ERROR_LEN,
+                   "descriptors: found more than %d different hits_addend; expected at most so many "
+                   "where the rules say charge: all",
+                   (int)WIRE_EXPLAIN_ITEMS_MAX);
+    return TG_EINVALID;
+}
+
+static int find_one(const struct policy *policy, const struct ratelimit_request *request,
+                    uint32_t i, const struct hash_key *secret, struct ratelimit_found *out,
+                    char *error)
+{
+    char why[DESCRIPTOR_ERROR_LEN];
+    const struct ratelimit_descriptor *asked = &request->descriptors[i];
+    const struct descriptor_request one = {
+        .domain = request->domain,
+        .entries = asked->entries,
+        .entry_count = asked->entry_count,
+        .given = asked->has_given ? &asked->given : NULL,
+    };
+    if (policy_descriptor_find(policy, &one, secret, &out->found[i], why) == TG_OK)
+        return TG_OK;
+    if (request->domain.len == 0)
+        (void)snprintf(error, RATELIMIT_ERROR_LEN, "%s", why);
+    else
+        (void)snprintf(error, RATELIMIT_ERROR_LEN, "descriptors[%u].%s", (unsigned)i, why);
+    return TG_EINVALID;
+}
+
+int ratelimit_find(const struct policy *policy, const struct ratelimit_request *request,
+                   const struct hash_key *secret, struct ratelimit_found *out,
+                   char error[RATELIMIT_ERROR_LEN])
+{
+    const struct policy *rules = policy != NULL ? policy : policy_empty();
+    const struct descriptors *descriptors = policy_descriptors(rules);
+    out->state = (struct ratelimit_state){
+        .manner = (uint8_t)request->manner,
+        .all = descriptors != NULL && descriptors->all_or_nothing,
+    };
+    if (request->count == 0 || request->count > RATELIMIT_DESCRIPTORS_MAX) {
+        (void)snprintf(error, RATELIMIT_ERROR_LEN, "descriptors: found %u; expected 1 to %d",
+                       (unsigned)request->count, (int)RATELIMIT_DESCRIPTORS_MAX);
+        return TG_EINVALID;
+    }
+    out->state.count = (uint8_t)request->count;
+    for (uint32_t i = 0; i < request->count; i++)
+        if (find_one(rules, request, i, secret, out, error) != TG_OK)
+            return TG_EINVALID;
+    policy_descriptors_replace(out->found, request->count);
+    for (uint32_t i = 0; i < request->count; i++)
+        keep(out, i, &request->descriptors[i].hits);
+    return place(out, error);
+}
+
+size_t ratelimit_state_len(const struct ratelimit_found *found)
+{
+    return sizeof found->state + found->state.count * sizeof found->kept[0] +
+           found->state.names_len;
+}
+
+void ratelimit_state_put(const struct ratelimit_found *found, void *out)
+{
+    struct ratelimit_state *state = out;
+    const size_t kept_len = found->state.count * sizeof found->kept[0];
+    *state = found->state;
+    memcpy(state->kept, found->kept, kept_len);
+    memcpy((char *)state->kept + kept_len, found->names, found->state.names_len);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static uint8_t operation_of(const struct ratelimit_kept *kept, enum ratelimit_manner manner)
+{
+    if (kept->use == DESCRIPTOR_REFUND)
+        return manner == RATELIMIT_LOOK ? OPERATION_PEEK : OPERATION_REFUND;
+    if (kept->use == DESCRIPTOR_LOOK || manner == RATELIMIT_LOOK)
+        return OPERATION_PEEK;
+    return manner == RATELIMIT_REPORT ? OPERATION_HIT : OPERATION_CHECK;
+}
+
+static struct wire_rule rule_of(const struct descriptor_found *found,
+                                const struct ratelimit_request *request)
+{
+    struct wire_rule rule = {.name = {request->domain.data, request->domain.len}};
+    if (found->descriptor != NULL) {
+        rule.name = (struct wire_text){found->rule->name.data, found->rule->name.len};
+        rule.node = found->descriptor->node;
+    } else {
+        rule.count = found->requests_per_unit;
+        rule.window_s = found->window_s;
+    }
+    return rule;
+}
+
+static int append(const struct ratelimit_found *found, const struct ratelimit_request *request,
+                  uint8_t item, struct wire_checks_builder *builder)
+{
+    struct wire_rule rules[WIRE_RULES_MAX];
+    struct wire_text paths[WIRE_RULES_MAX];
+    const struct ratelimit_kept *kept = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < found->state.count; i++) {
+        if (found->kept[i].item != item)
+            continue;
+        ASSERT(count < WIRE_RULES_MAX && found->kept[i].row == count);
+        kept = &found->kept[i];
+        rules[count] = rule_of(&found->found[i], request);
+        paths[count++] = (struct wire_text){found->found[i].path.data, found->found[i].path.len};
+    }
+    ASSERT(kept != NULL);
+    const int template = wire_checks_builder_rules(builder, rules, count);
+    if (template <0)
+        return template;
+    return wire_checks_builder_append(builder, (uint32_t) template,
+                                      operation_of(kept, request->manner),
+                                      kept->use == DESCRIPTOR_LOOK ? 0 : kept->cost, paths, count);
+}
+
+int ratelimit_append(const struct ratelimit_found *found, const struct ratelimit_request *request,
+                     struct wire_checks_builder *builder)
+{
+    for (uint8_t item = 0; item < found->state.items; item++) {
+        const int number = append(found, request, item, builder);
+        ASSERT(number >= 0 || number == TG_EFULL); /* what was found is in bounds */
+        if (number < 0)
+            return number;
+    }
+    return TG_OK;
+}
+
+/* ---- statuses -------------------------------------------------------------------------------- */
+
+static bool is_failure(const struct wire_decision *decision)
+{
+    return !decision->allowed &&
+           (decision->outcome == OUTCOME_ERROR || decision->outcome == OUTCOME_BUSY);
+}
+
+/* What was decided of the limit, whose row it is where several decide together. A row that is
+ * missing was not asked: nothing was counted. */
+static struct descriptor_decision decision_of(const struct ratelimit_state *state,
+                                              const struct ratelimit_kept *kept,
+                                              const struct wire_decisions *decisions,
+                                              const struct wire_decision *decision)
+{
+    const struct wire_explain *explain = decisions->explain;
+    struct descriptor_decision out = {
+        .allowed = decision->allowed && decision->outcome != OUTCOME_SHADOW_DENIED,
+        .used = decision->used,
+        .remaining = decision->remaining,
+    };
+    if (!state->all)
+        return out;
+    const uint32_t begin = explain == NULL || kept->item == 0 ? 0 : explain->end[kept->item - 1];
+    const uint32_t end = explain == NULL ? 0 : explain->end[kept->item];
+    if (begin + kept->row >= end)
+        return (struct descriptor_decision){decision->allowed, 0, kept->limit};
+    const struct wire_explain_row *row = &explain->rows[begin + kept->row];
+    return (struct descriptor_decision){row->allowed, row->used, row->remaining};
+}
+
+static void settle_one(const struct ratelimit_state *state, const struct ratelimit_kept *kept,
+                       const struct descriptor_decision *decision, uint64_t now_s,
+                       struct descriptor_status *status)
+{
+    const char *names = (const char *)&state->kept[state->count];
+    const struct policy_rule rule = {.shadow = kept->shadow};
+    const struct descriptor descriptor = {.name = {names + kept->name_at, kept->name_len},
+                                          .quota = kept->quota};
+    const struct descriptor_hits hits = {(enum descriptor_use)kept->use, kept->cost};
+    struct descriptor_found found;
+    found.match = (enum descriptor_match)kept->match;
+    found.rule = &rule;
+    found.descriptor = &descriptor;
+    found.limit.count = kept->limit;
+    found.window_s = kept->window_s;
+    found.requests_per_unit = kept->requests_per_unit;
+    *status = descriptor_status_of(&found, &hits, decision, now_s);
+    status->over = status->over && state->manner != RATELIMIT_REPORT;
+}
+
+void ratelimit_settle(const struct ratelimit_state *state, const struct wire_decisions *decisions,
+                      uint32_t first, uint64_t now_s, struct ratelimit_answer *answer)
+{
+    answer->count = state->count;
+    answer->failed = NULL;
+    for (uint32_t i = 0; i < state->count; i++) {
+        struct ratelimit_kept kept = state->kept[i];
+        struct descriptor_decision told = {true, 0, 0};
+        if (kept.item != RATELIMIT_NO_ITEM) {
+            struct wire_decision decision;
+            wire_decision_at(decisions, first + kept.item, &decision);
+            if (is_failure(&decision)) {
+                answer->failure = decision;
+                answer->failed = &answer->failure;
+                return;
+            }
+            if (decision.outcome == OUTCOME_NO_RULE) /* the limit has gone meanwhile */
+                kept.match = DESCRIPTOR_NO_LIMIT;
+            told = decision_of(state, &kept, decisions, &decision);
+        }
+        settle_one(state, &kept, &told, now_s, &answer->statuses[i]);
+    }
+    answer->over = state->manner != RATELIMIT_REPORT &&
+                   descriptor_statuses_over(answer->statuses, answer->count, false);
+}

@@ -1,0 +1,113 @@
+/* ratelimit.h - what a proxy asks of a domain's descriptors: from them to checks, and back to
+ * statuses.
+ *
+ *   domain, descriptors --ratelimit_find--> state: what is kept until the decision
+ *        |                                    | items > 0
+ *        |                  ratelimit_append--+--> checks ... the shard decides
+ *        v                                                        |
+ *   statuses <--ratelimit_settle--- state, decisions <------------+
+ *
+ * Each descriptor that has a limit is a check of its own (`charge: each`), or those that cost the
+ * same are one (`charge: all`). Those without a limit are answered from the state alone.
+ *
+ * RATELIMIT-1  A state tells all that a status needs: the rules may change until the decision.
+ * RATELIMIT-2  Nothing is asked of a request that is refused.
+ *
+ * Pure. The messages are those of ratelimit_grpc.c.
+ */
+#ifndef NODE_GATEWAY_RATELIMIT_RATELIMIT_H
+#define NODE_GATEWAY_RATELIMIT_RATELIMIT_H
+
+#include "client/protocol/wire.h"
+#include "node/policy/descriptors/descriptor_find.h"
+#include "node/policy/descriptors/descriptor_status.h"
+
+enum {
+    RATELIMIT_DESCRIPTORS_MAX = 64,                  /* of a request */
+    RATELIMIT_ERROR_LEN = DESCRIPTOR_ERROR_LEN + 32, /* a sentence with its NUL */
+    RATELIMIT_NAMES_LEN = RATELIMIT_DESCRIPTORS_MAX * 256,
+    RATELIMIT_NO_ITEM = 0xff
+};
+
+/* What is done with hits. */
+enum ratelimit_manner {
+    RATELIMIT_CHECK, /* they are charged, if they may be */
+    RATELIMIT_LOOK,  /* whether they might be is told */
+    RATELIMIT_REPORT /* they are charged, whatever the limit */
+};
+
+struct ratelimit_descriptor {
+    struct descriptor_entry *entries;
+    uint32_t entry_count;
+    struct descriptor_hits hits;
+    bool has_given;
+    struct descriptor_given given;
+};
+
+struct ratelimit_request {
+    struct policy_text domain;
+    const struct ratelimit_descriptor *descriptors;
+    uint32_t count;
+    enum ratelimit_manner manner;
+};
+
+/* What is kept of a descriptor. */
+struct ratelimit_kept {
+    uint64_t cost;
+    uint64_t limit; /* that is counted against */
+    uint32_t window_s;
+    uint32_t requests_per_unit;
+    uint16_t name_at; /* in the names of the state */
+    uint8_t name_len;
+    uint8_t match; /* enum descriptor_match */
+    uint8_t use;   /* enum descriptor_use */
+    uint8_t item;  /* of the checks, or NO_ITEM */
+    uint8_t row;   /* of what is explained of that item: `all` */
+    bool quota;
+    bool shadow;
+};
+
+/* What is kept of a request, as so many bytes. */
+struct ratelimit_state {
+    uint16_t names_len;
+    uint8_t count;
+    uint8_t items;
+    uint8_t manner;               /* enum ratelimit_manner */
+    bool all;                     /* `charge: all`: rows are read */
+    struct ratelimit_kept kept[]; /* count; the names stand behind them */
+};
+
+/* What was found, for the checks; points into the policy and the request. */
+struct ratelimit_found {
+    struct descriptor_found found[RATELIMIT_DESCRIPTORS_MAX];
+    struct ratelimit_state state;
+    struct ratelimit_kept kept[RATELIMIT_DESCRIPTORS_MAX];
+    char names[RATELIMIT_NAMES_LEN];
+};
+
+/* Finds what is asked. `policy` NULL: nothing has rules yet. 0, or TG_EINVALID with a sentence in
+ * `error`. */
+MUST_USE int ratelimit_find(const struct policy *policy, const struct ratelimit_request *request,
+                            const struct hash_key *secret, struct ratelimit_found *found,
+                            char error[RATELIMIT_ERROR_LEN]);
+/* Bytes of the state; and writes it to as many. */
+size_t ratelimit_state_len(const struct ratelimit_found *found);
+void ratelimit_state_put(const struct ratelimit_found *found, void *out);
+/* Appends found->state.items checks. 0, or TG_EFULL. */
+MUST_USE int ratelimit_append(const struct ratelimit_found *found,
+                              const struct ratelimit_request *request,
+                              struct wire_checks_builder *builder);
+
+struct ratelimit_answer {
+    struct descriptor_status statuses[RATELIMIT_DESCRIPTORS_MAX];
+    uint32_t count;
+    bool over;
+    const struct wire_decision *failed; /* not NULL: nothing else holds, nobody has decided */
+    struct wire_decision failure;
+};
+/* What is answered at `now_s`, Unix time. `decisions` from the check `first` on; NULL where the
+ * state has no item. */
+void ratelimit_settle(const struct ratelimit_state *state, const struct wire_decisions *decisions,
+                      uint32_t first, uint64_t now_s, struct ratelimit_answer *answer);
+
+#endif

@@ -1,0 +1,240 @@
+/* ratelimit_grpc.c - messages of the services that proxies ask, and how long they may wait.
+ *
+ *   RateLimitRequest --> ratelimit.h --> RateLimitResponse
+ *
+ *   no domain, no descriptors, a bound is passed, no unit      3 INVALID_ARGUMENT
+ *   nobody could decide, and on_failure is `closed`            14 UNAVAILABLE
+ *
+ * A proxy takes an answer that is late for none, and lets the request pass. So the shard is to
+ * decide before the caller's time is over, by a fifth of it that is between 2 and 20 ms: what has
+ * no decision by then is answered as the rule's on_failure says. Without grpc-timeout it is
+ * UNTIMED_NS.
+ */
+#include "node/gateway/ratelimit/ratelimit_grpc.h"
+
+#include <assert.h>
+#include <proto/ratelimit.pb-c.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "node/gateway/ratelimit/ratelimit.h"
+
+typedef Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor descriptor_message;
+typedef Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor__Entry entry_message;
+typedef Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor__RateLimitOverride
+    override_message;
+typedef Envoy__Service__Ratelimit__V3__RateLimitRequest request_message;
+typedef Envoy__Service__Ratelimit__V3__RateLimitResponse response_message;
+typedef Envoy__Service__Ratelimit__V3__RateLimitResponse__DescriptorStatus status_message;
+typedef Envoy__Service__Ratelimit__V3__RateLimitResponse__RateLimit limit_message;
+typedef Google__Protobuf__Duration duration_message;
+typedef Google__Protobuf__UInt32Value number_message;
+
+#define OK         ENVOY__SERVICE__RATELIMIT__V3__RATE_LIMIT_RESPONSE__CODE__OK
+#define OVER_LIMIT ENVOY__SERVICE__RATELIMIT__V3__RATE_LIMIT_RESPONSE__CODE__OVER_LIMIT
+
+#define NS_PER_MS  INT64_C(1000000)
+#define NS_PER_S   INT64_C(1000000000)
+#define UNTIMED_NS (15 * NS_PER_MS)
+
+enum { ENTRIES_MAX = 1024, MARGIN_PART = 5, MARGIN_LEAST_MS = 2, MARGIN_MOST_MS = 20 };
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+struct asking {
+    struct ratelimit_request request;
+    struct ratelimit_descriptor descriptors[RATELIMIT_DESCRIPTORS_MAX];
+    struct descriptor_entry entries[ENTRIES_MAX];
+    uint32_t entry_count;
+    struct ratelimit_found found;
+    char error[RATELIMIT_ERROR_LEN];
+};
+
+static bool read_override(struct asking *asking, uint32_t i, const override_message *given)
+{
+    static const uint32_t units[] = {0, 1, 60, 3600, 86400, 30 * 86400, 365 * 86400};
+    struct ratelimit_descriptor *out = &asking->descriptors[i];
+    const uint32_t unit = (uint32_t)given->unit;
+    const uint64_t times = given->unit_multiplier == NULL ? 1 : given->unit_multiplier->value;
+    if (unit == 0 || unit >= sizeof units / sizeof *units) {
+        (void)snprintf(asking->error, sizeof asking->error,
+                       "descriptors[%u].limit.unit: found %u; expected 1 (second) to 6 (year)",
+                       (unsigned)i, (unsigned)unit);
+        return false;
+    }
+    out->has_given = true;
+    out->given = (struct descriptor_given){units[unit] * times, given->requests_per_unit};
+    return true;
+}
+
+static bool read_descriptor(struct asking *asking, uint32_t i, const descriptor_message *message,
+                            uint32_t hits)
+{
+    struct ratelimit_descriptor *out = &asking->descriptors[i];
+    const Google__Protobuf__UInt64Value *own = message->hits_addend;
+    *out = (struct ratelimit_descriptor){.entries = &asking->entries[asking->entry_count]};
+    if (message->n_entries > ENTRIES_MAX - asking->entry_count) {
+        (void)snprintf(asking->error, sizeof asking->error,
+                       "descriptors: found more than %d entries; expected at most so many",
+                       (int)ENTRIES_MAX);
+        return false;
+    }
+    for (size_t k = 0; k < message->n_entries; k++) {
+        const entry_message *entry = message->entries[k];
+        out->entries[k] = (struct descriptor_entry){{entry->key, strlen(entry->key)},
+                                                    {entry->value, strlen(entry->value)}};
+    }
+    out->entry_count = (uint32_t)message->n_entries;
+    asking->entry_count += out->entry_count;
+    out->hits = descriptor_hits_of(hits, own != NULL, own != NULL ? own->value : 0,
+                                   message->is_negative_hits != 0);
+    return message->limit == NULL || read_override(asking, i, message->limit);
+}
+
+static bool read_request(const struct grpc_call *call, enum ratelimit_manner manner,
+                         struct asking *asking)
+{
+    const request_message *message = (const request_message *)call->request;
+    asking->entry_count = 0;
+    asking->request = (struct ratelimit_request){
+        .domain = {message->domain, strlen(message->domain)},
+        .descriptors = asking->descriptors,
+        .count = (uint32_t)message->n_descriptors,
+        .manner = manner,
+    };
+    for (size_t i = 0; i < message->n_descriptors && i < RATELIMIT_DESCRIPTORS_MAX; i++)
+        if (!read_descriptor(asking, (uint32_t)i, message->descriptors[i], message->hits_addend))
+            return false;
+    return ratelimit_find(call->facts->policy, &asking->request, &call->facts->secret,
+                          &asking->found, asking->error) == TG_OK;
+}
+
+/* ---- responses ------------------------------------------------------------------------------- */
+
+/* A response, and all that it points to. */
+struct response {
+    response_message message;
+    status_message *list[RATELIMIT_DESCRIPTORS_MAX];
+    status_message statuses[RATELIMIT_DESCRIPTORS_MAX];
+    limit_message limits[RATELIMIT_DESCRIPTORS_MAX];
+    duration_message resets[RATELIMIT_DESCRIPTORS_MAX];
+    number_message multipliers[RATELIMIT_DESCRIPTORS_MAX];
+    char names[RATELIMIT_DESCRIPTORS_MAX][UINT8_MAX + 1];
+};
+
+static void put_limit(struct response *out, uint32_t i, const struct descriptor_status *status)
+{
+    limit_message *limit = &out->limits[i];
+    envoy__service__ratelimit__v3__rate_limit_response__rate_limit__init(limit);
+    limit->requests_per_unit = status->requests_per_unit;
+    limit->unit = (Envoy__Service__Ratelimit__V3__RateLimitResponse__RateLimit__Unit)status->unit;
+    if (status->unit_multiplier != 1) {
+        google__protobuf__uint32_value__init(&out->multipliers[i]);
+        out->multipliers[i].value = status->unit_multiplier;
+        limit->unit_multiplier = &out->multipliers[i];
+    }
+    memcpy(out->names[i], status->name.data, status->name.len);
+    out->names[i][status->name.len] = '\0';
+    limit->name = out->names[i];
+    google__protobuf__duration__init(&out->resets[i]);
+    out->resets[i].seconds = status->reset_s;
+    out->statuses[i].current_limit = limit;
+    out->statuses[i].duration_until_reset = &out->resets[i];
+}
+
+static enum grpc_verdict reply(struct grpc_call *call, const struct ratelimit_answer *answer)
+{
+    struct response out; /* some 30 KiB that nobody clears */
+    envoy__service__ratelimit__v3__rate_limit_response__init(&out.message);
+    for (uint32_t i = 0; i < answer->count; i++) {
+        const struct descriptor_status *status = &answer->statuses[i];
+        envoy__service__ratelimit__v3__rate_limit_response__descriptor_status__init(
+            &out.statuses[i]);
+        out.statuses[i].code = status->over ? OVER_LIMIT : OK;
+        out.statuses[i].limit_remaining = status->limit_remaining;
+        if (status->limited)
+            put_limit(&out, i, status);
+        out.list[i] = &out.statuses[i];
+    }
+    out.message.overall_code = answer->over ? OVER_LIMIT : OK;
+    out.message.n_statuses = answer->count;
+    out.message.statuses = out.list;
+    return grpc_reply(call, &out.message.base);
+}
+
+static enum grpc_verdict settle(struct grpc_call *call, const struct wire_decisions *decisions,
+                                uint32_t first)
+{
+    struct ratelimit_answer answer;
+    const void *state = call->kept != NULL ? call->kept : call->context;
+    ratelimit_settle(state, decisions, first, (uint64_t)(call->now_ns / NS_PER_S), &answer);
+    if (answer.failed != NULL) {
+        char text[GRPC_TEXT_LEN];
+        const struct wire_source *source = answer.failed->source;
+        (void)snprintf(text, sizeof text, "%.*s", source != NULL ? (int)source->message.len : 0,
+                       source != NULL ? source->message.data : "");
+        return grpc_fail(call, GRPC_UNAVAILABLE, text);
+    }
+    return reply(call, &answer);
+}
+
+static void complete(struct grpc_completion *completion)
+{
+    (void)settle(&completion->call, completion->decisions, completion->first);
+}
+
+/* ---- the services ---------------------------------------------------------------------------- */
+
+static int64_t decide_by(const struct grpc_call *call)
+{
+    const int64_t left_ns = call->deadline_ns - call->now_ns;
+    int64_t margin_ns = left_ns / MARGIN_PART;
+    if (call->deadline_ns == INT64_MAX)
+        return call->now_ns + UNTIMED_NS;
+    if (margin_ns < MARGIN_LEAST_MS * NS_PER_MS)
+        margin_ns = MARGIN_LEAST_MS * NS_PER_MS;
+    if (margin_ns > MARGIN_MOST_MS * NS_PER_MS)
+        margin_ns = MARGIN_MOST_MS * NS_PER_MS;
+    if (left_ns - margin_ns < NS_PER_MS) /* a millisecond is the least that is asked */
+        return call->now_ns + NS_PER_MS < call->deadline_ns ? call->now_ns + NS_PER_MS
+                                                            : call->deadline_ns;
+    return call->deadline_ns - margin_ns;
+}
+
+static enum grpc_verdict ask(struct grpc_call *call, enum ratelimit_manner manner)
+{
+    struct asking asking; /* some 80 KiB that nobody clears */
+    if (!read_request(call, manner, &asking))
+        return grpc_fail(call, GRPC_INVALID_ARGUMENT, asking.error);
+    const size_t len = ratelimit_state_len(&asking.found);
+    void *state = len <= GRPC_CONTEXT_LEN ? call->context : grpc_keep(call, len);
+    if (state == NULL)
+        return grpc_fail(call, GRPC_UNAVAILABLE, "the request has no room; try again later");
+    ratelimit_state_put(&asking.found, state);
+    if (asking.found.state.items == 0)
+        return settle(call, NULL, 0);
+    call->decide_ns = decide_by(call);
+    call->explain = asking.found.state.all;
+    const enum grpc_verdict verdict = grpc_ask(call, asking.found.state.items, complete);
+    if (verdict != GRPC_ASKED)
+        return verdict;
+    if (ratelimit_append(&asking.found, &asking.request, call->builder) != TG_OK)
+        return grpc_ask_full(call);
+    return GRPC_ASKED;
+}
+
+enum grpc_verdict ratelimit_grpc_should(struct grpc_call *call)
+{
+    return ask(call, RATELIMIT_CHECK);
+}
+
+enum grpc_verdict ratelimit_grpc_check(struct grpc_call *call)
+{
+    return ask(call, RATELIMIT_LOOK);
+}
+
+enum grpc_verdict ratelimit_grpc_report(struct grpc_call *call)
+{
+    return ask(call, RATELIMIT_REPORT);
+}
