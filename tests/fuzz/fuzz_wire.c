@@ -94,6 +94,8 @@ static int build_again(const struct wire_checks *checks, uint8_t *out)
         const int index =
             template->kind == WIRE_TEMPLATE_INLINE
                 ? wire_checks_builder_inline(&builder, &template->limit)
+            : template->kind == WIRE_TEMPLATE_RULES
+                ? wire_checks_builder_rules(&builder, template->rules, template->value_count)
                 : wire_checks_builder_attributes(&builder, template->names, template->value_count);
         ASSERT(index >= 0);
         const int item =

@@ -70,10 +70,13 @@ static int use_checks(struct spaces *s, const void *frame, size_t len)
     for (uint32_t i = 0; i < checks.template_count; i++) {
         const struct wire_template *template = &checks.templates[i];
 
-        index[i] = template->kind == WIRE_TEMPLATE_INLINE
-                       ? wire_checks_builder_inline(&s->builder, &template->limit)
-                       : wire_checks_builder_attributes(&s->builder, template->names,
-                                                        template->value_count);
+        index[i] =
+            template->kind == WIRE_TEMPLATE_INLINE
+                ? wire_checks_builder_inline(&s->builder, &template->limit)
+            : template->kind == WIRE_TEMPLATE_RULES
+                ? wire_checks_builder_rules(&s->builder, template->rules, template->value_count)
+                : wire_checks_builder_attributes(&s->builder, template->names,
+                                                 template->value_count);
         assert_true(index[i] >= 0);
     }
     for (uint32_t i = 0; i < checks.count; i++) {

@@ -29,6 +29,10 @@
  *             denied; it drains.
  * FALLBACK-6  Of a rule with consistency `any` each node stands in for itself: it never asks
  *             another one for what it may decide, so there is one share per node.
+ * FALLBACK-7  A proxy takes an answer that is late for none, and lets its request pass. So a check
+ * of a domain's descriptors whose time is over is decided at once by the node that has it, with the
+ * share, if nobody has been heard to be silent yet. Until then there is one share more per node;
+ * what its leader decides late stays charged.
  */
 #include <string.h>
 
@@ -248,6 +252,32 @@ void fallback_forwarded(struct shard *shard, uint16_t from, const struct forward
     peer_put_answer(peers_outbox(shard, from, PEER_RECORD_MAX, effects), forward->ticket, &answer);
 }
 
+/* Decides the check here, in the place of who was not heard. */
+static void decide_here(struct shard *shard, uint32_t index, const struct forward *forward,
+                        struct effects *effects)
+{
+    struct limit_decision rows[PEER_LIMITS_MAX];
+    struct peer_state states[PEER_LIMITS_MAX];
+    struct answer answer;
+    decide(shard, forward, &answer, rows);
+    if (answer.status == ANSWER_DECIDED)
+        explain_part(shard, index, states, states_of(rows, forward->limit_count, states), effects);
+    route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
+}
+
+bool fallback_late(struct shard *shard, uint32_t index, struct effects *effects)
+{
+    struct pending_check *check = pending_at(shard, index);
+    const uint8_t operation = check->forward.operation;
+    if (!fallback_allowed(check) || !policy_is_of_domain(check->rule) ||
+        (operation != OPERATION_CHECK && operation != OPERATION_PEEK))
+        return false;
+    check->at_fallback = true;
+    const struct forward forward = scaled(check);
+    decide_here(shard, index, &forward, effects);
+    return true;
+}
+
 void fallback_dispatch(struct shard *shard, uint32_t index, struct effects *effects)
 {
     struct pending_check *check = pending_at(shard, index);
@@ -261,11 +291,5 @@ void fallback_dispatch(struct shard *shard, uint32_t index, struct effects *effe
         route_pending_send(shard, index, at, &forward, effects);
         return;
     }
-    struct limit_decision rows[PEER_LIMITS_MAX];
-    struct peer_state states[PEER_LIMITS_MAX];
-    struct answer answer;
-    decide(shard, &forward, &answer, rows);
-    if (answer.status == ANSWER_DECIDED)
-        explain_part(shard, index, states, states_of(rows, forward.limit_count, states), effects);
-    route_pending_answer(shard, index, &answer, shard->options.node_id, effects);
+    decide_here(shard, index, &forward, effects);
 }

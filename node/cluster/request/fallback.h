@@ -21,6 +21,8 @@ bool fallback_allowed(const struct pending_check *check);
 bool fallback_needed(const struct shard *shard, uint32_t vnode);
 /* Lets the fallback leader of its vnode decide the check. */
 void fallback_dispatch(struct shard *shard, uint32_t index, struct effects *effects);
+/* The time of the check is over: it is decided here, if its rule lets that be. False: it is not. */
+bool fallback_late(struct shard *shard, uint32_t index, struct effects *effects);
 /* Decides in place of others, as a peer asks, or refuses: unavailable. */
 void fallback_forwarded(struct shard *shard, uint16_t peer, const struct forward *forward,
                         struct effects *effects);

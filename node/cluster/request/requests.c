@@ -555,6 +555,7 @@ uint32_t requests_new_pending(struct shard *shard, uint16_t item, const struct p
     check->request = request;
     check->item = item;
     check->rule = rule;
+    route_pending_due(shard, check->deadline_ns);
     check->sibling = row->first_pending;
     row->first_pending = index;
     waiting->pending++;

@@ -428,6 +428,8 @@ static void give_up(struct shard *shard, uint32_t index, struct effects *effects
 {
     const struct answer unavailable = {.status = ANSWER_UNAVAILABLE};
     shard->stats.expired++;
+    if (fallback_late(shard, index, effects)) /* FALLBACK-7 */
+        return;
     route_pending_answer(shard, index, &unavailable, 0, effects);
 }
 
@@ -479,6 +481,12 @@ static void tick_pending(struct shard *shard, uint32_t index, bool reroute, stru
     }
 }
 
+void route_pending_due(struct shard *shard, int64_t deadline_ns)
+{
+    if (deadline_ns > shard->now_ns && deadline_ns < shard->next.pending_ns)
+        shard->next.pending_ns = deadline_ns;
+}
+
 void route_pending_tick(struct shard *shard, struct effects *effects)
 {
     const bool reroute = shard->reroute_due;
@@ -487,5 +495,7 @@ void route_pending_tick(struct shard *shard, struct effects *effects)
     for (uint32_t at = shard->active_count; at > 0; at--)
         if (at <= shard->active_count)
             tick_pending(shard, shard->active[at - 1], reroute, effects);
+    for (uint32_t at = 0; at < shard->active_count; at++)
+        route_pending_due(shard, pending_at(shard, shard->active[at])->deadline_ns);
     decide_run(shard, effects);
 }

@@ -36,6 +36,8 @@ void route_pending_load(struct shard *shard, uint32_t index, struct effects *eff
 bool route_pending_await(const struct shard *shard, struct hash128 id);
 void route_pending_loaded(struct shard *shard, uint32_t vnode, struct hash128 id, int result,
                           struct effects *effects);
+/* What waits is looked at then, at the latest. */
+void route_pending_due(struct shard *shard, int64_t deadline_ns);
 /* Routes, resends and times out what waits. */
 void route_pending_tick(struct shard *shard, struct effects *effects);
 

@@ -13,6 +13,7 @@
     command   the command-line client
     resp      a Redis client of a few lines
     http      an HTTP client of Python's own
+    ratelimit Envoy's rate limit service, of gRPC's own client
     metrics   a page of /metrics, read
     collector  what traces and metrics are pushed to
     releases  the programs of releases that were made before

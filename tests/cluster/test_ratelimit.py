@@ -1,0 +1,161 @@
+"""Envoy's rate limit service by gRPC's own client: what descriptors are answered, on one node and on three, and before
+which time."""
+
+import signal
+
+import pytest
+
+from harness import within_one
+from harness.ratelimit import CHECK, OK, OVER, REPORT, RateLimit, descriptor
+
+DAY = 86400
+DOMAIN = """\
+domain: shop
+descriptors:
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: 3, name: each}
+  - key: user
+    value: vip
+    rate_limit: {unlimited: true}
+  - key: trial
+    shadow_mode: true
+    rate_limit: {unit: day, requests_per_unit: 1}
+  - key: quota
+    quota_mode: true
+    rate_limit: {unit: week, requests_per_unit: 1}
+  - key: never
+    rate_limit: {unit: year, requests_per_unit: 0}
+  - key: other
+    rate_limit: {unit: month, requests_per_unit: 9, name: rest, replaces: [{name: each}]}
+  - key: busy
+    rate_limit: {unit: day, requests_per_unit: 100}
+"""
+TOGETHER = """\
+charge: all
+rules: []
+domains:
+- domain: shop
+  descriptors:
+  - {key: user, rate_limit: {unit: day, requests_per_unit: 3}}
+  - {key: ip, rate_limit: {unit: day, requests_per_unit: 5}}
+"""
+
+
+def told(answer):
+    """(code, limit, unit, remaining) of each status."""
+    return [(status.code, status.current_limit.requests_per_unit, status.current_limit.unit, status.limit_remaining)
+            for status in answer.statuses]
+
+
+@pytest.fixture
+def start(new_cluster, tmp_path):
+    def starts(nodes, text=DOMAIN):
+        path = tmp_path / "rules.yaml"
+        path.write_text(text)
+        cluster = new_cluster(nodes, "--rules", str(path)).start()
+        cluster.wait_replicated()
+        within_one(DAY, 60)
+        return cluster
+    return starts
+
+
+def test_each_kind_of_limit_has_its_status(start):
+    node = start(1)[0]
+    with RateLimit(node.port + 5) as client:
+        def ask(*descriptors, **how):
+            return client.ask("shop", *descriptors, **how)
+        ada = descriptor(("user", "ada"))
+        for left, code in ((2, OK), (1, OK), (0, OK), (0, OVER)):
+            answer = ask(ada)
+            assert answer.overall_code == code and told(answer) == [(code, 3, 4, left)], answer
+            status = answer.statuses[0]
+            assert status.current_limit.name == "each" and 0 < status.duration_until_reset.seconds <= DAY
+            assert not status.current_limit.HasField("unit_multiplier")
+        assert told(ask(descriptor(("user", "vip")))) == [(OK, 0, 0, 2**32 - 1)]
+        assert told(ask(descriptor(("nobody", "x")), descriptor(("user", "x"), ("deeper", "y")))) == [(OK, 0, 0, 0)] * 2
+        assert client.ask("unknown", ada).overall_code == OK
+        for _ in range(2):
+            answer = ask(descriptor(("trial", "x")))
+            assert answer.overall_code == OK and told(answer) == [(OK, 1, 4, 0)], answer
+        assert ask(descriptor(("never", "x"))).overall_code == OVER
+        quota = descriptor(("quota", "x"))
+        assert [ask(quota).overall_code for _ in range(2)] == [OK, OVER]
+        answer = ask(quota, descriptor(("quota", "y")))  # one quota is left
+        assert answer.overall_code == OK and [status.code for status in answer.statuses] == [OVER, OK], answer
+        answer = ask(ada, descriptor(("other", "x")))  # it replaces the other one, which is over
+        assert answer.overall_code == OK and told(answer) == [(OK, 0, 0, 0), (OK, 9, 5, 8)], answer
+
+
+def test_hits_are_of_the_descriptor_before_the_request_and_may_be_looks_or_refunds(start):
+    node = start(1)[0]
+    with RateLimit(node.port + 5) as client:
+        def left(*descriptors, **how):
+            answer = client.ask("shop", *descriptors, **how)
+            return answer.overall_code, [status.limit_remaining for status in answer.statuses]
+        busy = descriptor(("busy", "x"))
+        assert left(busy, hits=30) == (OK, [70])
+        assert left(descriptor(("busy", "x"), hits=5), hits=30) == (OK, [65])
+        assert left(descriptor(("busy", "x"), hits=0), hits=30) == (OK, [65])
+        assert left(descriptor(("busy", "x"), hits=5, refund=True)) == (OK, [70])
+        assert left(busy, hits=71) == (OVER, [0])  # and it counts
+        assert left(busy) == (OVER, [0])
+        own = descriptor(("busy", "y"), limit=(7, 1, 180))
+        answer = client.ask("shop", own)
+        limit = answer.statuses[0].current_limit
+        assert (limit.requests_per_unit, limit.unit, limit.unit_multiplier.value) == (7, 2, 3)
+        assert answer.statuses[0].limit_remaining == 6
+        assert left(descriptor(("nobody", "y"), limit=(1, 3))) == (OK, [0])
+        look = [left(descriptor(("user", "bob")), method=CHECK) for _ in range(3)]
+        assert look == [(OK, [3])] * 3
+        report = [left(descriptor(("user", "bob")), method=REPORT) for _ in range(4)]
+        assert [code for code, _ in report] == [OK] * 4
+        assert left(descriptor(("user", "bob")), method=CHECK) == (OVER, [0])
+
+
+def test_what_no_service_could_answer_is_refused_with_its_place(start):
+    node = start(1)[0]
+    with RateLimit(node.port + 5) as client:
+        ada = descriptor(("user", "ada"))
+        assert client.refusal("", ada) == ("INVALID_ARGUMENT", "domain: found nothing; expected a name")
+        assert client.refusal("shop") == ("INVALID_ARGUMENT", "descriptors: found 0; expected 1 to 64")
+        assert client.refusal("shop", *[ada] * 65) == ("INVALID_ARGUMENT", "descriptors: found 65; expected 1 to 64")
+        code, text = client.refusal("shop", ada, descriptor(("user", "x"), limit=(1, 0)))
+        assert code == "INVALID_ARGUMENT" and text.startswith("descriptors[1].limit.unit: found 0; expected 1"), text
+        code, text = client.refusal("shop", descriptor(("k" * 300, "x")))
+        assert code == "INVALID_ARGUMENT" and text.startswith("descriptors[0].entries[0].key: found 300 bytes"), text
+        assert client.ask("shop", ada).statuses[0].limit_remaining == 2  # nothing of that was charged
+
+
+def test_together_all_are_charged_or_none(start):
+    node = start(1, TOGETHER)[0]
+    with RateLimit(node.port + 5) as client:
+        both = [descriptor(("user", "ada")), descriptor(("ip", "x"))]
+        seen = [told(client.ask("shop", *both)) for _ in range(5)]
+        assert [[left for *_, left in statuses] for statuses in seen] == [[2, 4], [1, 3], [0, 2], [0, 2], [0, 2]]
+        assert [statuses[0][0] for statuses in seen] == [OK] * 3 + [OVER] * 2
+        assert client.ask("shop", descriptor(("ip", "x"))).statuses[0].limit_remaining == 1
+        code, text = client.refusal("shop", *[descriptor(("user", str(i))) for i in range(9)])
+        assert code == "INVALID_ARGUMENT" and "charge: all" in text, text
+
+
+def test_three_nodes_have_one_limit(start):
+    cluster = start(3)
+    clients = [RateLimit(node.port + 5) for node in cluster]
+    busy = descriptor(("busy", "all"))
+    calls = [clients[i % 3].call("shop", busy, timeout_s=30) for i in range(300)]
+    codes = [call.result().overall_code for call in calls]
+    assert codes.count(OK) == 100 and codes.count(OVER) == 200, codes
+    for client in clients:
+        client.channel.close()
+
+
+def test_an_answer_comes_before_its_time_is_over_though_the_decider_falls_silent(start):
+    """Nobody waits for the tenth of a second in which a death is noticed: until then a share is the answer."""
+    cluster = start(3)
+    asked = cluster[0]
+    with RateLimit(asked.port + 5) as client:
+        before = asked.counter("stand_ins")
+        cluster[1].signal(signal.SIGSTOP)  # a death that no connection tells of
+        for number in range(300):
+            assert client.ask("shop", descriptor(("busy", f"k{number % 40}")), timeout_s=0.06).overall_code == OK
+        assert asked.counter("stand_ins") > before
