@@ -280,7 +280,10 @@ $(out)/proto/descriptors.c: $(sources.proto) | toolchain
 	    { echo 'const unsigned char grpc_descriptors[] = {'; od -An -v -tu1 $@.set | sed 's/[0-9][0-9]*/&,/g'; \
 	      echo '};'; echo 'const unsigned long grpc_descriptors_len = sizeof grpc_descriptors;'; } > $@
 
-$(proto_objects): %.o: %.c $(out)/flags
+# None of them is taken away as a file in between: the next build would miss a header that it includes.
+.SECONDARY: $(proto_headers) $(proto_objects:.o=.c)
+
+$(proto_objects): %.o: %.c $(out)/flags | $(proto_headers)
 	$(call say,CC,$<)$(CC) $(all_cflags) -w -c $< -o $@
 
 $(out)/obj/%.o: %.c $(out)/flags | $(proto_headers)
