@@ -1,8 +1,8 @@
 // rls_client - asks a rate limit service by gRPC in closed loop, over one connection, for one descriptor.
 //
 // Usage: peer HOST:PORT IN_FLIGHT SECONDS. Prints a line of JSON: answers, errors, seconds, and latencies in us. An
-// answer is an error unless it says OK: the limit is meant to be larger than any run. The first tenth of the time only
-// warms up.
+// answer is an error unless it says OK: the limit is meant to be larger than any run; the first one is told. The first
+// tenth of the time only warms up.
 package main
 
 import (
@@ -70,7 +70,9 @@ func main() {
 					continue
 				}
 				if err != nil || len(answer) < 2 || answer[0] != 8 || answer[1] != 1 {
-					errors.Add(1)
+					if errors.Add(1) == 1 {
+						fmt.Fprintln(os.Stderr, err, answer)
+					}
 					continue
 				}
 				took[i] = append(took[i], float64(time.Since(start).Nanoseconds())/1000)
