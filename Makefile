@@ -269,6 +269,8 @@ $(out)/flags: FORCE | toolchain
 $(out)/core.list: FORCE
 	$(call write_if_changed,$(core_sources))
 
+# By name, for make removes what it knows by a pattern alone, and the next compilation misses it.
+$(proto_headers) $(proto_headers:.h=.c): | toolchain
 $(out)/proto/%.pb-c.c $(out)/proto/%.pb-c.h &: node/gateway/grpc/proto/%.proto | toolchain
 	@mkdir -p $(@D)
 	$(call say,PROTO,$<)protoc-c --proto_path=$(<D) --c_out=$(out)/proto $<
@@ -280,10 +282,7 @@ $(out)/proto/descriptors.c: $(sources.proto) | toolchain
 	    { echo 'const unsigned char grpc_descriptors[] = {'; od -An -v -tu1 $@.set | sed 's/[0-9][0-9]*/&,/g'; \
 	      echo '};'; echo 'const unsigned long grpc_descriptors_len = sizeof grpc_descriptors;'; } > $@
 
-# None of them is taken away as a file in between: the next build would miss a header that it includes.
-.SECONDARY: $(proto_headers) $(proto_objects:.o=.c)
-
-$(proto_objects): %.o: %.c $(out)/flags | $(proto_headers)
+$(proto_objects): %.o: %.c $(out)/flags
 	$(call say,CC,$<)$(CC) $(all_cflags) -w -c $< -o $@
 
 $(out)/obj/%.o: %.c $(out)/flags | $(proto_headers)

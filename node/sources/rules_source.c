@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "node/policy/compile/rules_join.h"
 
 enum { PATH_LEN = 4096 };
@@ -126,7 +127,7 @@ static int read_directory(const char *path, struct dirent *const *names, int cou
     return result;
 }
 
-static bool is_directory(const char *path)
+bool rules_source_is_directory(const char *path)
 {
     struct stat status;
     return strcmp(path, "-") != 0 && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
@@ -151,13 +152,83 @@ int rules_source_read(const char *path, size_t len_max, struct rules_source *out
 {
     struct where where = {len_max, error, capacity};
     *out = (struct rules_source){.text = NULL};
-    if (!is_directory(path))
+    if (!rules_source_is_directory(path))
         return read_file(path, &where, out);
     const int result = add_directory(path, false, &where, out);
     if (result != TG_OK)
         rules_source_fini(out);
     return result;
 }
+
+/* ---- stamps --------------------------------------------------------------------------------- */
+
+/* What the system says of a file; in fields without gaps between them. */
+struct stamped {
+    struct hash128 before; /* the stamp of all files before it */
+    uint64_t error;        /* why there is nothing to tell; or 0 */
+    uint64_t device;
+    uint64_t inode;
+    uint64_t len;
+    int64_t written[2]; /* seconds, and nanoseconds */
+    int64_t changed[2];
+};
+
+static const struct hash_key stamp_key = {{0}};
+
+static struct hash128 stamp_path(const struct hash128 *before, const char *path, mode_t *mode)
+{
+    struct stat status;
+    struct stamped told = {.before = *before};
+    if (stat(path, &status) != 0) {
+        told.error = (uint64_t)errno;
+        *mode = 0;
+        return hash128(&stamp_key, &told, sizeof told);
+    }
+    told.device = status.st_dev;
+    told.inode = status.st_ino;
+    told.len = (uint64_t)status.st_size;
+    told.written[0] = status.st_mtim.tv_sec;
+    told.written[1] = status.st_mtim.tv_nsec;
+    told.changed[0] = status.st_ctim.tv_sec;
+    told.changed[1] = status.st_ctim.tv_nsec;
+    *mode = status.st_mode;
+    return hash128(&stamp_key, &told, sizeof told);
+}
+
+static struct hash128 stamp_entry(struct hash128 stamp, const char *path, const char *name)
+{
+    char file[PATH_LEN];
+    mode_t mode;
+    const struct hash128 named = hash128(&stamp_key, name, strlen(name));
+    stamp.lo = hash_mix64(stamp.lo + named.lo);
+    stamp.hi ^= named.hi;
+    const int len = snprintf(file, sizeof file, "%s/%s", path, name);
+    return len < 0 || (size_t)len >= sizeof file ? stamp : stamp_path(&stamp, file, &mode);
+}
+
+/* Of a directory only its files count: the one itself changes with what is no file of rules. */
+struct hash128 rules_source_stamp(const char *path)
+{
+    const struct hash128 none = {0, 0};
+    struct dirent **names = NULL;
+    mode_t mode;
+    struct hash128 stamp = stamp_path(&none, path, &mode);
+    if (!S_ISDIR(mode))
+        return stamp;
+    const int count = scandir(path, &names, takes, compare_names);
+    const uint64_t told[2] = {(uint64_t)count, count < 0 ? (uint64_t)errno : 0};
+    stamp = hash128(&stamp_key, told, sizeof told);
+    for (int i = 0; i < count; i++) {
+        if (i < RULES_JOIN_FILES_MAX)
+            stamp = stamp_entry(stamp, path, names[i]->d_name);
+        free(names[i]);
+    }
+    free(names);
+    return stamp;
+}
+
+/* ---- several ----------------------------------------------------------------------------------
+ */
 
 bool rules_source_begin(struct rules_source *out, const char *text, size_t len)
 {
@@ -173,8 +244,8 @@ int rules_source_add(struct rules_source *out, const char *path, size_t len_max,
     struct where where = {len_max, error, capacity};
     if (strpbrk(path, "\r\n") != NULL)
         return fail(TG_EINVALID, error, capacity, path, "has the end of a line in its name");
-    return is_directory(path) ? add_directory(path, true, &where, out)
-                              : add_file(out, path, path, &where);
+    return rules_source_is_directory(path) ? add_directory(path, true, &where, out)
+                                           : add_file(out, path, path, &where);
 }
 
 const char *rules_source_place(const char *path, const struct rules_source *source, uint32_t line,

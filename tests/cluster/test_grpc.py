@@ -11,11 +11,13 @@ import threading
 import pytest
 
 from harness import scaled, wait_for
+from harness.metrics import Page
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 CHECK = "/grpc.health.v1.Health/Check"
-DATA, HEADERS, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 4, 6, 7, 8
-END_STREAM, END_HEADERS = 1, 4
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
+ACK = END_STREAM = 1
+END_HEADERS = 4
 LAST = 2 ** 31 - 1
 
 
@@ -90,6 +92,75 @@ def test_health_is_answered_at_the_ports_of_grpc_and_of_http(node):
     wait_for(lambda: figures(node)["grpc_calls"] >= before["grpc_calls"] + 2, 10, "both calls to be counted")
     after = figures(node)
     assert after["h2_connections"] == before["h2_connections"] + 2 and after["grpc_faults"] == before["grpc_faults"]
+
+
+# Prometheus is told of each by method and status, from the start, and of whoever went away.
+def test_requests_are_counted_by_method_and_status(new_cluster):
+    node = new_cluster(1).start()[0]
+    grpc = "tidegate_grpc_requests_total"
+    first = Page(node.http)
+    methods = {dict(pairs)["method"] for name, pairs in first.series if name == grpc}
+    assert CHECK[1:] in methods and "other" in methods and all("." in one for one in methods - {"other"})
+    assert first.of(grpc) == 0 and first.of("tidegate_http2_streams_total") == 0
+    health(f"127.0.0.1:{node.port + 5}")
+    address = f"http://127.0.0.1:{node.port + 5}"
+    curl("-H", "content-type: application/grpc", "--data-binary", "@-", f"{address}/a.B/C", said=bytes(5))
+    curl(f"{address}/readyz")  # no gRPC
+    gone = Raw(node.port + 5)
+    gone.socket.sendall(question(1)[:-14] + frame(RST_STREAM, 0, 1, struct.pack(">I", 8)))
+    wait_for(lambda: Page(node.http).of("tidegate_http2_resets_total", reason="cancelled") == 1, 10, "it is counted")
+    page = Page(node.http)
+    assert page.of(grpc, method=CHECK[1:], status="OK") == 1
+    assert page.of(grpc, method="other", status="UNIMPLEMENTED") == 1
+    assert page.of(grpc) == 2
+    assert page.of("tidegate_http2_streams_total") == 4 and page.of("tidegate_http2_connections_total") == 4
+
+
+# The node's settings are its first frame, with room for a thousand streams and a megabyte ahead, of a stream and of the
+# connection. A request that came with the preface, before anything was heard, is answered: head, message, trailers.
+def test_a_connection_begins_with_settings_and_windows(node):
+    raw = Raw(node.port + 5)
+    raw.socket.sendall(question(1))
+    kind, flags, stream, payload = raw.next()
+    assert (kind, flags, stream) == (SETTINGS, 0, 0)
+    told = dict(struct.unpack(">HI", payload[at:at + 6]) for at in range(0, len(payload), 6))
+    assert told[3] >= 1024 and told[4] == 2 ** 20 and 8192 <= told[6] <= 16384 and told.get(1, 4096) == 4096
+    frames = [raw.next()]
+    while frames[-1][0] != HEADERS or not frames[-1][1] & END_STREAM:
+        frames.append(raw.next())
+    ahead = [struct.unpack(">I", payload)[0] for kind, _, stream, payload in frames if (kind, stream) == (WINDOW_UPDATE, 0)]
+    assert 65535 + sum(ahead) >= 2 ** 20
+    assert [(kind, flags & END_STREAM) for kind, flags, stream, _ in frames if stream == 1] == [
+        (HEADERS, 0), (DATA, 0), (HEADERS, END_STREAM)]
+    assert [payload for kind, _, _, payload in frames if kind == DATA] == [bytes((0, 0, 0, 0, 2, 8, 1))]
+
+
+# What is refused before its client has said all is one head that ends the stream, and then a reset without an error.
+def test_a_refusal_is_one_frame_and_a_reset_without_an_error(node):
+    raw = Raw(node.port + 5)
+    fields = b"\x83\x86" + literal(4, "/a.B/C") + literal(1, "a") + literal(31, "application/grpc")
+    raw.socket.sendall(frame(HEADERS, END_HEADERS, 1, fields))
+    frames = [raw.next()]
+    while frames[-1][0] != RST_STREAM:
+        frames.append(raw.next())
+    assert [(kind, flags) for kind, flags, stream, _ in frames if stream == 1] == [
+        (HEADERS, END_HEADERS | END_STREAM), (RST_STREAM, 0)]
+    assert frames[-1][3] == bytes(4)  # NO_ERROR
+
+
+# Who asks whether the node lives is told, each time, and never that this is too often.
+def test_pings_are_answered_and_none_is_too_many(node):
+    raw = Raw(node.port + 5)
+    for number in range(50):
+        word = struct.pack(">Q", number)
+        raw.socket.sendall(frame(PING, payload=word))
+        told = raw.next()
+        while told[0] != PING:
+            assert told[0] != GOAWAY
+            told = raw.next()
+        assert told == (PING, ACK, 0, word)
+    raw.socket.sendall(question(1))
+    assert HEADERS in [raw.next()[0] for _ in range(3)]
 
 
 # A path of the JSON API is no method: by HTTP/2 it is asked for as gRPC or not at all.

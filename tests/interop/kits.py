@@ -78,6 +78,14 @@ def go(name, program, *modules):
     return os.path.join(folder, "peer")
 
 
+def go_tool(name, package):
+    """The program that this package of Go is, `PATH@VERSION`."""
+    with _made(name, (package,)) as (folder, to_fill):
+        if to_fill:
+            _install(package, "go", "install", package, env=os.environ | {"GOBIN": folder, "GOFLAGS": "-mod=mod"})
+    return os.path.join(folder, os.path.basename(package.split("@")[0]))
+
+
 def maven(name, program, *artifacts):
     """A command that runs the class Peer of these lines of Java, with these artifacts, each `GROUP:NAME:VERSION`."""
     with _made(name, (program, *artifacts)) as (folder, to_fill):

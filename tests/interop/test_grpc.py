@@ -1,6 +1,8 @@
-"""gRPC's own clients, of Python and of Node.js, and the load generator of nghttp2: health, deadlines, a thousand streams,
-and a node that is started anew beneath them."""
+"""gRPC's own clients, of Python, Node.js and Go, grpcurl, and the load generator of nghttp2: health, deadlines, a thousand
+streams, and nodes that end connections or start anew beneath them."""
 
+import contextlib
+import glob
 import json
 import os
 import subprocess
@@ -8,9 +10,13 @@ import subprocess
 import pytest
 
 import kits
-from harness import scaled
+from harness import scaled, wait_for
+from harness.metrics import Page
 
-SECONDS = 60
+SECONDS = 150
+GO_MODULES = ("google.golang.org/grpc@v1.85.0",)
+GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
+AGE_S, FAST = 300, 60  # how long a connection lives, and by how much the node's clock is too fast for it
 PYTHON_PACKAGES = ("grpcio==1.85.0", "grpcio-health-checking==1.85.0", "grpcio-reflection==1.85.0")
 NODE_PACKAGES = ("@grpc/grpc-js@1.14.7", "@grpc/proto-loader@0.8.1")
 CHECK = "/grpc.health.v1.Health/Check"
@@ -114,6 +120,110 @@ def test_a_client_of_node_js_works(single):
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["many"] == 1000 and said["stranger"] == [5, "unknown service"] and said["told"] in ("SERVING", 1)
+
+
+@pytest.fixture(scope="module")
+def golang():
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients", "grpc.go"), encoding="utf-8") as file:
+        return kits.go("grpc-go", file.read(), *GO_MODULES)
+
+
+class Steady:
+    """grpc-go calls nodes without a pause."""
+
+    def __init__(self, program, *nodes):
+        self.process = subprocess.Popen([program, "steady", *(str(node.port + 5) for node in nodes)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.seen = {"calls": 0}
+
+    def look(self, word="more\n"):
+        self.process.stdin.write(word)
+        self.process.stdin.flush()
+        self.seen = json.loads(self.process.stdout.readline())
+        return self.seen
+
+    def goes_on(self):
+        """Waits for a hundred calls more."""
+        calls = self.look()["calls"]
+        wait_for(lambda: self.look()["calls"] > calls + 100, 30, "the calls go on")
+
+    def end(self):
+        seen = self.look("\n")
+        assert self.process.wait(timeout=scaled(30)) == 0
+        return seen
+
+
+@contextlib.contextmanager
+def steady(program, *nodes):
+    calls = Steady(program, *nodes)
+    try:
+        yield calls
+    finally:
+        calls.process.kill()
+        calls.process.communicate()
+
+
+# A thousand calls, and a thousand streams that are open at once, over one connection; what is cancelled or too late ends,
+# and the node knows.
+def test_a_client_of_go_works(golang, new_cluster):
+    node = new_cluster(1).start()[0]
+    done = subprocess.run([golang, "once", str(node.port + 5)], capture_output=True, text=True, check=False, timeout=scaled(90))
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["asked"] == seen["open"] == 1000 and seen["connections"] == 1
+    assert seen["cancelled"] == {"Canceled": 1000}
+    assert seen["late"] == seen["over"] == "DeadlineExceeded"
+    assert seen["refused"] == {"stranger": "NotFound", "method": "Unimplemented", "case": "Unimplemented",
+                               "compressed": "Unimplemented", "long": "ResourceExhausted"}
+    wait_for(lambda: Page(node.http).of("tidegate_http2_resets_total", reason="cancelled") >= 1000, 10, "they are counted")
+    page = Page(node.http)
+    assert page.of("tidegate_grpc_requests_total", method="grpc.health.v1.Health/Check", status="OK") == 1000
+    assert page.of("tidegate_http2_connections_total") == 1
+
+
+# Each node in turn stops and comes back: the calls go on at the other one, and none fails.
+def test_no_call_fails_while_nodes_are_started_anew(golang, new_cluster):
+    cluster = new_cluster(2).start()
+    with steady(golang, *cluster) as calls:
+        calls.goes_on()
+        for node in cluster:
+            assert node.stop() == 0
+            calls.goes_on()
+            node.start()
+            cluster.wait_healthy()
+            calls.goes_on()
+        seen = calls.end()
+    assert seen["failed"] == {} and seen["connections"] > 2
+
+
+# A connection that is old is ended in two steps: its client opens another one, and no call fails. The node's clock runs
+# sixty times as fast.
+def test_no_call_fails_as_connections_come_of_age(golang, new_cluster):
+    libraries = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+    assert libraries, "libfaketime is missing: `make deps` installs it"
+    node = new_cluster(1, "--ephemeral")[0]
+    node.environment = {"LD_PRELOAD": libraries[0], "FAKETIME": f"+0 x{FAST}"}
+    node.start()
+    with steady(golang, node) as calls:
+        wait_for(lambda: Page(node.http).of("tidegate_http2_goaways_total", reason="age") >= 2, 4 * AGE_S / FAST + 20,
+                 "two connections are told to end")
+        calls.goes_on()
+        seen = calls.end()
+    assert seen["failed"] == {} and seen["connections"] >= 2
+
+
+# Reflection tells a tool that knows nothing which services there are, and how to call them.
+def test_grpcurl_needs_no_file(single):
+    program, address = kits.go_tool("grpcurl", GRPCURL), f"127.0.0.1:{single[0].port + 5}"
+
+    def grpcurl(*arguments):
+        return subprocess.run([program, "-plaintext", *arguments], capture_output=True, text=True, check=False, timeout=scaled(60))
+    assert {"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"} <= set(grpcurl(address, "list").stdout.split())
+    assert "rpc Check ( .grpc.health.v1.HealthCheckRequest )" in grpcurl(address, "describe", "grpc.health.v1.Health").stdout
+    done = grpcurl("-d", '{"service": ""}', address, "grpc.health.v1.Health/Check")
+    assert json.loads(done.stdout) == {"status": "SERVING"}, done
+    done = grpcurl("-d", '{"service": "no"}', address, "grpc.health.v1.Health/Check")
+    assert done.returncode != 0 and "NotFound" in done.stderr, done
 
 
 # Connections with a hundred streams each at a time: all are answered, with 200 each.

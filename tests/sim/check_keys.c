@@ -98,7 +98,10 @@ void check_lent(struct sim *sim, struct key_set set, uint32_t side)
             replica_in(sim, key->vnode, side) + replica_in(sim, key->vnode, ~side);
         const uint32_t lacking = side == 0 ? 0 : 2 - holding;
         const uint64_t limits = key->limit.count * holding;
-        const uint64_t shares = key->lent == LENT_LOCAL ? lacking * KEYS_LENT_SHARE : 0;
+        const uint32_t standing = key->lent == LENT_LOCAL   ? lacking
+                                  : key->lent == LENT_NAMED ? sim->node_count
+                                                            : 0;
+        const uint64_t shares = (uint64_t)standing * KEYS_LENT_SHARE;
         if (key->sure > limits)
             too_many(sim, key, key->sure, limits, " for sure"); /* SIMKEYS-4 */
         if (key->lent != LENT_OPEN && key->admitted > limits + shares)

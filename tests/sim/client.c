@@ -31,6 +31,8 @@ enum {
     FLOOD_ITEMS = 1000,
     FLOOD_PACE_MS = 8,
     LENT_MESSAGES_PPM = 700000,
+    BRIEF_MESSAGES_PPM = 300000, /* of these: checks that name their rules, in */
+    BRIEF_MS = 16,
     KEY_NONE_INDEX = SIM_KEYS_MAX,
 };
 
@@ -92,7 +94,7 @@ static void append_lent(struct sim *sim, struct client *client, uint32_t item)
     /* One that nobody answers holds up the whole message, so they are few. */
     const bool any = item + 1 == client->item_count && random_below(random, 6) == 0;
     uint32_t index = set.first + (uint32_t)random_below(random, set.count);
-    while (!any && sim->keys[index].lent == LENT_CLOSED)
+    while (sim->keys[index].lent == LENT_NAMED || (!any && sim->keys[index].lent == LENT_CLOSED))
         index = set.first + (uint32_t)random_below(random, set.count);
     struct key *key = &sim->keys[index];
     char api[SIM_TEXT_LEN];
@@ -101,6 +103,25 @@ static void append_lent(struct sim *sim, struct client *client, uint32_t item)
     const struct wire_text values[] = {wire_text_of(api), wire_text_of(key->text)};
     const bool ok = append(sim, wire_checks_builder_attributes(&sim->builder, names, 2),
                            OPERATION_CHECK, 1, values, 2);
+    ASSERT(ok);
+    client->operations[item] = OPERATION_CHECK;
+    client->histories[item] = HISTORY_NONE;
+    client->keys[item][0] = index;
+    key->attempts++;
+}
+
+/* A check that names its rule, of a message that has little time. */
+static void append_named(struct sim *sim, struct client *client, uint32_t item)
+{
+    const struct wire_rule rule = {.name = wire_text_of("lent:guest")};
+    const struct key_set set = sim->load.lent;
+    uint32_t index = set.first;
+    while (sim->keys[index].lent != LENT_NAMED)
+        index = set.first + (uint32_t)random_below(sim_stream(sim, STREAM_LENT), set.count);
+    struct key *key = &sim->keys[index];
+    const struct wire_text path = wire_text_of(key->text);
+    const bool ok = append(sim, wire_checks_builder_rules(&sim->builder, &rule, 1), OPERATION_CHECK,
+                           1, &path, 1);
     ASSERT(ok);
     client->operations[item] = OPERATION_CHECK;
     client->histories[item] = HISTORY_NONE;
@@ -229,8 +250,13 @@ static void append_load(struct sim *sim, struct client *client)
 {
     client->item_count = 1 + (uint32_t)random_below(stream(sim), sim->options.items);
     const bool lent = sim->load.lent.count > 0 && sim_chance(sim, STREAM_LENT, LENT_MESSAGES_PPM);
-    for (uint32_t item = 0; lent && item < client->item_count; item++)
-        append_lent(sim, client, item);
+    client->brief = lent && sim_chance(sim, STREAM_LENT, BRIEF_MESSAGES_PPM);
+    for (uint32_t item = 0; lent && item < client->item_count; item++) {
+        if (client->brief)
+            append_named(sim, client, item);
+        else
+            append_lent(sim, client, item);
+    }
     for (uint32_t item = 0; !lent && item < client->item_count; item++) {
         const uint64_t dice = random_below(stream(sim), 100);
         client->histories[item] = HISTORY_NONE;
@@ -246,13 +272,16 @@ static void append_load(struct sim *sim, struct client *client)
 }
 
 /* How long nodes may take; of a crowd less than its clients wait, so that these are told. */
-static uint32_t deadline_ms(const struct sim *sim)
+static uint32_t deadline_ms(const struct sim *sim, const struct client *client)
 {
+    if (client->brief)
+        return BRIEF_MS;
     return sim->load.several.count > 0 ? sim->load.timeout_ms * 3 / 4 : sim->load.timeout_ms;
 }
 
 static void build(struct sim *sim, struct client *client)
 {
+    client->brief = false;
     wire_checks_builder_reset(&sim->builder);
     for (uint32_t item = 0; item < SIM_CROWD_MAX; item++)
         for (uint32_t k = 0; k < SIM_ITEM_KEYS; k++)
@@ -266,7 +295,7 @@ static void build(struct sim *sim, struct client *client)
     client->frame = realloc(client->frame, FRAME_MAX);
     ASSERT(client->frame != NULL);
     const int len = wire_checks_builder_encode(&sim->builder, client->session, ++client->seq, 0,
-                                               deadline_ms(sim), client->frame, FRAME_MAX);
+                                               deadline_ms(sim, client), client->frame, FRAME_MAX);
     ASSERT(len > 0);
     client->frame_len = (size_t)len;
 }
@@ -309,7 +338,7 @@ static void send_again(struct sim *sim, struct client *client)
     uint8_t *frame = malloc(FRAME_MAX);
     ASSERT(frame != NULL);
     const int len =
-        wire_checks_retry(client->frame, client->frame_len, deadline_ms(sim), frame, FRAME_MAX);
+        wire_checks_retry(client->frame, client->frame_len, deadline_ms(sim, client), frame, FRAME_MAX);
     ASSERT(len > 0);
     free(client->frame);
     client->frame = frame;

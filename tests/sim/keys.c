@@ -34,6 +34,9 @@ enum {
 
 static const char rules_text[] =
     "pools: {spare: {rate: %u/s}}\n"
+    "domains:\n"
+    "  - {domain: lent, on_failure: {local: {share: 50%%}}, descriptors: [\n"
+    "      {key: guest, rate_limit: {unit: day, requests_per_unit: %u}}]}\n"
     "rules:\n"
     "  - name: per-user\n"
     "    match: {api: /pay}\n"
@@ -158,7 +161,7 @@ struct key_set keys_new(struct sim *sim, const char *name, uint32_t each)
 
 const char *keys_lent_name(enum lent lent)
 {
-    static const char *const names[] = {"local", "open", "closed"};
+    static const char *const names[] = {"local", "open", "closed", "named"};
     return names[lent];
 }
 
@@ -171,7 +174,12 @@ struct key_set keys_lent(struct sim *sim, const char *name)
         char rule[SIM_TEXT_LEN];
         snprintf(text, sizeof text, "%s-%u-guest-%u", name, first, i);
         snprintf(rule, sizeof rule, "lent-%s", keys_lent_name(lent));
-        add_rule_key(sim, KEY_LENT, text, rule, ALGORITHM_TOKEN_BUCKET, LENT_LIMIT);
+        if (lent == LENT_NAMED) {
+            snprintf(text, sizeof text, "guest=%s-%u-%u", name, first, i);
+            add_rule_key(sim, KEY_LENT, text, "domain lent", ALGORITHM_FIXED_WINDOW, LENT_LIMIT);
+        } else {
+            add_rule_key(sim, KEY_LENT, text, rule, ALGORITHM_TOKEN_BUCKET, LENT_LIMIT);
+        }
         sim->keys[sim->key_count - 1].lent = lent;
     }
     return (struct key_set){first, sim->key_count - first};
@@ -234,12 +242,12 @@ void keys_rules(struct sim *sim, uint32_t generation)
     const unsigned more = generation * GENERATION_STEP;
     ASSERT(sim->policy_count < SIM_POLICIES_MAX);
     const int len = snprintf(
-        text, sizeof text, rules_text, BORROW_POOL_RATE, USER_LIMIT + more, USER_LIMIT + more + 5,
-        ADDRESS_LIMIT + more, sim->options.quorum ? "quorum" : "one", VAULT_LIMIT,
-        sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT, LENT_LIMIT, LENT_LIMIT,
-        MEMBER_LIMIT, MEMBER_LIMIT + 5, HOST_LIMIT, sim->options.quorum ? "quorum" : "one",
-        TEAM_LIMIT, LEASE_LIMIT, LEASE_LIMIT, KEYS_BRIEF_MS, HOLD_LIMIT, HOLD_RATE, HOLD_BURST,
-        sim->options.quorum ? "quorum" : "one", HOLD_LIMIT);
+        text, sizeof text, rules_text, BORROW_POOL_RATE, LENT_LIMIT, USER_LIMIT + more,
+        USER_LIMIT + more + 5, ADDRESS_LIMIT + more, sim->options.quorum ? "quorum" : "one",
+        VAULT_LIMIT, sim->options.quorum ? "quorum" : "one", VAULT_LIMIT, LENT_LIMIT, LENT_LIMIT,
+        LENT_LIMIT, MEMBER_LIMIT, MEMBER_LIMIT + 5, HOST_LIMIT,
+        sim->options.quorum ? "quorum" : "one", TEAM_LIMIT, LEASE_LIMIT, LEASE_LIMIT, KEYS_BRIEF_MS,
+        HOLD_LIMIT, HOLD_RATE, HOLD_BURST, sim->options.quorum ? "quorum" : "one", HOLD_LIMIT);
     ASSERT(len > 0 && (size_t)len < sizeof text);
     const size_t all = (size_t)len + global_rules_text(sim, text + len, sizeof text - (size_t)len);
     struct policy *rules;

@@ -282,7 +282,7 @@ struct node {
 enum key_kind { KEY_EXACT, KEY_RULE, KEY_QUORUM, KEY_LENT, KEY_SEVERAL, KEY_NOISE, KEY_FLIGHT };
 
 /* What the rule of a lent key says of times at which nobody who holds the key can be reached. */
-enum lent { LENT_LOCAL, LENT_OPEN, LENT_CLOSED, LENT_COUNT };
+enum lent { LENT_LOCAL, LENT_OPEN, LENT_CLOSED, LENT_NAMED, LENT_COUNT };
 
 struct key {
     char text[SIM_TEXT_LEN];
@@ -306,7 +306,7 @@ struct client {
     uint8_t index;
     uint64_t session;
     uint64_t seq;
-    bool waiting, echoes; /* a message is under way; it was answered before */
+    bool waiting, echoes, brief; /* a message is under way; answered before; with little time */
     bool turn_pending;
     uint32_t tries;
     uint32_t replies;
@@ -992,7 +992,7 @@ void check_splits(struct sim *sim, struct key_set set, uint64_t splits);
 void check_several(struct sim *sim, struct key_set set, uint64_t lost, uint64_t kept);
 /* Every lent key, after a split in two at most: what each side may admit. On the side of `side`,
  * and on the other one, a limit if a replica of the key is there; else a share of it (local),
- * nothing (closed), or anything, but marked as degraded (open). */
+ * nothing (closed), anything, but marked as degraded (open); or also a share a node (named). */
 void check_lent(struct sim *sim, struct key_set set, uint32_t side);
 /* After an audit: what was admitted was charged, but for `lost` changes, and no more than asked. */
 void check_charged(struct sim *sim, struct key_set set, uint64_t lost);

@@ -74,6 +74,7 @@ static void no_argument_is_one_node_on_loopback(void **state)
     assert_string_equal(config.region, "default");
     assert_string_equal(config.zone, "");
     assert_string_equal(config.rules, "");
+    assert_int_equal(config.rules_watch, CONFIG_RULES_WATCH_AUTO);
     assert_true(config.name[0] != '\0');
     assert_int_equal(config.seed_count, 0);
     assert_int_equal(config.weight, 100);
@@ -360,6 +361,18 @@ static void http_clients_have_one_port_and_names_for_it(void **state)
     assert_int_equal(config.http.headers, DECISION_LEGACY);
     assert_refused(parse("--http-headers", "on"),
                    "--http-headers: found \"on\"; expected ietf, legacy or off");
+}
+
+/* What rules are read again as they change is one of three words. */
+static void rules_are_watched_by_word(void **state)
+{
+    (void)state;
+    assert_int_equal(read_text("rules_watch: on\n"), 0);
+    assert_int_equal(config.rules_watch, CONFIG_RULES_WATCH_ON);
+    assert_int_equal(parse("--rules-watch", "off"), 0);
+    assert_int_equal(config.rules_watch, CONFIG_RULES_WATCH_OFF);
+    assert_refused(parse("--rules-watch", "yes"),
+                   "--rules-watch: found \"yes\"; expected auto, on or off");
 }
 
 /* Proxies that are believed are networks, one after the other; flags replace what a file says. */
@@ -654,6 +667,7 @@ int main(void)
         cmocka_unit_test(clashing_ports_are_refused),
         cmocka_unit_test(clients_may_come_at_several_places),
         cmocka_unit_test(http_clients_have_one_port_and_names_for_it),
+        cmocka_unit_test(rules_are_watched_by_word),
         cmocka_unit_test(proxies_are_trusted_by_network),
         cmocka_unit_test(redis_clients_may_be_told_another_place),
         cmocka_unit_test(redis_clients_have_a_port_or_none),

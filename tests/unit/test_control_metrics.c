@@ -25,6 +25,11 @@ static char page[FRAME_LEN + 1];
 static struct shard_told told;
 static struct control_page made;
 
+static const struct control_figure http[] = {
+    {"h2_connections", 1}, {"h2_streams", 2}, {"h2_refused", 3}, {"h2_cut", 4},
+    {"h2_late", 5},        {"h2_floods", 6},  {"h2_aged", 7},    {"h2_unanswered", 8}};
+static const struct control_call calls[] = {{"a.B/C", "OK", 9}, {"other", "UNIMPLEMENTED", 10}};
+
 static bool keeps; /* the next question is one of several at once */
 
 /* Has the node answer `metrics`, into a message of so many bytes; the text is in `page` then.
@@ -46,6 +51,11 @@ static int ask(struct net *net, const struct policy *policy, const struct shard_
                                           .flush_lag_ns = 1500 * NET_MS,
                                           .started_ns = net->now_ns,
                                           .told = &told,
+                                          .http = http,
+                                          .http_count = sizeof http / sizeof *http,
+                                          .calls = calls,
+                                          .call_count = sizeof calls / sizeof *calls,
+                                          .rules_unread = 7,
                                           .page = &made};
     made.len = keeps ? made.len : 0;
     keeps = false;
@@ -111,6 +121,32 @@ static struct policy *compile(const char *text)
     struct policy_error error;
     assert_int_equal(policy_compile(text, strlen(text), alloc_heap(), &policy, &error), 0);
     return policy;
+}
+
+static void what_clients_of_http_2_and_grpc_did_is_told_by_reason_and_method(void **state)
+{
+    static const struct shard_stats none;
+    static const char *const lines[] = {
+        "tidegate_http2_connections_total 1",
+        "tidegate_http2_streams_total 2",
+        "tidegate_http2_resets_total{reason=\"refused\"} 3",
+        "tidegate_http2_resets_total{reason=\"cancelled\"} 4",
+        "tidegate_http2_resets_total{reason=\"late\"} 5",
+        "tidegate_http2_goaways_total{reason=\"flood\"} 6",
+        "tidegate_http2_goaways_total{reason=\"age\"} 7",
+        "tidegate_http2_goaways_total{reason=\"silent\"} 8",
+        "tidegate_grpc_requests_total{method=\"a.B/C\",status=\"OK\"} 9",
+        "tidegate_grpc_requests_total{method=\"other\",status=\"UNIMPLEMENTED\"} 10",
+        "tidegate_rules_reload_failures_total 7",
+        "tidegate_connections{protocol=\"http\"} 0",
+        "tidegate_requests_total{protocol=\"redis\"} 0"};
+    struct net *net = net_cluster(1);
+    (void)state;
+    memset(&told, 0, sizeof told);
+    assert_int_equal(ask(net, policy_empty(), &none, FRAME_LEN), 0);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_line(lines[i]);
+    net_free(net);
 }
 
 static void each_metric_is_told_with_its_help_from_the_start(void **state)
@@ -322,6 +358,7 @@ static void names_are_as_prometheus_wants_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_clients_of_http_2_and_grpc_did_is_told_by_reason_and_method),
         cmocka_unit_test(each_metric_is_told_with_its_help_from_the_start),
         cmocka_unit_test(who_asks_at_the_same_time_is_told_the_same_page),
         cmocka_unit_test(figures_of_shards_and_clients_are_told),

@@ -287,6 +287,8 @@ static void health_is_told_however_the_bytes_are_cut(void **state)
     }
     assert_int_equal(bench.grpc_stats.calls, 3 * 39);
     assert_int_equal(bench.grpc_stats.faults, 39);
+    assert_int_equal(bench.grpc_stats.answered[0][GRPC_OK], 2 * 39);
+    assert_int_equal(bench.grpc_stats.answered[0][GRPC_NOT_FOUND], 39);
     assert_int_equal(bench.client.base.waiting, 0);
 }
 
@@ -341,6 +343,7 @@ static void what_is_refused_is_refused_at_once(void **state)
     turn();
     expect_status(got, GRPC_UNIMPLEMENTED, "unknown method");
     assert_true(got->closed);
+    assert_int_equal(bench.grpc_stats.answered[GRPC_METHODS_MAX][GRPC_UNIMPLEMENTED], 1);
 }
 
 static void a_node_that_is_not_ready_says_so(void **state)

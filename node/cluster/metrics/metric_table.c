@@ -156,6 +156,9 @@ static const struct metric table[METRICS] = {
         GAUGE("config_has_majority", "", "1 if edits of rules, blocks and keys can be made."),
     [METRIC_CONFIG_FAILURES] = COUNTER("config_apply_failures", "",
                                        "Times that newer rules could not be put in force here."),
+    [METRIC_RULES_UNREAD] =
+        COUNTER("rules_reload_failures", "",
+                "Times that what `--rules` names was not taken: it cannot be read, or is wrong."),
     [METRIC_RULES] = GAUGE("rules", "", "Rules in force."),
 
     /* ---- connections */
@@ -168,6 +171,19 @@ static const struct metric table[METRICS] = {
                               "Clients that this node closed, and why."),
     [METRIC_REQUESTS] = COUNTER("requests", "protocol", "Requests and commands of any kind."),
     [METRIC_HTTP_RESPONSES] = COUNTER("http_responses", "class", "Responses by class of status."),
+    [METRIC_H2_CONNECTIONS] =
+        COUNTER("http2_connections", "", "Clients of HTTP that spoke HTTP/2, gRPC among them."),
+    [METRIC_H2_STREAMS] = COUNTER("http2_streams", "", "Requests that began over HTTP/2."),
+    [METRIC_H2_CUT] = COUNTER("http2_resets", "reason",
+                              "Of these, those that got no answer: `refused` for want of room, "
+                              "`cancelled` by their client, or `late` in coming or being read."),
+    [METRIC_H2_ENDED] =
+        COUNTER("http2_goaways", "reason",
+                "Connections of HTTP/2 that this node ended: for a `flood` of frames that ask for "
+                "nothing, for their `age`, or as their client was `silent`."),
+    [METRIC_GRPC] = COUNTER("grpc_requests", "method, status",
+                            "Requests of gRPC by their method, `other` for what is none here, and "
+                            "the status that they were answered with."),
     [METRIC_FILES_PAUSED] =
         GAUGE("accepting_paused", "",
               "1 while no further client is let in, as open files are nearly used up."),

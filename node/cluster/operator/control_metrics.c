@@ -45,6 +45,8 @@ struct source {
     uint64_t (*number)(const struct collecting *collecting);
     int64_t (*ns)(const struct collecting *collecting);
     void (*lines)(const struct collecting *collecting);
+    const char *clients; /* a figure of clients, by their protocol, */
+    const char *http;    /* or of those of HTTP alone */
     const char *results; /* what its figures of struct control_report's telemetry begin with */
     bool report;         /* a number of struct control_report, at: */
     size_t offset;       /* or of a counter of struct shard_stats, */
@@ -404,21 +406,6 @@ static void put_client_figure(const struct collecting *collecting, const char *n
         put_one(collecting, "protocol", protocols[i], client_figure(collecting, i, name));
 }
 
-static void put_connections(const struct collecting *collecting)
-{
-    put_client_figure(collecting, "connections");
-}
-
-static void put_accepted(const struct collecting *collecting)
-{
-    put_client_figure(collecting, "accepted");
-}
-
-static void put_requests(const struct collecting *collecting)
-{
-    put_client_figure(collecting, "commands");
-}
-
 static void put_refused(const struct collecting *collecting)
 {
     for (int i = 0; i < ANSWERED_PROTOCOLS; i++)
@@ -427,17 +414,19 @@ static void put_refused(const struct collecting *collecting)
                     client_figure(collecting, i, "accept_failures"));
 }
 
+struct reason {
+    const char *reason;
+    const char *figure;
+};
+
 static void put_closed(const struct collecting *collecting)
 {
-    static const struct {
-        const char *reason;
-        const char *figure;
-    } reasons[] = {{"protocol_error", "protocol_errors"},
-                   {"slow_reader", "slow_readers"},
-                   {"unfinished", "unfinished"},
-                   {"idle", "idle"},
-                   {"crowded", "crowded"},
-                   {"evicted", "evicted"}};
+    static const struct reason reasons[] = {{"protocol_error", "protocol_errors"},
+                                            {"slow_reader", "slow_readers"},
+                                            {"unfinished", "unfinished"},
+                                            {"idle", "idle"},
+                                            {"crowded", "crowded"},
+                                            {"evicted", "evicted"}};
     for (int i = 0; i < ANSWERED_PROTOCOLS; i++)
         for (size_t k = 0; k < sizeof reasons / sizeof *reasons; k++)
             put_two(collecting, &(struct metric_label){"protocol", protocols[i]}, "reason",
@@ -454,6 +443,36 @@ static void put_responses(const struct collecting *collecting)
     put_one(collecting, "class", "3xx", sent_on);
     put_one(collecting, "class", "4xx", refused);
     put_one(collecting, "class", "5xx", failed);
+}
+
+static void put_reasons(const struct collecting *collecting, const struct reason (*reasons)[3])
+{
+    for (size_t i = 0; i < sizeof *reasons / sizeof **reasons; i++)
+        put_one(collecting, "reason", (*reasons)[i].reason,
+                client_figure(collecting, ANSWERED_HTTP, (*reasons)[i].figure));
+}
+
+static void put_resets(const struct collecting *collecting)
+{
+    static const struct reason reasons[] = {
+        {"refused", "h2_refused"}, {"cancelled", "h2_cut"}, {"late", "h2_late"}};
+    put_reasons(collecting, &reasons);
+}
+
+static void put_goaways(const struct collecting *collecting)
+{
+    static const struct reason reasons[] = {
+        {"flood", "h2_floods"}, {"age", "h2_aged"}, {"silent", "h2_unanswered"}};
+    put_reasons(collecting, &reasons);
+}
+
+static void put_calls(const struct collecting *collecting)
+{
+    for (uint32_t i = 0; i < collecting->report->call_count; i++) {
+        const struct control_call *at = &collecting->report->calls[i];
+        put_two(collecting, &(struct metric_label){"method", at->method}, "status", at->status,
+                at->count);
+    }
 }
 
 static uint64_t files_paused(const struct collecting *collecting)
@@ -558,13 +577,19 @@ static const struct source sources[METRICS] = {
     [METRIC_CONFIG_VERSION] = {.number = config_version},
     [METRIC_CONFIG_MAJORITY] = {.number = config_majority},
     [METRIC_CONFIG_FAILURES] = REPORT(rules_refusals),
+    [METRIC_RULES_UNREAD] = REPORT(rules_unread),
     [METRIC_RULES] = {.number = rule_count},
-    [METRIC_CONNECTIONS] = {.lines = put_connections},
-    [METRIC_ACCEPTED] = {.lines = put_accepted},
+    [METRIC_CONNECTIONS] = {.clients = "connections"},
+    [METRIC_ACCEPTED] = {.clients = "accepted"},
     [METRIC_REFUSED] = {.lines = put_refused},
     [METRIC_CLOSED] = {.lines = put_closed},
-    [METRIC_REQUESTS] = {.lines = put_requests},
+    [METRIC_REQUESTS] = {.clients = "commands"},
     [METRIC_HTTP_RESPONSES] = {.lines = put_responses},
+    [METRIC_H2_CONNECTIONS] = {.http = "h2_connections"},
+    [METRIC_H2_STREAMS] = {.http = "h2_streams"},
+    [METRIC_H2_CUT] = {.lines = put_resets},
+    [METRIC_H2_ENDED] = {.lines = put_goaways},
+    [METRIC_GRPC] = {.lines = put_calls},
     [METRIC_FILES_PAUSED] = {.number = files_paused},
     [METRIC_LOG_DROPPED] = REPORT(log_lines_dropped),
     [METRIC_SPANS] = {.results = "spans_"},
@@ -583,6 +608,8 @@ static uint64_t number_of(const struct collecting *collecting, const struct sour
     uint64_t number;
     if (source->number != NULL)
         return source->number(collecting);
+    if (source->http != NULL)
+        return client_figure(collecting, ANSWERED_HTTP, source->http);
     if (!source->report)
         return sum_at(collecting, source->offset, source->len);
     memcpy(&number, (const char *)collecting->report + source->offset, sizeof number);
@@ -594,12 +621,15 @@ static void collect(const struct collecting *collecting)
     for (int i = 0; i < METRICS; i++) {
         const struct source *source = &sources[i];
         ASSERT(source->lines != NULL || source->number != NULL || source->ns != NULL ||
-               source->len > 0 || source->report || source->results != NULL);
+               source->len > 0 || source->report || source->results != NULL ||
+               source->clients != NULL || source->http != NULL);
         metric_begin(collecting->text, (enum metric_id)i);
         if (source->lines != NULL)
             source->lines(collecting);
         else if (source->ns != NULL)
             metric_put_ns(collecting->text, NULL, source->ns(collecting));
+        else if (source->clients != NULL)
+            put_client_figure(collecting, source->clients);
         else if (source->results != NULL)
             put_results(collecting, source->results);
         else

@@ -136,6 +136,10 @@ static void trailers(void *gate, struct h2_stream *stream)
 
 static void count_answer(struct grpc_gate *gate, const struct request *request)
 {
+    const size_t place = request->method != NULL ? (size_t)(request->method - gate->facts.methods)
+                                                 : GRPC_METHODS_MAX;
+    ASSERT(place <= GRPC_METHODS_MAX && request->status < GRPC_STATUSES);
+    gate->stats->answered[place][request->status]++;
     gate->stats->calls++;
     gate->stats->faults += request->status != GRPC_OK;
     gate->stats->late += request->status == GRPC_DEADLINE_EXCEEDED;
@@ -553,7 +557,7 @@ int grpc_gate_new(const struct allocator *allocator, const struct grpc_facts *fa
     *out = gate;
     if (gate == NULL)
         return TG_ENOMEM;
-    ASSERT(batches->call_len >= sizeof(struct call));
+    ASSERT(batches->call_len >= sizeof(struct call) && facts->method_count <= GRPC_METHODS_MAX);
     gate->allocator = allocator;
     gate->facts = *facts;
     gate->serves = true;

@@ -15,15 +15,20 @@
 #include "node/gateway/grpc/grpc.h"
 #include "node/gateway/http2/h2.h"
 
+enum { GRPC_METHODS_MAX = 24 }; /* that there may be in the table */
+
 /* Counted since the start. */
 struct grpc_stats {
     uint64_t calls;  /* requests that were answered, */
     uint64_t faults; /* of these: with a status other than OK */
     uint64_t late;   /* of these: their time was over */
+    /* Those that were answered as gRPC has it, by the method's place in the table and the status;
+     * of no method of it: at GRPC_METHODS_MAX. */
+    uint64_t answered[GRPC_METHODS_MAX + 1][GRPC_STATUSES];
 };
 
 /* What the methods of this node are, for struct grpc_facts. */
-const struct grpc_method *grpc_methods(size_t *count);
+const struct grpc_method *grpc_methods(size_t *count); /* GRPC_METHODS_MAX at most */
 
 /* The batches are those of the loop, with calls of GRPC_CALL_LEN bytes or more; `facts`, which is
  * copied, and the stats are borrowed. */

@@ -5,6 +5,24 @@
 
 enum { TIMEOUT_DIGITS = 8 };
 
+const char *grpc_status_name(enum grpc_status status)
+{
+    static const char *const names[GRPC_STATUSES] = {[GRPC_OK] = "OK",
+                                                     [GRPC_CANCELLED] = "CANCELLED",
+                                                     [GRPC_UNKNOWN] = "UNKNOWN",
+                                                     [GRPC_INVALID_ARGUMENT] = "INVALID_ARGUMENT",
+                                                     [GRPC_DEADLINE_EXCEEDED] = "DEADLINE_EXCEEDED",
+                                                     [GRPC_NOT_FOUND] = "NOT_FOUND",
+                                                     [GRPC_PERMISSION_DENIED] = "PERMISSION_DENIED",
+                                                     [GRPC_RESOURCE_EXHAUSTED] =
+                                                         "RESOURCE_EXHAUSTED",
+                                                     [GRPC_UNIMPLEMENTED] = "UNIMPLEMENTED",
+                                                     [GRPC_INTERNAL] = "INTERNAL",
+                                                     [GRPC_UNAVAILABLE] = "UNAVAILABLE",
+                                                     [GRPC_UNAUTHENTICATED] = "UNAUTHENTICATED"};
+    return (unsigned)status < GRPC_STATUSES ? names[status] : NULL;
+}
+
 struct grpc_prefix grpc_prefix_read(const uint8_t bytes[GRPC_PREFIX_LEN])
 {
     return (struct grpc_prefix){.flag = bytes[0],

@@ -29,8 +29,11 @@ enum grpc_status {
     GRPC_UNIMPLEMENTED = 12,
     GRPC_INTERNAL = 13,
     GRPC_UNAVAILABLE = 14,
-    GRPC_UNAUTHENTICATED = 16
+    GRPC_UNAUTHENTICATED = 16,
+    GRPC_STATUSES
 };
+/* As gRPC spells it; NULL: no status that is given here. */
+const char *grpc_status_name(enum grpc_status status);
 
 /* What the five bytes in front of a message say. */
 struct grpc_prefix {

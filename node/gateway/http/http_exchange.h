@@ -77,24 +77,24 @@ struct http_facts {
 
 /* Counted since the start, beside struct gateway_stats. */
 struct http_stats {
-    uint64_t answered;     /* responses, */
-    uint64_t redirected;   /* of these: with a status of 3xx, */
-    uint64_t refused;      /* 4xx, */
-    uint64_t failed;       /* 5xx */
-    uint64_t hosts;        /* refused: Host names neither loopback nor a configured name, */
-    uint64_t origins;      /* a page of another origin asked, */
-    uint64_t types;        /* the body is not JSON, */
-    uint64_t unauthorized; /* 401: an operator's call without the operators' token, */
-    uint64_t unknown;      /* there is nothing at its path, */
-    uint64_t methods;      /* nor for its method, */
-    uint64_t heads;        /* the head or its target is too long, */
-    uint64_t bodies;       /* the body is */
-    uint64_t expectations; /* 100 Continue was sent */
-    uint64_t expired;      /* 408: a head or a body took too long */
-    uint64_t streams;      /* responses that go on, */
-    uint64_t streamless;   /* and 503 for want of a place for one */
-    struct h2_stats h2;    /* of HTTP/2 */
-    struct grpc_stats grpc;
+    uint64_t answered;      /* responses, */
+    uint64_t redirected;    /* of these: with a status of 3xx, */
+    uint64_t refused;       /* 4xx, */
+    uint64_t failed;        /* 5xx */
+    uint64_t hosts;         /* refused: Host names neither loopback nor a configured name, */
+    uint64_t origins;       /* a page of another origin asked, */
+    uint64_t types;         /* the body is not JSON, */
+    uint64_t unauthorized;  /* 401: an operator's call without the operators' token, */
+    uint64_t unknown;       /* there is nothing at its path, */
+    uint64_t methods;       /* nor for its method, */
+    uint64_t heads;         /* the head or its target is too long, */
+    uint64_t bodies;        /* the body is */
+    uint64_t expectations;  /* 100 Continue was sent */
+    uint64_t expired;       /* 408: a head or a body took too long */
+    uint64_t streams;       /* responses that go on, */
+    uint64_t streamless;    /* and 503 for want of a place for one */
+    struct h2_stats h2;     /* of HTTP/2 */
+    struct grpc_stats grpc; /* last, for what is counted by method is shown apart */
 };
 
 typedef enum http_verdict http_handler_fn(struct http_exchange *exchange);

@@ -92,6 +92,13 @@ enum config_proxy_protocol {
     CONFIG_PROXY_OFF /* it is never believed */
 };
 
+/* Whether what `rules` names is read again when it changes. */
+enum config_rules_watch {
+    CONFIG_RULES_WATCH_AUTO, /* if it is a directory */
+    CONFIG_RULES_WATCH_ON,
+    CONFIG_RULES_WATCH_OFF
+};
+
 /* What stands between the node and its clients. */
 struct config_between {
     struct networks trusted_proxies; /* who may say for whom a connection is */
@@ -177,6 +184,7 @@ struct config {
     bool ephemeral; /* no disk: `data` is not touched */
     bool rebuild;
     char rules[CONFIG_PATH_LEN]; /* "" if none */
+    enum config_rules_watch rules_watch;
     uint32_t shards;
     struct config_room room;
     int64_t flush_interval_ns;

@@ -41,6 +41,10 @@ static const char *const proxy_words[] = {[CONFIG_PROXY_OPTIONAL] = "optional",
                                           [CONFIG_PROXY_REQUIRED] = "required",
                                           [CONFIG_PROXY_OFF] = "off",
                                           NULL};
+static const char *const watch_words[] = {[CONFIG_RULES_WATCH_AUTO] = "auto",
+                                          [CONFIG_RULES_WATCH_ON] = "on",
+                                          [CONFIG_RULES_WATCH_OFF] = "off",
+                                          NULL};
 static const char *const format_words[] = {
     [CONFIG_LOG_TEXT] = "text", [CONFIG_LOG_JSON] = "json", NULL};
 
@@ -211,7 +215,14 @@ static const struct config_option options[] = {
      .value = "FILE",
      .kind = CONFIG_KIND_PATH,
      AT(rules),
-     .help = "rules in YAML, or a directory of such files; reloaded by SIGHUP"},
+     .help = "rules in YAML, or a directory of such files; reloaded by SIGHUP, a directory also "
+             "as it changes"},
+    {.name = "rules-watch",
+     .value = "WHEN",
+     .initial = "auto",
+     WORD(rules_watch, watch_words),
+     .help = "whether what --rules names is reloaded as it changes: on, off, or on for a directory "
+             "alone (auto)"},
     {.name = "shards",
      .value = "N",
      .initial = "1",

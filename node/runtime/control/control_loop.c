@@ -21,6 +21,7 @@
 #include "client/protocol/wire.h"
 #include "node/cluster/conditions/conditions.h"
 #include "node/cluster/model/edit_wait.h"
+#include "node/runtime/control/client_figures.h"
 #include "node/runtime/control/daemon_state.h"
 #include "node/runtime/control/member_log.h"
 #include "node/runtime/control/ring_log.h"
@@ -93,105 +94,7 @@ static void carry_out(struct daemon *daemon)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* What is counted of clients: what a report calls it, and where it is. */
-struct figure_place {
-    const char *name;
-    size_t offset;
-};
-
-#define CLIENT_FIGURE(name)                                                                        \
-    {                                                                                              \
-#name, offsetof(struct gateway_stats, name)                                                \
-    }
-#define HTTP_FIGURE(text, name)                                                                    \
-    {                                                                                              \
-        text, offsetof(struct http_stats, name)                                                    \
-    }
-
-static const struct figure_place client_figures[] = {
-    CLIENT_FIGURE(connections),     CLIENT_FIGURE(accepted),
-    CLIENT_FIGURE(refused),         CLIENT_FIGURE(accept_failures),
-    CLIENT_FIGURE(commands),        CLIENT_FIGURE(checks),
-    CLIENT_FIGURE(batches),         CLIENT_FIGURE(busy),
-    CLIENT_FIGURE(protocol_errors), CLIENT_FIGURE(slow_readers),
-    CLIENT_FIGURE(crowded),         CLIENT_FIGURE(late),
-    CLIENT_FIGURE(evicted),         CLIENT_FIGURE(unfinished),
-    CLIENT_FIGURE(dropped),         CLIENT_FIGURE(idle),
-    CLIENT_FIGURE(proxied),
-};
-static const struct figure_place http_figures[] = {
-    HTTP_FIGURE("answered", answered),
-    HTTP_FIGURE("answered_3xx", redirected),
-    HTTP_FIGURE("answered_4xx", refused),
-    HTTP_FIGURE("answered_5xx", failed),
-    HTTP_FIGURE("foreign_hosts", hosts),
-    HTTP_FIGURE("foreign_origins", origins),
-    HTTP_FIGURE("wrong_types", types),
-    HTTP_FIGURE("unauthorized", unauthorized),
-    HTTP_FIGURE("unknown_paths", unknown),
-    HTTP_FIGURE("wrong_methods", methods),
-    HTTP_FIGURE("long_heads", heads),
-    HTTP_FIGURE("long_bodies", bodies),
-    HTTP_FIGURE("continued", expectations),
-    HTTP_FIGURE("expired", expired),
-    HTTP_FIGURE("h2_connections", h2.connections),
-    HTTP_FIGURE("h2_streams", h2.streams),
-    HTTP_FIGURE("h2_refused", h2.refused),
-    HTTP_FIGURE("h2_cut", h2.cut),
-    HTTP_FIGURE("h2_late", h2.late),
-    HTTP_FIGURE("h2_floods", h2.floods),
-    HTTP_FIGURE("h2_aged", h2.aged),
-    HTTP_FIGURE("h2_unanswered", h2.unanswered),
-    HTTP_FIGURE("grpc_calls", grpc.calls),
-    HTTP_FIGURE("grpc_faults", grpc.faults),
-    HTTP_FIGURE("grpc_late", grpc.late),
-    HTTP_FIGURE("streams", streams),
-    HTTP_FIGURE("streams_refused", streamless),
-};
-enum {
-    CLIENT_FIGURES = sizeof client_figures / sizeof *client_figures,
-    HTTP_FIGURES = sizeof http_figures / sizeof *http_figures,
-    FILE_FIGURES = 5,
-    QUESTION_LEN = 64
-};
-
-/* All but `polls`, which is for tests. */
-static_assert(sizeof(struct gateway_stats) == (CLIENT_FIGURES + 1) * sizeof(uint64_t) &&
-                  sizeof(struct http_stats) == HTTP_FIGURES * sizeof(uint64_t),
-              "each counter of a protocol's clients is summed, and shown");
-
-static uint64_t *counter_at(void *stats, const struct figure_place *place)
-{
-    return (uint64_t *)(void *)((char *)stats + place->offset);
-}
-
-static void put_figures(void *stats, const struct figure_place *places, uint32_t count,
-                        struct control_figure *out)
-{
-    for (uint32_t i = 0; i < count; i++)
-        out[i] = (struct control_figure){places[i].name, *counter_at(stats, &places[i])};
-}
-
-static void add_stats(void *sum, void *more, const struct figure_place *places, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        *counter_at(sum, &places[i]) += *counter_at(more, &places[i]);
-}
-
-/* What clients of each protocol did, of all shards. */
-static void sum_clients(struct daemon *daemon, struct shard_loop_fronts *out)
-{
-    *out = (struct shard_loop_fronts){.native = {.connections = 0}};
-    ASSERT(daemon->shard_count <= CONFIG_SHARDS_MAX);
-    for (uint32_t i = 0; i < daemon->shard_count; i++) {
-        struct shard_loop_fronts of;
-        shard_loop_clients(daemon->shards[i], &of);
-        add_stats(&out->native, &of.native, client_figures, CLIENT_FIGURES);
-        add_stats(&out->redis, &of.redis, client_figures, CLIENT_FIGURES);
-        add_stats(&out->http, &of.http, client_figures, CLIENT_FIGURES);
-        add_stats(&out->http_more, &of.http_more, http_figures, HTTP_FIGURES);
-    }
-}
+enum { FILE_FIGURES = 5, QUESTION_LEN = 64 };
 
 /* What the node is as a whole, but for `compiled`. `stats` has a place for each shard. */
 static struct control_report report_of(struct daemon *daemon, struct shard_stats *stats)
@@ -243,9 +146,7 @@ static void tell_more(struct daemon *daemon, struct shard_told *told, struct con
 struct whole_report {
     struct control_report report;
     struct shard_stats stats[CONFIG_SHARDS_MAX];
-    struct control_figure native[CLIENT_FIGURES];
-    struct control_figure redis[CLIENT_FIGURES];
-    struct control_figure http[CLIENT_FIGURES + HTTP_FIGURES];
+    struct client_figures clients;
     struct control_figure files[FILE_FIGURES];
     struct control_figure telemetry[TELEMETRY_FIGURES];
     struct shard_told told;
@@ -253,20 +154,14 @@ struct whole_report {
 
 static void make_report(struct daemon *daemon, struct whole_report *whole)
 {
-    struct shard_loop_fronts clients;
     struct control_report *report = &whole->report;
-    sum_clients(daemon, &clients);
-    put_figures(&clients.native, client_figures, CLIENT_FIGURES, whole->native);
-    put_figures(&clients.redis, client_figures, CLIENT_FIGURES, whole->redis);
-    put_figures(&clients.http, client_figures, CLIENT_FIGURES, whole->http);
-    put_figures(&clients.http_more, http_figures, HTTP_FIGURES, whole->http + CLIENT_FIGURES);
+    client_figures_collect(daemon->shards, daemon->shard_count, &whole->clients);
     const struct control_figure files[FILE_FIGURES] = {
         {"max", daemon->sockets.files.max},
         {"kept", daemon->sockets.files.kept},
         {"paused", atomic_load(&daemon->sockets.files.paused)},
         {"pauses", daemon->sockets.files.pauses},
-        {"dropped", clients.native.accept_failures + clients.redis.accept_failures +
-                        clients.http.accept_failures},
+        {"dropped", whole->clients.not_accepted},
     };
     memcpy(whole->files, files, sizeof files);
     for (int i = 0; i < TELEMETRY_FIGURES; i++)
@@ -276,12 +171,7 @@ static void make_report(struct daemon *daemon, struct whole_report *whole)
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         shard_loop_stats(daemon->shards[i], true, &whole->stats[i]);
     *report = report_of(daemon, whole->stats);
-    report->resp = whole->redis;
-    report->resp_count = CLIENT_FIGURES;
-    report->http = whole->http;
-    report->http_count = CLIENT_FIGURES + HTTP_FIGURES;
-    report->native = whole->native;
-    report->native_count = CLIENT_FIGURES;
+    client_figures_report(&whole->clients, report);
     for (uint32_t i = 0; i < daemon->shard_count; i++)
         report->links_dropped += shard_loop_links_dropped(daemon->shards[i]);
     report->log_lines_dropped = log_output_dropped(&daemon->output);
@@ -290,6 +180,7 @@ static void make_report(struct daemon *daemon, struct whole_report *whole)
     report->telemetry = whole->telemetry;
     report->telemetry_count = TELEMETRY_FIGURES;
     report->rules_refusals = daemon->rules.refusals;
+    report->rules_unread = daemon->rules.unread;
     tell_more(daemon, &whole->told, report);
 }
 
@@ -966,7 +857,9 @@ int control_loop_open(struct daemon *daemon)
     if (!ok)
         return TG_EIO;
     const int error = mailbox_init(&daemon->mailbox, &daemon->events.wake);
-    return error != 0 ? error : compiler_new(&compiling, &daemon->rules.compiler);
+    if (error != 0 || compiler_new(&compiling, &daemon->rules.compiler) != 0)
+        return error != 0 ? error : TG_ENOMEM;
+    return rules_watch_begin(daemon);
 }
 
 static void close_handle(uv_handle_t *handle, void *context)

@@ -12,6 +12,7 @@
 #include "node/runtime/control/compiler.h"
 #include "node/runtime/control/held.h"
 #include "node/runtime/control/lobby.h"
+#include "node/runtime/control/rules_state.h"
 #include "node/runtime/control/standing.h"
 #include "node/runtime/control/teller.h"
 #include "node/runtime/disk/disk.h"
@@ -28,17 +29,6 @@
 #include "node/runtime/system/signals.h"
 #include "node/runtime/system/socket.h"
 #include "storage/store.h"
-
-/* The rules file: it seeds the settings, and is applied to them by SIGHUP. */
-struct rules_file_state {
-    enum { RULES_IDLE, RULES_SEEDED, RULES_RELOADED } state;
-    struct hash128 edit_id; /* of the edit that is under way */
-    bool compared;          /* whether a file that differs from the settings was told of */
-    int64_t asked_ns;
-    struct policy *policy; /* what the file says, until it was compared, or NULL */
-    char *text; /* what it held when it was read last, as it is kept (packed.h), or NULL */
-    size_t len;
-};
 
 /* Totals of people and API keys (usage.c). */
 struct usage {
@@ -85,23 +75,6 @@ struct daemon_sockets {
     struct gossip_out out;
     struct telemetry *telemetry; /* traces and metrics that are pushed */
     struct socket_holder holder;
-};
-
-/* The rules in force, and those that are to be. */
-struct daemon_rules {
-    struct policy *alone; /* the rules in force alone, or NULL */
-    uint64_t version;     /* of those, in the configuration store, or 0 */
-    void *ordinals;       /* that they were compiled with, as the store keeps them */
-    size_t ordinals_len;
-    struct policy *joined; /* the same with blocks and quotas in force, or NULL */
-    uint64_t judged;       /* version of the rules that were put in force or refused last */
-    uint32_t owed;         /* bits of shards that are to be given the rules in force */
-    uint64_t sent[CONFIG_SHARDS_MAX]; /* how often each was given some */
-    int64_t missed_ns;                /* when the newest rules found no memory; or 0 */
-    int64_t refused_ns; /* when rules were refused first, before any were in force; or 0 */
-    uint64_t refusals;  /* how often any were */
-    struct compiler *compiler;
-    struct rules_file_state file;
 };
 
 /* Quota records and API keys in force. */
@@ -292,6 +265,12 @@ void rules_look(struct daemon *daemon);
 void rules_note_spread(struct daemon *daemon);
 /* SIGHUP: has the rules file compiled, to be applied to the settings then. */
 void rules_reload(struct daemon *daemon);
+/* Begins to look whether what --rules names changes, if that is wanted. 0 or TG_ENOMEM. */
+MUST_USE int rules_watch_begin(struct daemon *daemon);
+/* The file as it was read last, as far as it was applied, for the next run of the process; what it
+ * holds is the caller's then, and must be freed. */
+void rules_keep(struct daemon *daemon, char **text, size_t *len);
+void rules_file_fini(struct daemon *daemon);
 /* Takes what the compiler was asked for by this file: rules to be in force, or those of the file.
  * The job stays the caller's. */
 void rules_compiled(struct daemon *daemon, struct compiler_job *job);

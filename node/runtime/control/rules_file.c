@@ -4,6 +4,7 @@
  *            settings without rules --> the file becomes their first version (RULES_SEEDED)
  *            settings with other rules --> these are in force, and a warning says so, once
  *   SIGHUP   file --> an edit of the settings by "file" (RULES_RELOADED): in force on every node
+ *   changed  file --> judged (rules_watch.h) --> the same (RULES_FOLLOWED), if it is news
  *   A large file is kept, compared and sent as it is packed (packed.h), which the compiler does.
  *   It may be a directory: its files are one document then (rules_source.h).
  *   settings changed --> compiled once, by a thread (compiler.h), shared by all shards, swapped
@@ -19,6 +20,9 @@
  *              newer ones, for what it has may be of before it stopped.
  * RULESFILE-4  An edit that was asked of this node is done for whoever asked when this node decides
  *              by it.
+ * RULESFILE-5  A file that has changed is owed until it was judged: applied, by an edit that is
+ *              based on what it was judged beside, or found to be applied already, or older. What
+ *              cannot be done now is tried again.
  */
 #include <sodium.h>
 #include <stdio.h>
@@ -44,6 +48,7 @@ enum {
     ERROR_LEN = 16 * CONFIG_ERROR_LEN
 };
 
+#define AUTHOR   "file"              /* of the edits that are made here */
 #define RETRY_NS INT64_C(1000000000) /* after a want of memory */
 #define NEWER_NS INT64_C(2000000000) /* in which whoever can be reached has told what is newer */
 
@@ -61,23 +66,30 @@ struct compiler_options rules_compiler_options(struct daemon *daemon)
         .allocator = alloc_heap(), .zones = zones_system(), .wake = wake, .context = daemon};
 }
 
+/* Makes what was read a job that is to compile it; NULL with a sentence, and it is freed. */
+static struct compiler_job *job_of(const struct daemon *daemon, struct rules_source *source,
+                                   char *error, size_t capacity)
+{
+    struct compiler_job *job = compiler_job_new(COMPILER_FILE, NULL, 0);
+    if (job == NULL) {
+        (void)snprintf(error, capacity, "%s: out of memory", daemon->config->rules);
+        rules_source_fini(source);
+        return NULL;
+    }
+    job->block = source->text;
+    job->text = source->text;
+    job->len = source->len;
+    job->joined = source->joined;
+    return job;
+}
+
 /* Reads the file into a job that is to compile it; NULL with a sentence. */
 static struct compiler_job *read_rules(const struct daemon *daemon, char *error, size_t capacity)
 {
     struct rules_source source;
     if (rules_source_read(daemon->config->rules, RULES_LEN_MAX, &source, error, capacity) != 0)
         return NULL;
-    struct compiler_job *job = compiler_job_new(COMPILER_FILE, NULL, 0);
-    if (job == NULL) {
-        (void)snprintf(error, capacity, "%s: out of memory", daemon->config->rules);
-        rules_source_fini(&source);
-        return NULL;
-    }
-    job->block = source.text;
-    job->text = source.text;
-    job->len = source.len;
-    job->joined = source.joined;
-    return job;
+    return job_of(daemon, &source, error, capacity);
 }
 
 /* A process that starts again for its clock goes on with what it had read: what was written into
@@ -89,6 +101,37 @@ static struct compiler_job *kept_rules(const struct daemon *daemon, char *error,
     if (job == NULL)
         (void)snprintf(error, capacity, "%s: out of memory", daemon->config->rules);
     return job;
+}
+
+static bool is_text(const char *text, size_t len, const struct compiler_job *job)
+{
+    return text != NULL && len == job->len && memcmp(text, job->text, len) == 0;
+}
+
+/* The file is as the settings want it, or has nothing for them. */
+static void settle(struct rules_file_state *file)
+{
+    file->owed = false;
+    free(file->was);
+    file->was = NULL;
+    if (file->compared)
+        policy_free(&file->policy);
+}
+
+/* Notes that the file holds something else now (RULESFILE-5). */
+static void owe(struct rules_file_state *file, const struct compiler_job *job)
+{
+    if (is_text(file->text, file->len, job))
+        return;
+    file->compared = true; /* it is no longer what it was at the start */
+    file->overtaken = file->state != RULES_IDLE;
+    if (!file->owed) {
+        file->was = file->text;
+        file->was_len = file->len;
+        file->text = NULL;
+    }
+    file->owed = !is_text(file->was, file->was_len, job); /* it may be back at what it was */
+    file->owed_told = false;
 }
 
 /* Keeps what the file was compiled to. 0, or an error with "FILE:LINE:COLUMN: what". */
@@ -113,6 +156,8 @@ static int take_file(struct daemon *daemon, struct compiler_job *job, char *erro
                            "; and %u errors more: `tidegate rules validate` lists them", all - 1);
         return job->error;
     }
+    if (daemon->rules.file.watch != NULL)
+        owe(&daemon->rules.file, job);
     free(daemon->rules.file.text);
     daemon->rules.file.text = job->block;
     daemon->rules.file.len = job->len;
@@ -128,9 +173,11 @@ int rules_load(struct daemon *daemon, char *error, size_t capacity)
     const struct compiler_options compiling = rules_compiler_options(daemon);
     if (daemon->config->rules[0] == '\0')
         return 0;
-    struct compiler_job *job = daemon->kept != NULL && daemon->kept->rules_text != NULL
-                                   ? kept_rules(daemon, error, capacity)
-                                   : read_rules(daemon, error, capacity);
+    const bool kept = daemon->kept != NULL && daemon->kept->rules_text != NULL;
+    if (!kept) /* else it is looked at what there is by now */
+        daemon->rules.file.stamp = rules_source_stamp(daemon->config->rules);
+    struct compiler_job *job =
+        kept ? kept_rules(daemon, error, capacity) : read_rules(daemon, error, capacity);
     if (job == NULL)
         return TG_EINVALID;
     compiler_do(&compiling, job);
@@ -370,7 +417,6 @@ static void compare_file(struct daemon *daemon, const struct settings_entry *rul
 /* Has the settings changed to what the file holds. */
 static int request(struct daemon *daemon, uint64_t based_on, const char *note)
 {
-    static const char author[] = "file";
     static const char name[] = "rules";
     struct rules_file_state *wanted = &daemon->rules.file;
     randombytes_buf(&wanted->edit_id, sizeof wanted->edit_id);
@@ -380,15 +426,29 @@ static int request(struct daemon *daemon, uint64_t based_on, const char *note)
         .based_on = based_on,
         .name = {name, sizeof name - 1},
         .value = {daemon->rules.file.text, daemon->rules.file.len},
-        .author = {author, sizeof author - 1},
+        .author = {AUTHOR, sizeof AUTHOR - 1},
         .note = {note, strlen(note)},
         .rules = daemon->rules.file.policy,
     };
     wanted->asked_ns = clock_now_ns(&daemon->clock);
+    wanted->overtaken = false;
     ASSERT(request.rules != NULL);
     return control_edit_rules(daemon->control, wanted->asked_ns,
                               daemon->rules.alone != NULL ? daemon->rules.alone : policy_empty(),
                               &request);
+}
+
+/* What the file holds is not taken: the rules before it stay. */
+static void refuse_file(struct daemon *daemon, const char *why)
+{
+    daemon->rules.unread++;
+    log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", why);
+}
+
+static void compile_file(struct daemon *daemon, struct compiler_job *job)
+{
+    const bool taken = compiler_ask(daemon->rules.compiler, job);
+    ASSERT(taken); /* COMPILER-2 */
 }
 
 void rules_reload(struct daemon *daemon)
@@ -401,26 +461,46 @@ void rules_reload(struct daemon *daemon)
         return;
     }
     struct compiler_job *job = read_rules(daemon, error, sizeof error);
-    if (job == NULL) {
-        log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
-        return;
-    }
-    const bool taken = compiler_ask(daemon->rules.compiler, job);
-    ASSERT(taken); /* COMPILER-2 */
+    daemon->rules.file.told = job != NULL;
+    if (job == NULL)
+        refuse_file(daemon, error);
+    else
+        compile_file(daemon, job);
 }
 
+/* Takes what the watch has read. */
+static void take_changed(struct daemon *daemon)
+{
+    struct rules_watched read;
+    if (daemon->rules.file.watch == NULL || !rules_watch_take(daemon->rules.file.watch, &read))
+        return;
+    struct compiler_job *job =
+        read.failed ? NULL : job_of(daemon, &read.source, read.error, sizeof read.error);
+    if (job == NULL)
+        refuse_file(daemon, read.error);
+    else
+        compile_file(daemon, job);
+}
+
+/* What was compiled is news of the file's, or SIGHUP wants it applied whatever it is. */
 static void reload(struct daemon *daemon, struct compiler_job *job)
 {
     char error[ERROR_LEN];
+    struct rules_file_state *file = &daemon->rules.file;
+    const bool told = file->told;
+    file->told = false;
     int result = take_file(daemon, job, error, sizeof error);
     if (result != 0) {
-        log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error);
+        refuse_file(daemon, error);
         return;
     }
-    result = request(daemon, SETTINGS_ANY, "SIGHUP");
-    if (daemon->rules.file.compared)
-        policy_free(&daemon->rules.file.policy);
-    daemon->rules.file.state = result == 0 ? RULES_RELOADED : RULES_IDLE;
+    if (told)
+        result = request(daemon, SETTINGS_ANY, "SIGHUP");
+    if (file->compared && !file->owed)
+        settle(file);
+    if (!told)
+        return;
+    file->state = result == 0 ? RULES_RELOADED : RULES_IDLE;
     if (result != 0)
         log_printf(daemon->log, LOG_LEVEL_ERROR, "rules not reloaded: %s", error_message(result));
 }
@@ -433,26 +513,85 @@ void rules_compiled(struct daemon *daemon, struct compiler_job *job)
         reload(daemon, job);
 }
 
+/* An edit of what the file holds could not be made: it is tried again, and told of once. */
+static void await(struct daemon *daemon, const char *why)
+{
+    if (!daemon->rules.file.owed_told)
+        log_printf(daemon->log, LOG_LEVEL_WARN, "rules of %s are still to be applied: %s",
+                   daemon->config->rules, why);
+    daemon->rules.file.owed_told = true;
+}
+
 /* Tells how an edit of the file's ended. */
 static void look_at_request(struct daemon *daemon)
 {
+    static const char *const verbs[] = {
+        [RULES_SEEDED] = "seeded", [RULES_RELOADED] = "reloaded", [RULES_FOLLOWED] = "reloaded"};
     struct rules_file_state *wanted = &daemon->rules.file;
     ASSERT(wanted->state != RULES_IDLE);
     const struct settings_edit *edit = control_edit_find(daemon->control, wanted->edit_id);
     if (edit != NULL && edit->state == SETTINGS_EDIT_WAITS)
         return;
-    const bool reloaded = wanted->state == RULES_RELOADED;
+    const int asked = wanted->state;
     wanted->state = RULES_IDLE;
     if (edit == NULL)
         return;
-    const char *verb = reloaded ? "reloaded" : "seeded";
-    if (edit->state == SETTINGS_EDIT_DONE)
-        log_printf(daemon->log, LOG_LEVEL_INFO, "rules %s from %s: version %u%s", verb,
+    if (edit->state == SETTINGS_EDIT_DONE) {
+        log_printf(daemon->log, LOG_LEVEL_INFO, "rules %s from %s: version %u%s", verbs[asked],
                    daemon->config->rules, settings_version_shown(edit->version),
                    edit->changed ? "" : ", which was in force before");
-    else if (reloaded || edit->state != SETTINGS_EDIT_CONFLICT)
-        log_printf(daemon->log, reloaded ? LOG_LEVEL_ERROR : LOG_LEVEL_WARN, "rules not %s: %s",
-                   verb, edit->sentence);
+        if (wanted->owed && !wanted->overtaken)
+            settle(wanted);
+    } else if (asked == RULES_FOLLOWED) {
+        if (edit->state != SETTINGS_EDIT_CONFLICT) /* else it is judged anew */
+            await(daemon, edit->sentence);
+    } else if (asked == RULES_RELOADED || edit->state != SETTINGS_EDIT_CONFLICT) {
+        log_printf(daemon->log, asked == RULES_RELOADED ? LOG_LEVEL_ERROR : LOG_LEVEL_WARN,
+                   "rules not %s: %s", verbs[asked], edit->sentence);
+    }
+}
+
+/* What becomes of the file, beside the edits by files that the settings still have. */
+static enum rules_verdict judge(const struct daemon *daemon)
+{
+    const struct rules_file_state *file = &daemon->rules.file;
+    struct rules_judge judge = {.was = {file->was, file->was_len}, .is = {file->text, file->len}};
+    const struct settings_entry *entry;
+    size_t cursor = 0;
+    while ((entry = control_setting_next(daemon->control, SETTINGS_RULES, &cursor)) != NULL) {
+        const struct rules_text edit = {entry->value.data, entry->value.len};
+        if (entry->author.len == sizeof AUTHOR - 1 &&
+            memcmp(entry->author.data, AUTHOR, sizeof AUTHOR - 1) == 0)
+            rules_judge_tell(&judge, &edit);
+    }
+    return rules_judge_end(&judge);
+}
+
+/* RULESFILE-5 */
+static void follow(struct daemon *daemon)
+{
+    struct rules_file_state *file = &daemon->rules.file;
+    struct settings_entry rules = {.version = 0};
+    ASSERT(file->owed && file->policy != NULL && file->state == RULES_IDLE);
+    if (clock_now_ns(&daemon->clock) - file->asked_ns < (int64_t)SEED_PAUSE_MS * 1000000 ||
+        !control_settings_known(daemon->control) ||
+        (control_rules_known(daemon->control, &rules) && rules.version != daemon->rules.judged))
+        return;
+    const enum rules_verdict verdict = judge(daemon);
+    if (verdict != RULES_APPLY) {
+        log_printf(daemon->log, LOG_LEVEL_INFO, "rules of %s have changed: %s",
+                   daemon->config->rules,
+                   verdict == RULES_APPLIED
+                       ? "another node has applied them already"
+                       : "not applied, for they were before, and newer ones of another node since");
+        settle(file);
+        return;
+    }
+    const int result = request(daemon, rules.version, "the rules file has changed");
+    if (result == 0)
+        file->state = RULES_FOLLOWED;
+    else
+        await(daemon, error_message(result));
 }
 
 static void look_at_records(struct daemon *daemon)
@@ -521,8 +660,13 @@ void rules_look(struct daemon *daemon)
     struct rules_file_state *wanted = &daemon->rules.file;
     struct settings_entry rules;
     look_at_settings(daemon);
+    take_changed(daemon);
     if (wanted->state != RULES_IDLE) {
         look_at_request(daemon);
+        return;
+    }
+    if (wanted->owed) {
+        follow(daemon);
         return;
     }
     if (daemon->rules.file.text == NULL || wanted->compared ||
@@ -534,4 +678,40 @@ void rules_look(struct daemon *daemon)
         compare_file(daemon, &rules);
     else if (!known && request(daemon, 0, "the rules file, at the first start") == 0)
         wanted->state = RULES_SEEDED;
+}
+
+/* ---- the watch ------------------------------------------------------------------------------- */
+
+int rules_watch_begin(struct daemon *daemon)
+{
+    const char *path = daemon->config->rules;
+    const enum config_rules_watch wanted = daemon->config->rules_watch;
+    const struct rules_watch_options options = {.path = path,
+                                                .len_max = RULES_LEN_MAX,
+                                                .first = daemon->rules.file.stamp,
+                                                .wake = wake,
+                                                .context = daemon};
+    if (path[0] == '\0' || strcmp(path, "-") == 0 || wanted == CONFIG_RULES_WATCH_OFF ||
+        (wanted == CONFIG_RULES_WATCH_AUTO && !rules_source_is_directory(path)))
+        return 0;
+    return rules_watch_new(&options, &daemon->rules.file.watch);
+}
+
+void rules_keep(struct daemon *daemon, char **text, size_t *len)
+{
+    struct rules_file_state *file = &daemon->rules.file;
+    char **kept = file->owed ? &file->was : &file->text; /* RULESFILE-5 */
+    *text = *kept;
+    *len = file->owed ? file->was_len : file->len;
+    *kept = NULL;
+}
+
+void rules_file_fini(struct daemon *daemon)
+{
+    struct rules_file_state *file = &daemon->rules.file;
+    policy_free(&file->policy);
+    free(file->text);
+    free(file->was);
+    file->text = NULL;
+    file->was = NULL;
 }

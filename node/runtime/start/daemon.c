@@ -574,6 +574,7 @@ static void stop(struct daemon *daemon)
         shard_loop_free(&daemon->shards[i]);
         socket_close(&daemon->sockets.peers[i]);
     }
+    rules_watch_free(&daemon->rules.file.watch);
     compiler_free(&daemon->rules.compiler);
     if (daemon->mailbox.messages != NULL)
         control_loop_close(daemon);
@@ -592,9 +593,8 @@ static void stop(struct daemon *daemon)
     policy_free(&daemon->rules.joined);
     people_free(&daemon->records.people);
     api_keys_free(&daemon->records.api_keys);
-    policy_free(&daemon->rules.file.policy);
+    rules_file_fini(daemon);
     free(daemon->rules.ordinals);
-    free(daemon->rules.file.text);
     free(daemon->kept_on_disk.items);
     effects_fini(&daemon->effects);
     telemetry_free(&daemon->sockets.telemetry);
@@ -616,8 +616,7 @@ int daemon_check(const struct config *config)
     policy_free(&daemon->rules.joined);
     people_free(&daemon->records.people);
     api_keys_free(&daemon->records.api_keys);
-    policy_free(&daemon->rules.file.policy);
-    free(daemon->rules.file.text);
+    rules_file_fini(daemon);
     free(daemon);
     return result == 0 ? DAEMON_OK : DAEMON_CONFIG;
 }
@@ -636,10 +635,7 @@ static void keep(struct daemon *daemon, struct daemon_kept *kept)
         kept->peers_len = len;
     }
     free(kept->rules_text);
-    kept->rules_text = daemon->rules.file.text;
-    kept->rules_len = daemon->rules.file.len;
-    daemon->rules.file.text = NULL;
-    daemon->rules.file.len = 0;
+    rules_keep(daemon, &kept->rules_text, &kept->rules_len);
 }
 
 /* kept->again: the process is to begin once more, with another offset of its clock. */
