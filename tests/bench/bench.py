@@ -33,12 +33,14 @@ import rows_node  # noqa: E402
 import rows_overload  # noqa: E402
 import rows_program  # noqa: E402
 import rows_redis  # noqa: E402
+import rows_rls  # noqa: E402
 from harness import program  # noqa: E402
 from report import Report  # noqa: E402
 
 ROUNDS = 5
-ROWS = {**rows_program.ROWS, **rows_node.ROWS, **rows_redis.ROWS, **rows_http.ROWS, **rows_overload.ROWS, **rows_box.ROWS}
-ORDER = ["engine", "core", "scaling", "memory", "sync", "batches", "resp64", "resp1", "http", "auth", "lease",
+ROWS = {**rows_program.ROWS, **rows_node.ROWS, **rows_redis.ROWS, **rows_http.ROWS, **rows_rls.ROWS,
+        **rows_overload.ROWS, **rows_box.ROWS}
+ORDER = ["engine", "core", "scaling", "memory", "sync", "batches", "resp64", "resp1", "http", "auth", "rls", "lease",
          "workloads", "forwarded", "replicas", "writeback", "shards", "overload", "small"]
 
 

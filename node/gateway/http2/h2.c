@@ -318,6 +318,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         return 0;
     if (!stream->headed) {
         stream->headed = true;
+        peer->control -=
+            peer->control > 0; /* gRPC's clients measure the way by PING, as they ask */
         peer->gate->user.headed(peer->gate->user.gate, stream);
     }
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
