@@ -29,10 +29,10 @@
  *             denied; it drains.
  * FALLBACK-6  Of a rule with consistency `any` each node stands in for itself: it never asks
  *             another one for what it may decide, so there is one share per node.
- * FALLBACK-7  A proxy takes an answer that is late for none, and lets its request pass. So a check
- * of a domain's descriptors whose time is over is decided at once by the node that has it, with the
- * share, if nobody has been heard to be silent yet. Until then there is one share more per node;
- * what its leader decides late stays charged.
+ * FALLBACK-7  A proxy takes an answer that is late for none, and lets its request pass. So a
+ *             check of a domain's descriptors whose time is over is decided at once by the node
+ *             that has it, with the share, if nobody has been heard to be silent yet. Until then
+ *             there is one share more per node; what its leader decides late stays charged.
  */
 #include <string.h>
 
