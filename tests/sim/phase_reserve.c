@@ -49,7 +49,7 @@ enum {
     FRAME_MAX = 1 << 12,
     /* In parts of a million, each time that workers are looked at. */
     ASK_PPM = 60000,
-    SETTLE_PPM = 40000,
+    SETTLE_PPM = 25000,  /* seldom enough that some are left to their end */
     CANCEL_PPM = 250000, /* of those who settle */
     LEAVE_PPM = 4000,
     LATE_PPM = 300000,  /* of those whose time is over */
