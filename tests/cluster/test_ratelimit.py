@@ -3,9 +3,10 @@ which time."""
 
 import signal
 
+import grpc
 import pytest
 
-from harness import within_one
+from harness import Http, within_one
 from harness.ratelimit import CHECK, OK, OVER, REPORT, RateLimit, descriptor
 
 DAY = 86400
@@ -124,6 +125,64 @@ def test_what_no_service_could_answer_is_refused_with_its_place(start):
         code, text = client.refusal("shop", descriptor(("k" * 300, "x")))
         assert code == "INVALID_ARGUMENT" and text.startswith("descriptors[0].entries[0].key: found 300 bytes"), text
         assert client.ask("shop", ada).statuses[0].limit_remaining == 2  # nothing of that was charged
+
+
+def test_an_estimate_is_held_until_it_is_known_what_was_used(start):
+    cluster = start(3)
+    with RateLimit(cluster[0].port + 5) as client, RateLimit(cluster[1].port + 5) as other:
+        both = {"domain": "shop", "descriptors": [descriptor(("busy", "ada")), descriptor(("user", "vip"))]}
+
+        def left():
+            return client.ask("shop", descriptor(("busy", "ada"), hits=0)).statuses[0].limit_remaining
+        held = client.kuadrant("Reserve", amount=60, **both)
+        assert held.code == OK and held.reservation_id and left() == 40
+        refused = other.kuadrant("Reserve", amount=60, **both)
+        assert refused.code == OVER and not refused.reservation_id and left() == 40
+        done = other.kuadrant("Commit", reservation_id=held.reservation_id, actual_amount=25, **both)
+        assert done.reservation_released and left() == 75
+        again = client.kuadrant("Commit", reservation_id=held.reservation_id, actual_amount=25, **both)
+        assert again.reservation_released and left() == 75  # settled is settled
+        late = client.kuadrant("Commit", reservation_id="1234-1", actual_amount=5, **both)
+        assert not late.reservation_released and left() == 70
+        free = client.kuadrant("Reserve", amount=5, domain="shop", descriptors=[descriptor(("user", "vip"))])
+        assert free.code == OK
+        for method, fields, text in (("Reserve", {"amount": 0}, "amount: expected 1"),
+                                     ("Commit", {"reservation_id": "x"}, "reservation_id: expected one")):
+            with pytest.raises(grpc.RpcError) as error:
+                client.kuadrant(method, **fields, **both)
+            assert error.value.details().startswith(text), error.value
+
+
+def test_json_is_answered_as_messages_are(start):
+    node = start(1)[0]
+    http = Http(node)
+
+    def ask(body, status=200):
+        answer = http.post("/json", body)
+        assert answer.status == status, answer
+        return answer.said
+
+    def user(name, **more):
+        return {"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": name}], **more}]}
+    told = ask(user("ada"))
+    reset = told["statuses"][0].pop("durationUntilReset")
+    assert told == {"overallCode": "OK", "statuses": [{
+        "code": "OK", "currentLimit": {"requestsPerUnit": 3, "unit": "DAY", "name": "each"}, "limitRemaining": 2}]}
+    assert reset.endswith("s") and 0 < int(reset[:-1]) <= DAY
+    assert "limitRemaining" not in ask(user("ada", hitsAddend="2"))["statuses"][0]
+    assert ask(user("ada"), 429)["overallCode"] == "OVER_LIMIT"
+    assert ask({**user("ada", hits_addend=0), "hitsAddend": 9}, 429)["statuses"][0]["code"] == "OVER_LIMIT"
+    limit = {"requests_per_unit": 7, "unit": "MINUTE", "unitMultiplier": "3"}
+    told = ask(user("bob", limit=limit))["statuses"][0]
+    assert told["currentLimit"] == {"requestsPerUnit": 7, "unit": "MINUTE", "unitMultiplier": 3}, told
+    assert ask({"domain": "unknown", "descriptors": [{}]}) == {"overallCode": "OK", "statuses": [{"code": "OK"}]}
+    for body, detail in (({"domain": "shop", "descriptors": []}, "descriptors: found 0; expected 1 to 64"),
+                         ({"domain": "shop", "nothing": 1}, "nothing: found an unknown field"),
+                         (user("x", hitsAddend="-1"), "descriptors[0].hitsAddend: expected a whole number"),
+                         (user("x", limit={"unit": "FORTNIGHT"}), "descriptors[0].limit.unit: found another word")):
+        assert ask(body, 400)["detail"].startswith(detail)
+    health = http.ask("GET", "/healthcheck")
+    assert health.status == 200 and health.body == b"OK"
 
 
 def test_together_all_are_charged_or_none(start):

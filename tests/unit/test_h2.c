@@ -214,6 +214,21 @@ static void frames_that_ask_for_nothing_end_the_connection(void **state)
     assert_int_equal(bench.stats.protocol_errors, 1);
 }
 
+/* gRPC's clients measure how long the way is by a PING with what they ask. */
+static void a_ping_with_each_request_is_no_flood(void **state)
+{
+    (void)state;
+    bench.answer_len = 1;
+    for (int i = 0; i < 2 * H2_CONTROL_MAX; i++) {
+        assert_int_equal(nghttp2_submit_ping(bench.client.session, NGHTTP2_FLAG_NONE, NULL), 0);
+        (void)ask("", 0);
+        turn();
+        bench.client.call_count = 0; /* it is answered: its place is free */
+    }
+    assert_false(bench.client.base.closing);
+    assert_int_equal(bench.h2_stats.floods, 0);
+}
+
 static void fields_without_end_end_the_connection(void **state)
 {
     static char value[4000];
@@ -439,6 +454,7 @@ int main(void)
         TEST(streams_that_are_ended_at_once_are_bounded_by_what_waits),
         TEST(rapid_resets_end_the_connection),
         TEST(frames_that_ask_for_nothing_end_the_connection),
+        TEST(a_ping_with_each_request_is_no_flood),
         TEST(fields_without_end_end_the_connection),
         TEST(memory_of_a_connection_is_bounded),
         TEST(what_is_kept_for_the_protocol_is_its_own),

@@ -50,10 +50,10 @@ static void append(struct lab *lab, const struct wire_rule *named, uint32_t coun
     struct wire_text values[WIRE_RULES_MAX];
     for (uint32_t i = 0; i < count; i++)
         values[i] = wire_text_of(paths[i]);
-    const int template = wire_checks_builder_rules(&lab->builder, named, count);
-    assert_true(template >= 0);
-    assert_true(wire_checks_builder_append(&lab->builder, (uint32_t) template, OPERATION_CHECK,
-                                           cost, values, count) >= 0);
+    const int shape = wire_checks_builder_rules(&lab->builder, named, count);
+    assert_true(shape >= 0);
+    assert_true(wire_checks_builder_append(&lab->builder, (uint32_t)shape, OPERATION_CHECK, cost,
+                                           values, count) >= 0);
 }
 
 static struct wire_decision ask(struct lab *lab, uint32_t at, const char *rule, const char *path)

@@ -70,7 +70,8 @@ static void ask(const char *const *names, uint64_t cost, enum ratelimit_manner m
             .hits = descriptor_hits_of(0, true, cost, false),
         };
     }
-    bench.request = (struct ratelimit_request){{"d", 1}, bench.descriptors, count, manner};
+    bench.request = (struct ratelimit_request){
+        .domain = {"d", 1}, .descriptors = bench.descriptors, .count = count, .manner = manner};
 }
 
 static int find(void)
@@ -212,6 +213,30 @@ static void manners_and_hits_choose_the_operation(void **state)
     assert_false(bench.answer.over); /* a report is never over */
 }
 
+static void a_reservation_is_of_all_limits_together(void **state)
+{
+    static const char *const names[] = {"a1", "q1", "u1", "x1", NULL};
+    (void)state;
+    use_rules(each);
+    ask(names, 1, RATELIMIT_RESERVE);
+    bench.descriptors[1].hits.cost = 7; /* hits do not count */
+    bench.request.cost = 40;
+    bench.request.used = 5000;
+    assert_int_equal(find(), 0);
+    assert_int_equal(bench.checks.count, 1);
+    assert_int_equal(wire_checks_template(&bench.checks, 0)->value_count, 2);
+    assert_int_equal(wire_checks_operation(&bench.checks, 0), OPERATION_RESERVE);
+    assert_int_equal(wire_checks_cost(&bench.checks, 0), 40);
+    assert_int_equal(wire_checks_used(&bench.checks, 0), 5000);
+    ask(names, 1, RATELIMIT_COMMIT);
+    bench.request.cost = 0x1234;
+    bench.request.used = 30;
+    assert_int_equal(find(), 0);
+    assert_int_equal(wire_checks_operation(&bench.checks, 0), OPERATION_COMMIT);
+    assert_int_equal(wire_checks_cost(&bench.checks, 0), 0x1234);
+    assert_int_equal(wire_checks_used(&bench.checks, 0), 30);
+}
+
 static void together_those_of_one_cost_are_one_check(void **state)
 {
     static const char *const names[] = {"a1", "b1", "a2", NULL};
@@ -311,6 +336,7 @@ int main(void)
         cmocka_unit_test(those_with_a_limit_are_a_check_each),
         cmocka_unit_test(what_is_replaced_is_not_asked),
         cmocka_unit_test(manners_and_hits_choose_the_operation),
+        cmocka_unit_test(a_reservation_is_of_all_limits_together),
         cmocka_unit_test(together_those_of_one_cost_are_one_check),
         cmocka_unit_test(bounds_are_told_and_nothing_is_asked),
         cmocka_unit_test(what_nobody_decided_is_no_status),

@@ -289,7 +289,7 @@ bool resolve_part_holds(const struct resolved *resolved, uint32_t part)
 {
     const struct forward *forward = &resolved->parts[part];
     const struct policy_rule *rule = resolved->rules[part];
-    if (rule != NULL && (rule->shadow || rule->count_denied))
+    if (rule != NULL && (rule->shadow || (rule->count_denied && !policy_is_of_domain(rule))))
         return false;
     for (uint32_t i = 0; i < forward->limit_count; i++)
         if (limit_lease_refusal(&forward->limits[i]) != NULL)
@@ -319,6 +319,7 @@ static void note_reservation(struct shard *shard, uint32_t item, struct resolved
     for (uint32_t i = 0; i < resolved->count; i++) {
         struct forward *forward = &resolved->parts[i];
         forward->flags |= FORWARD_HOLD;
+        forward->flags &= (uint8_t)~FORWARD_COUNT_DENIED; /* what is not held was not used */
         forward->used = operation == OPERATION_CANCEL ? 0 : used;
         if (row->reserves && used == 0)
             forward->used = LIMIT_TTL_DEFAULT_MS;

@@ -9,6 +9,7 @@
 #include "node/gateway/api/openapi.h"
 #include "node/gateway/api/operate_api.h"
 #include "node/gateway/api/operate_call.h"
+#include "node/gateway/api/ratelimit_api.h"
 #include "node/gateway/http/http_probe.h"
 #include "node/gateway/page/page.h"
 #include "node/gateway/page/page_look.h"
@@ -68,6 +69,20 @@ static const struct http_route routes[] = {
      .summary = "Tells them that the process lives",
      .flags = HTTP_ROUTE_PROBE,
      .handle = gubernator_api_live},
+    {.method = HTTP1_POST,
+     .path = "/json",
+     .name = "json",
+     .summary = "Decides by descriptors, as Envoy's rate limit service does; 429 if over",
+     .body = HTTP_BODY_JSON,
+     .flags = HTTP_ROUTE_CHECKS,
+     .handle = ratelimit_api_json,
+     .document = &ratelimit_api_document},
+    {.method = HTTP1_GET,
+     .path = "/healthcheck",
+     .name = "healthcheck",
+     .summary = "Tells that the process lives and has rules, as that service does",
+     .flags = HTTP_ROUTE_PROBE,
+     .handle = ratelimit_api_health},
     OPERATOR(GET, "/v1/status", "status", HTTP_BODY_NONE, OPERATE_STATUS,
              "Tells how the cluster is"),
     OPERATOR(GET, "/v1/members", "members", HTTP_BODY_NONE, OPERATE_MEMBERS,

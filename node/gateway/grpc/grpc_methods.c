@@ -1,12 +1,14 @@
 /* grpc_methods.c - the table of methods that gRPC's clients may call. */
 #include <proto/gubernator.pb-c.h>
 #include <proto/health.pb-c.h>
+#include <proto/kuadrant.pb-c.h>
 #include <proto/ratelimit.pb-c.h>
 #include <proto/reflection.pb-c.h>
 
 #include "node/gateway/grpc/grpc_gate.h"
 #include "node/gateway/grpc/grpc_gubernator.h"
 #include "node/gateway/grpc/grpc_health.h"
+#include "node/gateway/grpc/grpc_kuadrant.h"
 #include "node/gateway/grpc/grpc_ratelimit.h"
 #include "node/gateway/grpc/grpc_reflection.h"
 #include "node/gateway/gubernator/gubernator.h"
@@ -49,6 +51,14 @@ const struct grpc_method *grpc_methods(size_t *count)
          .request = &envoy__service__ratelimit__v3__rate_limit_request__descriptor,
          .request_max = GRPC_RATELIMIT_MAX,
          .handle = grpc_ratelimit_report},
+        {.path = "/kuadrant.service.ratelimit.v1.RateLimitService/Reserve",
+         .request = &kuadrant__service__ratelimit__v1__reserve_request__descriptor,
+         .request_max = GRPC_RATELIMIT_MAX,
+         .handle = grpc_kuadrant_reserve},
+        {.path = "/kuadrant.service.ratelimit.v1.RateLimitService/Commit",
+         .request = &kuadrant__service__ratelimit__v1__commit_request__descriptor,
+         .request_max = GRPC_RATELIMIT_MAX,
+         .handle = grpc_kuadrant_commit},
         {.path = "/pb.gubernator.V1/GetRateLimits",
          .request = &pb__gubernator__get_rate_limits_req__descriptor,
          .request_max = GUBERNATOR_BODY_MAX,

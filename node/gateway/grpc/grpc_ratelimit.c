@@ -39,60 +39,29 @@ typedef Google__Protobuf__UInt32Value number_message;
 #define NS_PER_S   INT64_C(1000000000)
 #define UNTIMED_NS (15 * NS_PER_MS)
 
-enum { ENTRIES_MAX = 1024, MARGIN_PART = 5, MARGIN_LEAST_MS = 2, MARGIN_MOST_MS = 20 };
+enum { MARGIN_PART = 5, MARGIN_LEAST_MS = 2, MARGIN_MOST_MS = 20 };
 
 static_assert((int)RATELIMIT_STATE_MAX <= (int)BATCH_NOTES_MAX, "any state is kept");
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-struct asking {
-    struct ratelimit_request request;
-    struct ratelimit_descriptor descriptors[RATELIMIT_DESCRIPTORS_MAX];
-    struct descriptor_entry entries[ENTRIES_MAX];
-    uint32_t entry_count;
-    struct ratelimit_found found;
-    char error[RATELIMIT_ERROR_LEN];
-};
-
-static bool read_override(struct asking *asking, uint32_t i, const override_message *given)
-{
-    static const uint32_t units[] = {0, 1, 60, 3600, 86400, 30 * 86400, 365 * 86400};
-    struct ratelimit_descriptor *out = &asking->descriptors[i];
-    const uint32_t unit = (uint32_t)given->unit;
-    const uint64_t times = given->unit_multiplier == NULL ? 1 : given->unit_multiplier->value;
-    if (unit == 0 || unit >= sizeof units / sizeof *units) {
-        (void)snprintf(asking->error, sizeof asking->error,
-                       "descriptors[%u].limit.unit: found %u; expected 1 (second) to 6 (year)",
-                       (unsigned)i, (unsigned)unit);
-        return false;
-    }
-    out->has_given = true;
-    out->given = (struct descriptor_given){units[unit] * times, given->requests_per_unit};
-    return true;
-}
-
-static bool read_descriptor(struct asking *asking, uint32_t i, const descriptor_message *message,
+static bool read_descriptor(struct ratelimit_asking *asking, const descriptor_message *message,
                             uint32_t hits)
 {
-    struct ratelimit_descriptor *out = &asking->descriptors[i];
     const Google__Protobuf__UInt64Value *own = message->hits_addend;
-    *out = (struct ratelimit_descriptor){.entries = &asking->entries[asking->entry_count]};
-    if (message->n_entries > ENTRIES_MAX - asking->entry_count) {
-        (void)snprintf(asking->error, sizeof asking->error,
-                       "descriptors: found more than %d entries; expected at most so many",
-                       (int)ENTRIES_MAX);
-        return false;
-    }
-    for (size_t k = 0; k < message->n_entries; k++) {
-        const entry_message *entry = message->entries[k];
-        out->entries[k] = (struct descriptor_entry){{entry->key, strlen(entry->key)},
-                                                    {entry->value, strlen(entry->value)}};
-    }
-    out->entry_count = (uint32_t)message->n_entries;
-    asking->entry_count += out->entry_count;
+    const override_message *given = message->limit;
+    struct ratelimit_descriptor *out = ratelimit_descriptor(asking);
     out->hits = descriptor_hits_of(hits, own != NULL, own != NULL ? own->value : 0,
                                    message->is_negative_hits != 0);
-    return message->limit == NULL || read_override(asking, i, message->limit);
+    for (size_t i = 0; i < message->n_entries; i++) {
+        const entry_message *entry = message->entries[i];
+        if (!ratelimit_entry(asking, (struct policy_text){entry->key, strlen(entry->key)},
+                             (struct policy_text){entry->value, strlen(entry->value)}))
+            return false;
+    }
+    return given == NULL ||
+           ratelimit_limit(asking, given->requests_per_unit, (uint32_t)given->unit,
+                           given->unit_multiplier == NULL ? 1 : given->unit_multiplier->value);
 }
 
 /* Whether a text of an entry has a NUL, at which decoded texts end: it would be another's. */
@@ -115,24 +84,19 @@ static bool has_nul(const struct grpc_call *call)
     return false;
 }
 
-static bool read_request(const struct grpc_call *call, enum ratelimit_manner manner,
-                         struct asking *asking)
+bool grpc_ratelimit_read(
+    const struct grpc_call *call, const char *domain,
+    Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor **descriptors, size_t count,
+    uint32_t hits, struct ratelimit_asking *asking)
 {
-    const request_message *message = (const request_message *)call->request;
-    asking->entry_count = 0;
     if (has_nul(call)) {
         (void)snprintf(asking->error, sizeof asking->error,
                        "found a text with a NUL; expected none in domain, keys and values");
         return false;
     }
-    asking->request = (struct ratelimit_request){
-        .domain = {message->domain, strlen(message->domain)},
-        .descriptors = asking->descriptors,
-        .count = (uint32_t)message->n_descriptors,
-        .manner = manner,
-    };
-    for (size_t i = 0; i < message->n_descriptors && i < RATELIMIT_DESCRIPTORS_MAX; i++)
-        if (!read_descriptor(asking, (uint32_t)i, message->descriptors[i], message->hits_addend))
+    asking->request.domain = (struct policy_text){domain, strlen(domain)};
+    for (size_t i = 0; i < count; i++)
+        if (!read_descriptor(asking, descriptors[i], hits))
             return false;
     return ratelimit_find(call->facts->policy, &asking->request, &call->facts->secret,
                           &asking->found, asking->error) == TG_OK;
@@ -238,8 +202,11 @@ static int64_t decide_by(const struct grpc_call *call)
 
 static enum grpc_verdict ask(struct grpc_call *call, enum ratelimit_manner manner)
 {
-    struct asking asking; /* some 80 KiB that nobody clears */
-    if (!read_request(call, manner, &asking))
+    struct ratelimit_asking asking; /* some 80 KiB that nobody clears */
+    const request_message *message = (const request_message *)call->request;
+    ratelimit_begin(&asking, manner);
+    if (!grpc_ratelimit_read(call, message->domain, message->descriptors, message->n_descriptors,
+                             message->hits_addend, &asking))
         return grpc_fail(call, GRPC_INVALID_ARGUMENT, asking.error);
     const struct ratelimit_found *found = &asking.found;
     const size_t len = ratelimit_state_len(found);

@@ -71,7 +71,8 @@ struct http_facts {
     const struct digest *operators; /* of the token that operators' calls need; NULL: there is none,
                                        and none of these calls */
     struct tracer *tracer;          /* of this gate alone; NULL: nothing is traced */
-    struct hash_key path_secret;    /* of the cluster, where gRPC asks a shard */
+    struct hash_key path_secret;    /* of the cluster, where a shard is asked */
+    const struct policy *policy;    /* the rules in force, in this turn; NULL: there are none yet */
     uint8_t secret[32];             /* random; of what is made here, such as API keys */
     uint8_t headers; /* enum decision_headers (decision_json.h): which ones tell of limits */
     uint32_t name_count;

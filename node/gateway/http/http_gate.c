@@ -109,6 +109,7 @@ void http_gate_stage(struct http_gate *gate, enum http_stage stage, const char *
     ASSERT(stage == HTTP_SERVES || waits != NULL);
     gate->stage = stage;
     gate->facts.waits = waits;
+    gate->facts.policy = policy;
     grpc_gate_stage(gate->grpc, stage != HTTP_WAITS, waits, policy);
     if (stage == HTTP_ENDS)
         h2_gate_end(gate->h2);

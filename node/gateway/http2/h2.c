@@ -9,9 +9,10 @@
  * stream that finds none is refused, and a client knows that it was not begun.
  *
  * What asks for nothing is bounded, too: frames that have to be answered or thought about, by
- * H2_CONTROL_MAX a second; a head of fields without end; CONTINUATION, SETTINGS and answers to PING
- * that are not taken, by libnghttp2. To end a stream at once and begin the next does not help:
- * requests of streams that are gone are still counted, until they are decided.
+ * H2_CONTROL_MAX a second beside one a request; a head of fields without end; CONTINUATION,
+ * SETTINGS and answers to PING that are not taken, by libnghttp2. To end a stream at once and begin
+ * the next does not help: requests of streams that are gone are still counted, until they are
+ * decided.
  *
  * A connection ends in two steps: a word that its end is near (GOAWAY with the highest number), and
  * a while later, or at once where nothing more will be read, one that names the last stream that
@@ -318,8 +319,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         return 0;
     if (!stream->headed) {
         stream->headed = true;
-        peer->control -=
-            peer->control > 0; /* gRPC's clients measure the way by PING, as they ask */
+        peer->control -= peer->control > 0; /* gRPC's clients send a PING as they ask */
         peer->gate->user.headed(peer->gate->user.gate, stream);
     }
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)

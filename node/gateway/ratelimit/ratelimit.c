@@ -6,6 +6,64 @@
 
 #include "base/assert.h"
 
+/* ---- what is asked --------------------------------------------------------------------------- */
+
+void ratelimit_begin(struct ratelimit_asking *asking, enum ratelimit_manner manner)
+{
+    asking->entry_count = 0;
+    asking->request = (struct ratelimit_request){
+        .domain = {"", 0}, .descriptors = asking->descriptors, .manner = manner};
+}
+
+struct ratelimit_descriptor *ratelimit_descriptor(struct ratelimit_asking *asking)
+{
+    const uint32_t at = asking->request.count++;
+    struct ratelimit_descriptor *out =
+        &asking->descriptors[at < RATELIMIT_DESCRIPTORS_MAX ? at : RATELIMIT_DESCRIPTORS_MAX - 1];
+    *out = (struct ratelimit_descriptor){.entries = &asking->entries[asking->entry_count]};
+    return out;
+}
+
+static struct ratelimit_descriptor *last_of(struct ratelimit_asking *asking)
+{
+    const uint32_t count = asking->request.count;
+    ASSERT(count > 0);
+    return &asking->descriptors[(count < RATELIMIT_DESCRIPTORS_MAX ? count
+                                                                   : RATELIMIT_DESCRIPTORS_MAX) -
+                                1];
+}
+
+bool ratelimit_entry(struct ratelimit_asking *asking, struct policy_text key,
+                     struct policy_text value)
+{
+    struct ratelimit_descriptor *descriptor = last_of(asking);
+    if (asking->entry_count == RATELIMIT_ENTRIES_MAX) {
+        (void)snprintf(asking->error, sizeof asking->error,
+                       "descriptors: found more than %d entries; expected at most so many",
+                       (int)RATELIMIT_ENTRIES_MAX);
+        return false;
+    }
+    asking->entries[asking->entry_count++] = (struct descriptor_entry){key, value};
+    descriptor->entry_count++;
+    return true;
+}
+
+bool ratelimit_limit(struct ratelimit_asking *asking, uint32_t requests, uint32_t unit,
+                     uint32_t multiplier)
+{
+    static const uint32_t seconds[] = {0, 1, 60, 3600, 86400, 30 * 86400, 365 * 86400};
+    struct ratelimit_descriptor *descriptor = last_of(asking);
+    if (unit == 0 || unit >= sizeof seconds / sizeof *seconds) {
+        (void)snprintf(asking->error, sizeof asking->error,
+                       "descriptors[%u].limit.unit: found %u; expected 1 (second) to 6 (year)",
+                       (unsigned)asking->request.count - 1, (unsigned)unit);
+        return false;
+    }
+    descriptor->has_given = true;
+    descriptor->given = (struct descriptor_given){(uint64_t)seconds[unit] * multiplier, requests};
+    return true;
+}
+
 /* ---- what is found --------------------------------------------------------------------------- */
 
 static void keep_name(struct ratelimit_found *out, struct ratelimit_kept *kept,
@@ -106,9 +164,11 @@ int ratelimit_find(const struct policy *policy, const struct ratelimit_request *
 {
     const struct policy *rules = policy != NULL ? policy : policy_empty();
     const struct descriptors *descriptors = policy_descriptors(rules);
+    static const struct descriptor_hits alike = {DESCRIPTOR_CHARGE, 1};
     out->state = (struct ratelimit_state){
         .manner = (uint8_t)request->manner,
-        .all = descriptors != NULL && descriptors->all_or_nothing,
+        .all = (descriptors != NULL && descriptors->all_or_nothing) ||
+               request->manner >= RATELIMIT_RESERVE,
     };
     if (request->count == 0 || request->count > RATELIMIT_DESCRIPTORS_MAX) {
         (void)snprintf(error, RATELIMIT_ERROR_LEN, "descriptors: found %u; expected 1 to %d",
@@ -121,7 +181,7 @@ int ratelimit_find(const struct policy *policy, const struct ratelimit_request *
             return TG_EINVALID;
     policy_descriptors_replace(out->found, request->count);
     for (uint32_t i = 0; i < request->count; i++)
-        keep(out, i, &request->descriptors[i].hits);
+        keep(out, i, request->manner < RATELIMIT_RESERVE ? &request->descriptors[i].hits : &alike);
     return place(out, error);
 }
 
@@ -133,11 +193,11 @@ size_t ratelimit_state_len(const struct ratelimit_found *found)
 
 void ratelimit_state_put(const struct ratelimit_found *found, void *out)
 {
-    struct ratelimit_state *state = out;
     const size_t kept_len = found->state.count * sizeof found->kept[0];
-    *state = found->state;
-    memcpy(state->kept, found->kept, kept_len);
-    memcpy((char *)state->kept + kept_len, found->names, found->state.names_len);
+    char *at = out;
+    memcpy(at, &found->state, sizeof found->state);
+    memcpy(at + sizeof found->state, found->kept, kept_len);
+    memcpy(at + sizeof found->state + kept_len, found->names, found->state.names_len);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -181,11 +241,15 @@ static int append(const struct ratelimit_found *found, const struct ratelimit_re
         paths[count++] = (struct wire_text){found->found[i].path.data, found->found[i].path.len};
     }
     ASSERT(kept != NULL);
-    const int template = wire_checks_builder_rules(builder, rules, count);
-    if (template <0)
-        return template;
-    return wire_checks_builder_append(builder, (uint32_t) template,
-                                      operation_of(kept, request->manner),
+    const int shape = wire_checks_builder_rules(builder, rules, count);
+    if (shape < 0)
+        return shape;
+    if (request->manner >= RATELIMIT_RESERVE)
+        return wire_checks_builder_append_used(
+            builder, (uint32_t)shape,
+            request->manner == RATELIMIT_RESERVE ? OPERATION_RESERVE : OPERATION_COMMIT,
+            request->cost, request->used, paths, count);
+    return wire_checks_builder_append(builder, (uint32_t)shape, operation_of(kept, request->manner),
                                       kept->use == DESCRIPTOR_LOOK ? 0 : kept->cost, paths, count);
 }
 
@@ -202,6 +266,11 @@ int ratelimit_append(const struct ratelimit_found *found, const struct ratelimit
 }
 
 /* ---- statuses -------------------------------------------------------------------------------- */
+
+static const struct ratelimit_kept *kept_of(const struct ratelimit_state *state)
+{
+    return (const struct ratelimit_kept *)(state + 1);
+}
 
 static bool is_failure(const struct wire_decision *decision)
 {
@@ -236,7 +305,7 @@ static void settle_one(const struct ratelimit_state *state, const struct ratelim
                        const struct descriptor_decision *decision, uint64_t now_s,
                        struct descriptor_status *status)
 {
-    const char *names = (const char *)&state->kept[state->count];
+    const char *names = (const char *)(kept_of(state) + state->count);
     const struct policy_rule rule = {.shadow = kept->shadow};
     const struct descriptor descriptor = {.name = {names + kept->name_at, kept->name_len},
                                           .quota = kept->quota};
@@ -258,7 +327,7 @@ void ratelimit_settle(const struct ratelimit_state *state, const struct wire_dec
     answer->count = state->count;
     answer->failed = NULL;
     for (uint32_t i = 0; i < state->count; i++) {
-        struct ratelimit_kept kept = state->kept[i];
+        struct ratelimit_kept kept = kept_of(state)[i];
         struct descriptor_decision told = {true, 0, 0};
         if (kept.item != RATELIMIT_NO_ITEM) {
             struct wire_decision decision;

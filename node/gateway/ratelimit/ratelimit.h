@@ -23,6 +23,7 @@
 #include "node/policy/descriptors/descriptor_status.h"
 
 enum {
+    RATELIMIT_ENTRIES_MAX = 1024,                    /* of a request */
     RATELIMIT_DESCRIPTORS_MAX = 64,                  /* of a request */
     RATELIMIT_ERROR_LEN = DESCRIPTOR_ERROR_LEN + 32, /* a sentence with its NUL */
     RATELIMIT_NAME_LEN_MAX = 128, /* of a limit, as it is told; a longer one is cut */
@@ -32,9 +33,11 @@ enum {
 
 /* What is done with hits. */
 enum ratelimit_manner {
-    RATELIMIT_CHECK, /* they are charged, if they may be */
-    RATELIMIT_LOOK,  /* whether they might be is told */
-    RATELIMIT_REPORT /* they are charged, whatever the limit */
+    RATELIMIT_CHECK,   /* they are charged, if they may be */
+    RATELIMIT_LOOK,    /* whether they might be is told */
+    RATELIMIT_REPORT,  /* they are charged, whatever the limit */
+    RATELIMIT_RESERVE, /* `cost` of each limit is held, of all or none */
+    RATELIMIT_COMMIT   /* `used` is charged, in the place of reservation `cost` */
 };
 
 struct ratelimit_descriptor {
@@ -50,6 +53,8 @@ struct ratelimit_request {
     const struct ratelimit_descriptor *descriptors;
     uint32_t count;
     enum ratelimit_manner manner;
+    uint64_t cost; /* RESERVE, COMMIT: instead of the descriptors' hits */
+    uint64_t used; /* COMMIT; of RESERVE the ms that it is held, 0: a minute */
 };
 
 /* What is kept of a descriptor. */
@@ -68,14 +73,13 @@ struct ratelimit_kept {
     bool shadow;
 };
 
-/* What is kept of a request, as so many bytes. */
+/* What is kept of a request; `count` of the above stand behind it, and then the names. */
 struct ratelimit_state {
-    uint16_t names_len;
+    _Alignas(struct ratelimit_kept) uint16_t names_len;
     uint8_t count;
     uint8_t items;
-    uint8_t manner;               /* enum ratelimit_manner */
-    bool all;                     /* `charge: all`: rows are read */
-    struct ratelimit_kept kept[]; /* count; the names stand behind them */
+    uint8_t manner; /* enum ratelimit_manner */
+    bool all;       /* `charge: all`: rows are read */
 };
 
 /* What was found, for the checks; points into the policy and the request. */
@@ -85,6 +89,26 @@ struct ratelimit_found {
     struct ratelimit_kept kept[RATELIMIT_DESCRIPTORS_MAX];
     char names[RATELIMIT_NAMES_LEN];
 };
+
+/* A request that is read piece by piece, and what is found of it. Texts are borrowed. */
+struct ratelimit_asking {
+    struct ratelimit_request request;
+    struct ratelimit_descriptor descriptors[RATELIMIT_DESCRIPTORS_MAX];
+    struct descriptor_entry entries[RATELIMIT_ENTRIES_MAX];
+    uint32_t entry_count;
+    struct ratelimit_found found;
+    char error[RATELIMIT_ERROR_LEN];
+};
+
+void ratelimit_begin(struct ratelimit_asking *asking, enum ratelimit_manner manner);
+/* The next descriptor, to be filled in; what is beyond the bound is counted alone. */
+struct ratelimit_descriptor *ratelimit_descriptor(struct ratelimit_asking *asking);
+/* Entries and the limit of the last one. False: asking->error says why not. `unit` is a number of
+ * envoy.type.v3.RateLimitUnit. */
+bool ratelimit_entry(struct ratelimit_asking *asking, struct policy_text key,
+                     struct policy_text value);
+bool ratelimit_limit(struct ratelimit_asking *asking, uint32_t requests, uint32_t unit,
+                     uint32_t multiplier);
 
 /* Finds what is asked. `policy` NULL: nothing has rules yet. 0, or TG_EINVALID with a sentence in
  * `error`. */

@@ -10,7 +10,7 @@ import tempfile
 import grpc
 
 PROTO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "node", "gateway", "grpc", "proto")
-FILES = ("wrappers", "ratelimit_unit", "ratelimit_descriptor", "ratelimit")
+FILES = ("wrappers", "ratelimit_unit", "ratelimit_descriptor", "ratelimit", "kuadrant")
 SHOULD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 CHECK = "/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit"
 REPORT = "/kuadrant.service.ratelimit.v1.RateLimitService/Report"
@@ -67,6 +67,14 @@ class RateLimit:
     def ask(self, domain, *descriptors, **how):
         """The response."""
         return self.call(domain, *descriptors, **how).result()
+
+    def kuadrant(self, method, **fields):
+        """The answer of Reserve or Commit."""
+        kinds = messages()["kuadrant"]
+        ask = self.channel.unary_unary(f"/kuadrant.service.ratelimit.v1.RateLimitService/{method}",
+                                       getattr(kinds, method + "Request").SerializeToString,
+                                       getattr(kinds, method + "Response").FromString)
+        return ask(getattr(kinds, method + "Request")(**fields), timeout=5)
 
     def refusal(self, domain, *descriptors, **how):
         """(status, sentence) of what is refused."""
