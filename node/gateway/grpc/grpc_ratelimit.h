@@ -2,11 +2,10 @@
 #ifndef NODE_GATEWAY_GRPC_GRPC_RATELIMIT_H
 #define NODE_GATEWAY_GRPC_GRPC_RATELIMIT_H
 
-#include <proto/ratelimit_descriptor.pb-c.h>
-
 #include "node/gateway/grpc/grpc.h"
 
 struct ratelimit_asking;
+struct Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor; /* as protobuf-c has it */
 
 enum { GRPC_RATELIMIT_MAX = 64 << 10 }; /* bytes of a request */
 
@@ -17,7 +16,7 @@ enum grpc_verdict grpc_ratelimit_report(struct grpc_call *call);
 /* Reads descriptors behind ratelimit_begin, and finds their limits. False: asking->error. */
 bool grpc_ratelimit_read(
     const struct grpc_call *call, const char *domain,
-    Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor **descriptors, size_t count,
-    uint32_t hits, struct ratelimit_asking *asking);
+    struct Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor **descriptors,
+    size_t count, uint32_t hits, struct ratelimit_asking *asking);
 
 #endif
