@@ -105,10 +105,12 @@ def test_a_client_of_python_works_and_comes_back(python, new_cluster):
                           text=True) as client:
         told = json.loads(client.stdout.readline())
         assert told["check"] == told["watch"] == 1 and told["many"] == 1000
-        assert told["services"] == ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
-                                    "grpc.reflection.v1alpha.ServerReflection", "pb.gubernator.V1"]
-        assert told["methods"] == ["Check", "Watch", "ServerReflectionInfo", "ServerReflectionInfo", "GetRateLimits",
-                                   "HealthCheck", "LiveCheck"]
+        assert told["services"] == ["envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health",
+                                    "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
+                                    "kuadrant.service.ratelimit.v1.RateLimitService", "pb.gubernator.V1"]
+        assert told["methods"] == ["ShouldRateLimit", "Check", "Watch", "ServerReflectionInfo", "ServerReflectionInfo",
+                                   "CheckRateLimit", "Report", "Reserve", "Commit", "GetRateLimits", "HealthCheck",
+                                   "LiveCheck"]
         assert told["limits"] == str([(0, 5, 2, "", ["owner"]), (0, 0, 0, "field 'unique_key' cannot be empty", []),
                                       (1, 5, 0, "", ["multi_region", "owner"])])
         assert told["stranger"] == ["NOT_FOUND", "unknown service"]
