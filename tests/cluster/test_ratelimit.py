@@ -5,6 +5,8 @@ import signal
 
 import grpc
 import pytest
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.struct_pb2 import Struct  # pylint: disable=no-name-in-module
 
 from harness import Http, within_one
 from harness.ratelimit import CHECK, OK, OVER, REPORT, RateLimit, descriptor
@@ -30,6 +32,12 @@ descriptors:
     rate_limit: {unit: month, requests_per_unit: 9, name: rest, replaces: [{name: each}]}
   - key: busy
     rate_limit: {unit: day, requests_per_unit: 100}
+  - key: marked
+    rate_limit: {unit: day, requests_per_unit: 1}
+    metadata: {mark: first, number: 1.5, list: [yes, null, "a\\u2028\\"\\\\b", {deep: {}}], empty: []}
+  - key: tagged
+    rate_limit: {unlimited: true}
+    metadata: {mark: second, more: {"k\\u00fc": -3}}
 """
 TOGETHER = """\
 charge: all
@@ -111,6 +119,22 @@ def test_hits_are_of_the_descriptor_before_the_request_and_may_be_looks_or_refun
         report = [left(descriptor(("user", "bob")), method=REPORT) for _ in range(4)]
         assert [code for code, _ in report] == [OK] * 4
         assert left(descriptor(("user", "bob")), method=CHECK) == (OVER, [0])
+
+
+def test_metadata_of_limits_that_are_kept_to_is_told(start):
+    node = start(1)[0]
+    with RateLimit(node.port + 5) as client:
+        both = [descriptor(("marked", "x")), descriptor(("tagged", "x"))]
+
+        def told(*descriptors):
+            said = client.ask("shop", *descriptors).dynamic_metadata
+            return MessageToDict(Struct.FromString(said)) if said else None
+        first = {"mark": "first", "number": 1.5, "list": [True, None, 'a\u2028"\\b', {"deep": {}}], "empty": []}
+        second = {"mark": "second", "more": {"k\u00fc": -3}}
+        assert told(*both) == {"domain": "shop", "metadata": {**second, **first}}
+        assert told(*both) == {"domain": "shop", "metadata": second}  # the first one is over
+        assert told(descriptor(("marked", "x"))) is None
+        assert told(descriptor(("busy", "x"))) is None
 
 
 def test_what_no_service_could_answer_is_refused_with_its_place(start):

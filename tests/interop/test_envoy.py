@@ -375,7 +375,6 @@ def test_tokens_are_charged_when_the_answer_is_known(envoy):
 
 
 @nodes_only
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the service sends no dynamic_metadata")
 def test_each_service_is_taken_until_its_quota_is_spent(envoy):
     """The answer names a service that has some left; Envoy sends the request there, and charges it at the end."""
     assert until_refused(envoy, "/services") == ["one"] * 2 + ["two"] * 3

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "node/gateway/ratelimit/ratelimit.h"
+#include "node/gateway/ratelimit/ratelimit_struct.h"
 #include "node/policy/compile/policy_compile.h"
 
 #define NOW_S 1000000
@@ -264,6 +265,26 @@ static void together_those_of_one_cost_are_one_check(void **state)
     assert_true(bench.answer.over);
 }
 
+static void json_becomes_a_struct_as_far_as_there_is_room(void **state)
+{
+    static const char json[] = "{\"a\":[1,true,{\"b\":null}],\"c\":\"\\u00e9\"}";
+    static const char *const wrong[] = {
+        "",    "{",        "{}x",        "[1]",         "{\"a\"}",
+        "{1}", "{\"a\":}", "{\"a\":[1}", "{\"a\":\"b}", "{\"a\":tru}"};
+    uint8_t out[256];
+    (void)state;
+    const size_t len = ratelimit_struct_put(json, sizeof json - 1, out, sizeof out);
+    assert_true(len > 0);
+    assert_int_equal(out[0], 1 << 3 | 2);
+    for (size_t room = 0; room < len; room++)
+        assert_int_equal(ratelimit_struct_put(json, sizeof json - 1, out, room), 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(ratelimit_struct_put(wrong[i], strlen(wrong[i]), out, sizeof out), 0);
+    char deep[64] = "{\"a\":";
+    memset(deep + 5, '[', 40);
+    assert_int_equal(ratelimit_struct_put(deep, 45, out, sizeof out), 0);
+}
+
 static void bounds_are_told_and_nothing_is_asked(void **state)
 {
     const char *names[RATELIMIT_DESCRIPTORS_MAX + 2] = {NULL};
@@ -338,6 +359,7 @@ int main(void)
         cmocka_unit_test(manners_and_hits_choose_the_operation),
         cmocka_unit_test(a_reservation_is_of_all_limits_together),
         cmocka_unit_test(together_those_of_one_cost_are_one_check),
+        cmocka_unit_test(json_becomes_a_struct_as_far_as_there_is_room),
         cmocka_unit_test(bounds_are_told_and_nothing_is_asked),
         cmocka_unit_test(what_nobody_decided_is_no_status),
         cmocka_unit_test(a_limit_that_has_gone_is_none),

@@ -150,6 +150,8 @@ static enum grpc_verdict reply(struct grpc_call *call, const struct ratelimit_an
         out.list[i] = &out.statuses[i];
     }
     out.message.overall_code = answer->over ? OVER_LIMIT : OK;
+    out.message.dynamic_metadata.len = answer->metadata_len;
+    out.message.dynamic_metadata.data = (uint8_t *)(uintptr_t)answer->metadata;
     out.message.n_statuses = answer->count;
     out.message.statuses = out.list;
     return grpc_reply(call, &out.message.base);

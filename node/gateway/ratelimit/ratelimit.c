@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "node/gateway/ratelimit/ratelimit_struct.h"
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
@@ -66,14 +67,39 @@ bool ratelimit_limit(struct ratelimit_asking *asking, uint32_t requests, uint32_
 
 /* ---- what is found --------------------------------------------------------------------------- */
 
-static void keep_name(struct ratelimit_found *out, struct ratelimit_kept *kept,
-                      const struct policy_text *name)
+/* Keeps a text, or what of it has room. */
+static uint16_t keep_text(struct ratelimit_found *out, const struct policy_text *text, size_t most,
+                          size_t *len)
 {
-    const size_t len = name->len < RATELIMIT_NAME_LEN_MAX ? name->len : RATELIMIT_NAME_LEN_MAX;
-    kept->name_at = out->state.names_len;
-    kept->name_len = (uint8_t)len;
-    memcpy(out->names + out->state.names_len, name->data, len);
-    out->state.names_len = (uint16_t)(out->state.names_len + len);
+    const uint16_t at = out->state.texts_len;
+    const size_t left = sizeof out->texts - at;
+    *len = text->len < most ? text->len : most;
+    *len = *len < left ? *len : left;
+    memcpy(out->texts + at, text->data, *len);
+    out->state.texts_len = (uint16_t)(at + *len);
+    return at;
+}
+
+/* Metadata that have no room are left out. */
+static void keep_metadata(struct ratelimit_found *out, const struct descriptors *descriptors,
+                          const struct policy_text *domain)
+{
+    size_t len;
+    for (uint32_t i = 0; i < out->state.count; i++) {
+        const struct descriptor_found *found = &out->found[i];
+        if (found->descriptor == NULL || found->match == DESCRIPTOR_REPLACED)
+            continue;
+        const struct policy_text *text = &descriptors->nodes[found->descriptor->node].metadata;
+        const size_t left = sizeof out->texts - out->state.texts_len;
+        if (text->len == 0 || text->data[0] != '{' || text->len + domain->len > left)
+            continue;
+        out->kept[i].metadata_at = keep_text(out, text, left, &len);
+        out->kept[i].metadata_len = (uint16_t)len;
+        if (out->state.domain_len > 0)
+            continue;
+        out->state.domain_at = keep_text(out, domain, left, &len);
+        out->state.domain_len = (uint16_t)len;
+    }
 }
 
 static void keep(struct ratelimit_found *out, uint32_t i, const struct descriptor_hits *hits)
@@ -92,8 +118,11 @@ static void keep(struct ratelimit_found *out, uint32_t i, const struct descripto
         .quota = found->descriptor != NULL && found->descriptor->quota,
         .shadow = limited && found->rule->shadow,
     };
-    if (limited && found->descriptor != NULL)
-        keep_name(out, kept, &found->descriptor->name);
+    if (!limited || found->descriptor == NULL)
+        return;
+    size_t len;
+    kept->name_at = keep_text(out, &found->descriptor->name, RATELIMIT_NAME_LEN_MAX, &len);
+    kept->name_len = (uint8_t)len;
 }
 
 /* Those that cost the same, and do the same, are of one item. */
@@ -182,13 +211,15 @@ int ratelimit_find(const struct policy *policy, const struct ratelimit_request *
     policy_descriptors_replace(out->found, request->count);
     for (uint32_t i = 0; i < request->count; i++)
         keep(out, i, request->manner < RATELIMIT_RESERVE ? &request->descriptors[i].hits : &alike);
+    if (descriptors != NULL)
+        keep_metadata(out, descriptors, &request->domain);
     return place(out, error);
 }
 
 size_t ratelimit_state_len(const struct ratelimit_found *found)
 {
     return sizeof found->state + found->state.count * sizeof found->kept[0] +
-           found->state.names_len;
+           found->state.texts_len;
 }
 
 void ratelimit_state_put(const struct ratelimit_found *found, void *out)
@@ -197,7 +228,7 @@ void ratelimit_state_put(const struct ratelimit_found *found, void *out)
     char *at = out;
     memcpy(at, &found->state, sizeof found->state);
     memcpy(at + sizeof found->state, found->kept, kept_len);
-    memcpy(at + sizeof found->state + kept_len, found->names, found->state.names_len);
+    memcpy(at + sizeof found->state + kept_len, found->texts, found->state.texts_len);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -301,13 +332,44 @@ static struct descriptor_decision decision_of(const struct ratelimit_state *stat
     return (struct descriptor_decision){row->allowed, row->used, row->remaining};
 }
 
+static const char *texts_of(const struct ratelimit_state *state)
+{
+    return (const char *)(kept_of(state) + state->count);
+}
+
+/* In a map of Protocol Buffers the last one of a key counts: so the first descriptor comes last. */
+static void tell_metadata(const struct ratelimit_state *state, struct ratelimit_answer *answer)
+{
+    static const char begin[] = "{\"domain\":";
+    static const char middle[] = ",\"metadata\":{";
+    char json[2 * RATELIMIT_TEXTS_LEN];
+    struct descriptor_writer writer = {json, sizeof json, 0};
+    const struct policy_text domain = {texts_of(state) + state->domain_at, state->domain_len};
+    bool any = false;
+    descriptor_write(&writer, begin, sizeof begin - 1);
+    descriptor_write_quoted(&writer, &domain);
+    descriptor_write(&writer, middle, sizeof middle - 1);
+    for (uint32_t i = state->count; i-- > 0;) {
+        const struct ratelimit_kept *kept = &kept_of(state)[i];
+        if (kept->metadata_len <= 2 || answer->statuses[i].over)
+            continue;
+        if (any)
+            descriptor_write(&writer, ",", 1);
+        any = true;
+        descriptor_write(&writer, texts_of(state) + kept->metadata_at + 1, kept->metadata_len - 2U);
+    }
+    descriptor_write(&writer, "}}", 2);
+    if (any && writer.len <= writer.capacity)
+        answer->metadata_len =
+            ratelimit_struct_put(json, writer.len, answer->metadata, sizeof answer->metadata);
+}
+
 static void settle_one(const struct ratelimit_state *state, const struct ratelimit_kept *kept,
                        const struct descriptor_decision *decision, uint64_t now_s,
                        struct descriptor_status *status)
 {
-    const char *names = (const char *)(kept_of(state) + state->count);
     const struct policy_rule rule = {.shadow = kept->shadow};
-    const struct descriptor descriptor = {.name = {names + kept->name_at, kept->name_len},
+    const struct descriptor descriptor = {.name = {texts_of(state) + kept->name_at, kept->name_len},
                                           .quota = kept->quota};
     const struct descriptor_hits hits = {(enum descriptor_use)kept->use, kept->cost};
     struct descriptor_found found;
@@ -326,6 +388,7 @@ void ratelimit_settle(const struct ratelimit_state *state, const struct wire_dec
 {
     answer->count = state->count;
     answer->failed = NULL;
+    answer->metadata_len = 0;
     for (uint32_t i = 0; i < state->count; i++) {
         struct ratelimit_kept kept = kept_of(state)[i];
         struct descriptor_decision told = {true, 0, 0};
@@ -345,4 +408,6 @@ void ratelimit_settle(const struct ratelimit_state *state, const struct wire_dec
     }
     answer->over = state->manner != RATELIMIT_REPORT &&
                    descriptor_statuses_over(answer->statuses, answer->count, false);
+    if (state->domain_len > 0 && state->manner == RATELIMIT_CHECK)
+        tell_metadata(state, answer);
 }

@@ -27,7 +27,8 @@ enum {
     RATELIMIT_DESCRIPTORS_MAX = 64,                  /* of a request */
     RATELIMIT_ERROR_LEN = DESCRIPTOR_ERROR_LEN + 32, /* a sentence with its NUL */
     RATELIMIT_NAME_LEN_MAX = 128, /* of a limit, as it is told; a longer one is cut */
-    RATELIMIT_NAMES_LEN = RATELIMIT_DESCRIPTORS_MAX * RATELIMIT_NAME_LEN_MAX,
+    RATELIMIT_TEXTS_LEN = 7936,   /* of all names, the domain and metadata: these may be left out */
+    RATELIMIT_METADATA_LEN = 4 * RATELIMIT_TEXTS_LEN, /* bytes of the Struct that is told */
     RATELIMIT_NO_ITEM = 0xff
 };
 
@@ -63,7 +64,9 @@ struct ratelimit_kept {
     uint64_t limit; /* that is counted against */
     uint32_t window_s;
     uint32_t requests_per_unit;
-    uint16_t name_at; /* in the names of the state */
+    uint16_t name_at; /* in the texts of the state */
+    uint16_t metadata_at;
+    uint16_t metadata_len; /* 0: it has none */
     uint8_t name_len;
     uint8_t match; /* enum descriptor_match */
     uint8_t use;   /* enum descriptor_use */
@@ -73,9 +76,11 @@ struct ratelimit_kept {
     bool shadow;
 };
 
-/* What is kept of a request; `count` of the above stand behind it, and then the names. */
+/* What is kept of a request; `count` of the above stand behind it, and then the texts. */
 struct ratelimit_state {
-    _Alignas(struct ratelimit_kept) uint16_t names_len;
+    _Alignas(struct ratelimit_kept) uint16_t texts_len;
+    uint16_t domain_at;
+    uint16_t domain_len; /* 0: no metadata is to be told */
     uint8_t count;
     uint8_t items;
     uint8_t manner; /* enum ratelimit_manner */
@@ -87,7 +92,7 @@ struct ratelimit_found {
     struct descriptor_found found[RATELIMIT_DESCRIPTORS_MAX];
     struct ratelimit_state state;
     struct ratelimit_kept kept[RATELIMIT_DESCRIPTORS_MAX];
-    char names[RATELIMIT_NAMES_LEN];
+    char texts[RATELIMIT_TEXTS_LEN];
 };
 
 /* A request that is read piece by piece, and what is found of it. Texts are borrowed. */
@@ -126,14 +131,17 @@ MUST_USE int ratelimit_append(const struct ratelimit_found *found,
 enum {
     RATELIMIT_STATE_MAX = sizeof(struct ratelimit_state) +
                           RATELIMIT_DESCRIPTORS_MAX * sizeof(struct ratelimit_kept) +
-                          RATELIMIT_NAMES_LEN
+                          RATELIMIT_TEXTS_LEN
 };
 
 struct ratelimit_answer {
     struct descriptor_status statuses[RATELIMIT_DESCRIPTORS_MAX];
     uint32_t count;
     bool over;
-    const struct wire_decision *failed; /* not NULL: nothing else holds, nobody has decided */
+    size_t metadata_len; /* 0: none of those that are within their limits has metadata */
+    uint8_t metadata[RATELIMIT_METADATA_LEN]; /* {domain, metadata} as a Struct: of several
+                                                 descriptors' keys the first one's count */
+    const struct wire_decision *failed;       /* not NULL: nothing else holds, nobody has decided */
     struct wire_decision failure;
 };
 /* What is answered at `now_s`, Unix time. `decisions` from the check `first` on; NULL where the
