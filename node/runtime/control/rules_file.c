@@ -532,7 +532,7 @@ static void look_at_request(struct daemon *daemon)
     const struct settings_edit *edit = control_edit_find(daemon->control, wanted->edit_id);
     if (edit != NULL && edit->state == SETTINGS_EDIT_WAITS)
         return;
-    const int asked = wanted->state;
+    const unsigned asked = wanted->state;
     wanted->state = RULES_IDLE;
     if (edit == NULL)
         return;
