@@ -269,8 +269,8 @@ static void json_becomes_a_struct_as_far_as_there_is_room(void **state)
 {
     static const char json[] = "{\"a\":[1,true,{\"b\":null}],\"c\":\"\\u00e9\"}";
     static const char *const wrong[] = {
-        "",    "{",        "{}x",        "[1]",         "{\"a\"}",
-        "{1}", "{\"a\":}", "{\"a\":[1}", "{\"a\":\"b}", "{\"a\":tru}"};
+        "",         "{",          "{}x",         "[1]",         "{\"a\"}",     "{1}",
+        "{\"a\":}", "{\"a\":[1}", "{\"a\":\"b}", "{\"a\":tru}", "{\"a\":\"\\", "{\"a\":\"\\u00e"};
     uint8_t out[256];
     (void)state;
     const size_t len = ratelimit_struct_put(json, sizeof json - 1, out, sizeof out);

@@ -100,12 +100,14 @@ static unsigned hex(char digit)
 static void put_escaped(struct writer *writer)
 {
     const char letter = peek(writer);
-    writer->at++;
+    const size_t left = writer->json_len - writer->at;
+    writer->at += left > 0;
     if (letter != 'u') {
+        writer->failed = writer->failed || left == 0;
         put_byte(writer, (unsigned char)letter);
         return;
     }
-    if (writer->json_len - writer->at < 4) {
+    if (left < 5) {
         writer->failed = true;
         return;
     }
@@ -134,7 +136,7 @@ static void put_text(struct writer *writer, unsigned tag)
         else
             put_byte(writer, (unsigned char)writer->json[writer->at++]);
     }
-    writer->at++;
+    writer->failed = writer->failed || !take(writer, '"');
     close_bytes(writer, at);
 }
 
@@ -177,6 +179,7 @@ static void close_value(struct writer *writer, size_t value, size_t entry)
 static void put_value(struct writer *writer, size_t value, size_t entry)
 {
     const char letter = peek(writer);
+    ASSERT(writer->at <= writer->json_len);
     if (letter == '{' || letter == '[') {
         if (writer->depth == DEPTH_MAX) {
             writer->failed = true;
