@@ -135,7 +135,8 @@ def test_a_connection_begins_with_settings_and_windows(node):
     assert [payload for kind, _, _, payload in frames if kind == DATA] == [bytes((0, 0, 0, 0, 2, 8, 1))]
 
 
-# What is refused before its client has said all is one head that ends the stream, and then a reset without an error.
+# What is refused before its client has said all is one head that ends the stream. The client has a second to end what it
+# says; then a reset without an error comes.
 def test_a_refusal_is_one_frame_and_a_reset_without_an_error(node):
     raw = Raw(node.port + 5)
     fields = b"\x83\x86" + literal(4, "/a.B/C") + literal(1, "a") + literal(31, "application/grpc")

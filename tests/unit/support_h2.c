@@ -67,6 +67,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         client->last_stream = frame->goaway.last_stream_id;
         client->goaway_code = frame->goaway.error_code;
     }
+    client->resets += frame->hd.type == NGHTTP2_RST_STREAM;
     client->pings += frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0;
     return 0;
 }

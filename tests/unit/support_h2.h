@@ -39,6 +39,7 @@ struct h2_client {
     int32_t last_stream; /* of the newest GOAWAY */
     uint32_t goaway_code;
     uint32_t pings;
+    uint32_t resets; /* streams that the node reset */
     char out[GATEWAY_OUT_LEN];
 };
 

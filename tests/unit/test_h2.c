@@ -27,6 +27,7 @@ struct bench {
     uint32_t closed;
     uint32_t full; /* requests of which something had no room */
     bool holds;    /* requests are not answered */
+    bool early;    /* or as soon as their head has come */
     size_t answer_len;
 };
 
@@ -37,10 +38,14 @@ struct kept {
     uint8_t *data;
 };
 
+static const nghttp2_nv status_ok = {
+    .name = (uint8_t *)":status", .value = (uint8_t *)"200", .namelen = 7, .valuelen = 3};
+
 static void headed(void *gate, struct h2_stream *stream)
 {
     (void)gate;
-    (void)stream;
+    if (bench.early)
+        h2_respond(stream, &status_ok, 1, false);
 }
 
 static void keep_data(void *gate, struct h2_stream *stream, const uint8_t *data, size_t len)
@@ -56,14 +61,12 @@ static void keep_data(void *gate, struct h2_stream *stream, const uint8_t *data,
 
 static bool take(void *gate, struct h2_stream *stream, enum gateway_stop *stop)
 {
-    static const nghttp2_nv status = {
-        .name = (uint8_t *)":status", .value = (uint8_t *)"200", .namelen = 7, .valuelen = 3};
     (void)gate;
     (void)stop;
     bench.taken++;
     if (bench.holds)
         return true;
-    h2_respond(stream, &status, 1, true);
+    h2_respond(stream, &status_ok, 1, true);
     uint8_t *out = h2_put(stream, bench.answer_len);
     if (out != NULL)
         memset(out, 'x', bench.answer_len);
@@ -381,6 +384,51 @@ static void a_request_that_does_not_come_ends(void **state)
     assert_false(bench.client.base.closing);
 }
 
+/* An answer before the end of its request, whose body goes on while it comes. */
+static struct h2_call *ask_and_hear_early(size_t len)
+{
+    static const uint8_t body[H2_REST_MAX + 1];
+    bench.early = true;
+    struct h2_call *call = ask(body, len);
+    call->open = true;
+    turn();
+    assert_int_equal(call->http, 200);
+    return call;
+}
+
+static void what_still_comes_behind_an_early_answer_is_dropped_without_a_reset(void **state)
+{
+    (void)state;
+    struct h2_call *call = ask_and_hear_early(H2_REST_MAX);
+    later(H2_REST_NS - 1);
+    assert_false(call->closed);
+    call->open = false;
+    assert_int_equal(nghttp2_session_resume_data(bench.client.session, call->stream), 0);
+    turn();
+    assert_true(call->closed);
+    assert_int_equal(bench.client.resets, 0);
+    assert_int_equal(bench.closed, 1);
+    assert_int_equal(bench.taken, 0);
+}
+
+static void what_comes_behind_an_early_answer_is_bounded_by_bytes_and_by_time(void **state)
+{
+    (void)state;
+    const struct h2_call *call = ask_and_hear_early(H2_REST_MAX + 1);
+    assert_true(call->closed);
+    assert_int_equal(call->code, NGHTTP2_NO_ERROR);
+    assert_int_equal(bench.client.resets, 1);
+    call = ask_and_hear_early(1);
+    later(H2_REST_NS - 1);
+    assert_false(call->closed);
+    later(1);
+    assert_true(call->closed);
+    assert_int_equal(call->code, NGHTTP2_NO_ERROR);
+    assert_int_equal(bench.client.resets, 2);
+    assert_int_equal(bench.h2_stats.late, 0);
+    assert_int_equal(bench.h2_stats.cut, 0);
+}
+
 static void who_is_quiet_is_asked_whether_he_lives(void **state)
 {
     (void)state;
@@ -461,6 +509,8 @@ int main(void)
         TEST(any_request_for_memory_may_fail),
         TEST(answers_wait_for_whoever_does_not_read),
         TEST(a_request_that_does_not_come_ends),
+        TEST(what_still_comes_behind_an_early_answer_is_dropped_without_a_reset),
+        TEST(what_comes_behind_an_early_answer_is_bounded_by_bytes_and_by_time),
         TEST(who_is_quiet_is_asked_whether_he_lives),
         TEST(a_connection_ends_by_its_age_in_two_steps),
         TEST(a_node_that_stops_lets_what_it_took_end),

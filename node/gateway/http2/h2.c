@@ -266,6 +266,16 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     return 0;
 }
 
+/* The answer came before the request was whole. Its client may be saying the rest, and some (curl)
+ * take a reset for a fault although it is without an error: as much as is on its way is dropped. */
+static void drop_rest(struct h2_stream *stream, size_t len)
+{
+    const bool over = stream->rest_len > H2_REST_MAX;
+    stream->rest_len += over ? 0 : (uint32_t)len;
+    if (!over && stream->rest_len > H2_REST_MAX && stream->sent)
+        h2_reset(stream, NGHTTP2_NO_ERROR);
+}
+
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data,
                    size_t len, void *context)
 {
@@ -275,6 +285,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     (void)flags;
     if (stream != NULL && !stream->ended)
         peer->gate->user.data(peer->gate->user.gate, stream, data, len);
+    else if (stream != NULL)
+        drop_rest(stream, len);
     return 0;
 }
 
@@ -339,17 +351,18 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *c
     return 0;
 }
 
-/* An answer that came before the request was whole: the rest of that is of no use. */
+/* The answer is out. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *context)
 {
-    struct h2_peer *peer = context;
-    if (frame->hd.type != NGHTTP2_HEADERS || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
+    struct h2_stream *stream = h2_stream_of(context, frame->hd.stream_id);
+    (void)session;
+    if (frame->hd.type != NGHTTP2_HEADERS || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0 ||
+        stream == NULL)
         return 0;
-    const struct h2_stream *stream = h2_stream_of(peer, frame->hd.stream_id);
-    if (stream == NULL || stream->whole)
-        return 0;
-    return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-                                     NGHTTP2_NO_ERROR);
+    stream->sent = true;
+    if (stream->rest_len > H2_REST_MAX)
+        h2_reset(stream, NGHTTP2_NO_ERROR);
+    return 0;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -625,6 +638,11 @@ static void look_at_streams(struct h2_peer *peer)
         newer = stream->newer;
         if (!stream->answered || stream->lasts)
             gate->user.look(gate->user.gate, stream);
+        if (stream->sent) {
+            if (gate->now_ns - stream->since_ns >= H2_REST_NS)
+                h2_reset(stream, NGHTTP2_NO_ERROR);
+            continue;
+        }
         const bool late = gate->now_ns - stream->since_ns >= H2_STREAM_NS;
         if (!late || stream->lasts || (stream->whole && !stream->answered))
             continue;

@@ -31,6 +31,7 @@ enum {
     H2_WINDOW = 1 << 20,       /* bytes that a stream, and a connection, may send ahead */
     H2_HEAD_MAX = 16 << 10,    /* bytes of a request's header fields, each with 32 more */
     H2_HEAD_FLOOD = 128 << 10, /* beyond these the connection ends */
+    H2_REST_MAX = 64 << 10,    /* bytes of a request that are dropped behind its answer */
     H2_CONTROL_MAX = 1000,     /* frames of PING, SETTINGS, PRIORITY, RST_STREAM in a second */
     H2_PATH_LEN = 256,         /* of a path, with its NUL; no longer one is served */
     H2_VALUE_LEN = 64          /* of other fields that are looked at */
@@ -38,12 +39,13 @@ enum {
 
 /* How long a connection lives at most, a tenth more or less by chance; from the first word of its
  * end to the second one, and to the end of what still goes on; how long a request may take to come,
- * and its answer to be taken; and after how long a time of quiet a peer is asked whether it lives,
- * and has to have answered. */
+ * and its answer to be taken; how long what is left of a request may come behind its answer; and
+ * after how long a time of quiet a peer is asked whether it lives, and has to have answered. */
 #define H2_AGE_NS    INT64_C(300000000000)
 #define H2_NOTICE_NS INT64_C(1000000000)
 #define H2_GRACE_NS  INT64_C(30000000000)
 #define H2_STREAM_NS INT64_C(30000000000)
+#define H2_REST_NS   INT64_C(1000000000)
 #define H2_QUIET_NS  INT64_C(120000000000)
 #define H2_PONG_NS   INT64_C(20000000000)
 
@@ -56,11 +58,13 @@ struct h2_stream {
     int32_t id;
     int64_t since_ns; /* when it began, or was answered */
     uint32_t head_len;
+    uint32_t rest_len; /* what came behind the answer, and was dropped */
     bool headed;   /* its head has come, */
     bool whole;    /* and all of it, */
     bool waits;    /* which has not been taken yet */
     bool answered; /* the head of the answer is on its way, */
-    bool ended;    /* and all of it is told */
+    bool ended;    /* all of it is told, */
+    bool sent;     /* and has gone out */
     bool lasts;    /* it may take as long as it likes */
     bool post;     /* its method */
     char path[H2_PATH_LEN];
