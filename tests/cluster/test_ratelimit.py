@@ -1,6 +1,7 @@
 """Envoy's rate limit service by gRPC's own client: what descriptors are answered, on one node and on three, and before
 which time."""
 
+import base64
 import signal
 
 import grpc
@@ -48,6 +49,15 @@ domains:
   - {key: user, rate_limit: {unit: day, requests_per_unit: 3}}
   - {key: ip, rate_limit: {unit: day, requests_per_unit: 5}}
 """
+MESSAGES = """\
+rules: []
+domains:
+- domain: shop
+  message: come again later
+  descriptors:
+  - {key: user, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: login, message: "too many log-ins, \\u00fc", rate_limit: {unit: day, requests_per_unit: 2}}
+"""
 
 
 def told(answer):
@@ -58,10 +68,10 @@ def told(answer):
 
 @pytest.fixture
 def start(new_cluster, tmp_path):
-    def starts(nodes, text=DOMAIN):
+    def starts(nodes, text=DOMAIN, *options):
         path = tmp_path / "rules.yaml"
         path.write_text(text)
-        cluster = new_cluster(nodes, "--rules", str(path)).start()
+        cluster = new_cluster(nodes, "--rules", str(path), *options).start()
         cluster.wait_replicated()
         within_one(DAY, 60)
         return cluster
@@ -207,6 +217,25 @@ def test_json_is_answered_as_messages_are(start):
         assert ask(body, 400)["detail"].startswith(detail)
     health = http.ask("GET", "/healthcheck")
     assert health.status == 200 and health.body == b"OK"
+
+
+def test_a_proxy_is_told_what_to_say_and_which_fields_to_add(start):
+    node = start(1, MESSAGES, "--ratelimit-headers", "draft")[0]
+    both = [descriptor(("user", "x")), descriptor(("login", "x"))]
+    with RateLimit(node.port + 5) as client:
+        def fields(answer):
+            return {header.key: header.value for header in answer.response_headers_to_add}
+        first, second, third = (client.ask("shop", *both) for _ in range(3))
+        assert first.raw_body == b"" and second.raw_body == b"come again later" == third.raw_body
+        assert [fields(answer)["RateLimit-Limit"] for answer in (first, second, third)] == ["1", "1", "2"]
+        assert fields(first)["RateLimit-Remaining"] == "0" and 0 < int(fields(third)["RateLimit-Reset"]) <= DAY
+        assert client.ask("shop", both[1]).raw_body.decode() == "too many log-ins, \u00fc"
+        assert not fields(client.ask("other", both[0]))
+    answer = Http(node).post("/json", {"domain": "shop", "descriptors": [{"entries": [{"key": "login", "value": "x"}]}]})
+    assert base64.b64decode(answer.said["rawBody"]).decode() == "too many log-ins, \u00fc"
+    assert [field["key"] for field in answer.said["responseHeadersToAdd"]] == [
+        "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"]
+    assert answer.said["responseHeadersToAdd"][1] == {"key": "RateLimit-Remaining", "value": "0"}
 
 
 def test_together_all_are_charged_or_none(start):

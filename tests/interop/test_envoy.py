@@ -459,6 +459,18 @@ def test_the_recipe_works_as_it_stands_with_the_rules_of_its_page(tmp_path, new_
         assert envoy.stat("ratelimit.error") == 0
 
 
+def test_a_denial_says_what_its_rule_says_and_fields_are_added(tmp_path, new_cluster):
+    (tmp_path / "rules.yaml").write_text(
+        "rules: []\ndomains:\n- domain: shop\n  message: come again tomorrow\n  descriptors:\n"
+        "  - {key: remote_address, rate_limit: {unit: day, requests_per_unit: 2}}\n")
+    nodes = new_cluster(1, "--rules", str(tmp_path / "rules.yaml"), "--ratelimit-headers", "draft").start()
+    with envoy_before(tmp_path, [nodes[0].port + 5], with_scenes=False) as envoy:
+        told = [envoy.ask("/", **{"x-forwarded-for": "9.9.9.9"}) for _ in range(3)]
+        assert [(status, fields["ratelimit-limit"], fields["ratelimit-remaining"]) for status, fields, _ in told] == [
+            (200, "2", "1"), (200, "2", "0"), (429, "2", "0")]
+        assert told[2][2] == "come again tomorrow"
+
+
 # ---- deaths --------------------------------------------------------------------------------------
 
 

@@ -78,6 +78,11 @@ static const struct {
     {"domain: a\non_failure: open\n", 2, 1,
      "domain: found unknown key \"on_failure\"; expected keys of envoyproxy/ratelimit, such as "
      "\"domain\""},
+    {"domain: a\ndescriptors:\n- key: a\n  message: no\n", 4, 3,
+     "descriptor: found unknown key \"message\"; expected keys of envoyproxy/ratelimit, such as "
+     "\"key\""},
+    {"rules: []\ndomains:\n- domain: a\n  descriptors:\n  - {key: a, message: no}\n", 5, 23,
+     "descriptor.message: found without a rate_limit; expected it with one only"},
     {"domain: a\ndescriptors:\n- key: a\n  rate_limit: {unit: fortnight}\n", 4, 22,
      "rate_limit.unit: found \"fortnight\"; expected second, minute, hour, day, week, month, year"},
     {"domain: a\ndescriptors:\n- key: a\n  rate_limit: {unit: unknown}\n", 4, 22,
@@ -124,7 +129,7 @@ static const struct {
     /* Of ours. */
     {"rules: []\ncharge: all\n", 2, 9, "charge: found without domains; expected it with them only"},
     {"rules: []\ndomains:\n- domain: a\n  unit: day\n", 4, 3,
-     "domain: found unknown key \"unit\"; expected domain, descriptors, on_failure"},
+     "domain: found unknown key \"unit\"; expected domain, descriptors, on_failure, message"},
     {"rules: []\ndomains:\n- domain: a\n  descriptors: [{key: a, shadow_mode: yes}]\n", 4, 39,
      "descriptor.shadow_mode: found \"yes\"; expected true or false"},
     {"rules: []\ndomains:\n- domain: a\n  descriptors: [{key: a, rate_limit: {unit: Day}}]\n", 4,
@@ -376,35 +381,59 @@ static const char many[] =
     "      metadata: {team: [1, 2.5, \"x\\n\", yes, ~, {}], \"\": []}\n"
     "---\ndomain: other\ndescriptors:\n- {key: shut, shadow_mode: true, rate_limit: {unit: day}}\n";
 
+static const char spoken[] =
+    "rules: []\ndomains:\n- domain: a\n  message: no more\n  on_failure: open\n  descriptors:\n"
+    "  - key: b\n    message: none of b\n    rate_limit: {unit: day, requests_per_unit: 1}\n"
+    "    descriptors:\n    - {key: c, rate_limit: {unit: day, requests_per_unit: 2}}\n";
+
 static void what_is_written_of_a_rule_compiles_to_the_same_rule(void **state)
 {
-    struct policy *policy = compile(many);
-    (void)state;
-    assert_int_equal(policy_rule_count(policy), 4);
-    for (size_t i = 0; i < policy_rule_count(policy); i++) {
-        char text[4096];
-        const struct policy_rule *rule = policy_rule_at(policy, i);
-        assert_true(policy_format_rule(rule, text, sizeof text) > 0);
-        struct policy *alone = compile(text);
-        assert_int_equal(policy_rule_count(alone), 1);
-        assert_int_equal(policy_rule_digest(policy_rule_at(alone, 0)), policy_rule_digest(rule));
-        policy_free(&alone);
+    for (size_t k = 0; k < 2; k++) {
+        struct policy *policy = compile(k == 0 ? many : spoken);
+        (void)state;
+        assert_int_equal(policy_rule_count(policy), k == 0 ? 4 : 2);
+        for (size_t i = 0; i < policy_rule_count(policy); i++) {
+            char text[4096];
+            const struct policy_rule *rule = policy_rule_at(policy, i);
+            assert_true(policy_format_rule(rule, text, sizeof text) > 0);
+            struct policy *alone = compile(text);
+            assert_int_equal(policy_rule_count(alone), 1);
+            assert_int_equal(policy_rule_digest(policy_rule_at(alone, 0)),
+                             policy_rule_digest(rule));
+            policy_free(&alone);
+        }
+        policy_free(&policy);
     }
-    policy_free(&policy);
 }
 
 static void what_is_written_of_all_domains_compiles_to_the_same_policy(void **state)
 {
-    struct policy *policy = compile(many);
-    char text[8192];
     (void)state;
-    const size_t len = policy_format_domains(policy, text, sizeof text - 1);
-    assert_true(len < sizeof text);
-    text[len] = '\0';
-    struct policy *same = compile(text);
-    assert_int_equal(policy_digest(same), policy_digest(policy));
-    policy_free(&same);
+    for (size_t k = 0; k < 2; k++) {
+        struct policy *policy = compile(k == 0 ? many : spoken);
+        char text[8192];
+        const size_t len = policy_format_domains(policy, text, sizeof text - 1);
+        assert_true(len < sizeof text);
+        text[len] = '\0';
+        struct policy *same = compile(text);
+        assert_int_equal(policy_digest(same), policy_digest(policy));
+        policy_free(&same);
+        policy_free(&policy);
+    }
+}
+
+static void messages_are_of_the_descriptor_before_the_domain(void **state)
+{
+    struct policy *policy = compile(spoken);
+    (void)state;
+    assert_string_equal(rule_of(policy, "a:b")->message.data, "none of b");
+    assert_string_equal(rule_of(policy, "a:b,c")->message.data, "no more");
     policy_free(&policy);
+    struct policy *first = compile("rules: []\ndomains:\n- {domain: a, message: x}\n");
+    struct policy *second = compile("rules: []\ndomains:\n- {domain: a, message: y}\n");
+    assert_int_not_equal(policy_digest(first), policy_digest(second));
+    policy_free(&first);
+    policy_free(&second);
 }
 
 /* Each of these means something else than `many`. */
@@ -557,6 +586,7 @@ int main(void)
         cmocka_unit_test(domains_that_stand_twice_are_merged_where_that_is_said),
         cmocka_unit_test(what_is_written_of_a_rule_compiles_to_the_same_rule),
         cmocka_unit_test(what_is_written_of_all_domains_compiles_to_the_same_policy),
+        cmocka_unit_test(messages_are_of_the_descriptor_before_the_domain),
         cmocka_unit_test(whatever_changes_the_meaning_changes_the_digest),
         cmocka_unit_test(names_are_unique_and_no_neighbours_business),
         cmocka_unit_test(an_edit_keeps_the_counts_of_limits_whose_unit_stays),

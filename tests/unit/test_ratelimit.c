@@ -265,6 +265,85 @@ static void together_those_of_one_cost_are_one_check(void **state)
     assert_true(bench.answer.over);
 }
 
+static void expect_message(const char *text)
+{
+    assert_int_equal(bench.answer.message.len, strlen(text));
+    assert_memory_equal(bench.answer.message.data, text, strlen(text));
+}
+
+static void the_first_limit_that_denies_has_its_message_told(void **state)
+{
+    static const char *const names[] = {"a1", "b1", "c1", "z1", NULL};
+    static const char rules[] =
+        "rules: []\ndomains:\n- domain: d\n  message: come later\n  descriptors:\n"
+        "  - {key: a, message: no more of a, rate_limit: {unit: hour, requests_per_unit: 10}}\n"
+        "  - {key: b, rate_limit: {unit: hour, requests_per_unit: 5}}\n"
+        "  - {key: c, shadow_mode: true, message: c, rate_limit: {unit: hour, requests_per_unit: "
+        "5}}\n"
+        "  - {key: z, rate_limit: {unit: hour}}\n";
+    (void)state;
+    use_rules(rules);
+    ask(names, 1, RATELIMIT_CHECK);
+    assert_int_equal(find(), 0);
+    policy_free(&bench.policy); /* RATELIMIT-1 */
+    decide(0, OUTCOME_ALLOW, true, 1, 9);
+    decide(1, OUTCOME_ALLOW, true, 1, 4);
+    decide(2, OUTCOME_SHADOW_DENIED, true, 6, 0);
+    settle(false);
+    expect_message("come later"); /* of `z`, which allows nothing */
+    decide(1, OUTCOME_DENY, false, 5, 0);
+    settle(false);
+    expect_message("come later");
+    decide(0, OUTCOME_DENY, false, 10, 0);
+    settle(false);
+    expect_message("no more of a");
+    use_rules(rules);
+    ask(names, 1, RATELIMIT_REPORT);
+    assert_int_equal(find(), 0);
+    settle(false);
+    expect_message(""); /* it denies nothing */
+}
+
+static void expect_fields(const char *limit, const char *remaining, const char *reset)
+{
+    struct ratelimit_field fields[RATELIMIT_FIELDS_COUNT];
+    assert_int_equal(ratelimit_fields_of(&bench.answer, RATELIMIT_FIELDS_OFF, fields), 0);
+    assert_int_equal(ratelimit_fields_of(&bench.answer, RATELIMIT_FIELDS_LEGACY, fields), 3);
+    assert_string_equal(fields[2].name, "X-RateLimit-Reset");
+    assert_int_equal(ratelimit_fields_of(&bench.answer, RATELIMIT_FIELDS_DRAFT, fields), 3);
+    assert_string_equal(fields[0].name, "RateLimit-Limit");
+    assert_string_equal(fields[1].name, "RateLimit-Remaining");
+    assert_string_equal(fields[0].value, limit);
+    assert_string_equal(fields[1].value, remaining);
+    assert_string_equal(fields[2].value, reset);
+}
+
+/* As the reference: of equal ones the first, of those that deny the last. */
+static void fields_tell_of_the_limit_that_has_least_left(void **state)
+{
+    static const char *const names[] = {"a1", "x1", "s1", "u1", "q1", NULL};
+    static const char *const free_ones[] = {"u1", "x1", NULL};
+    struct ratelimit_field fields[RATELIMIT_FIELDS_COUNT];
+    (void)state;
+    use_rules(each);
+    ask(names, 1, RATELIMIT_CHECK);
+    assert_int_equal(find(), 0);
+    decide(0, OUTCOME_ALLOW, true, 2, 8);
+    decide(1, OUTCOME_ALLOW, true, 2, 8);
+    decide(2, OUTCOME_ALLOW, true, 1, 9);
+    settle(false);
+    expect_fields("10", "8", "20"); /* 1,000,000 is 40 s behind a minute's beginning */
+    decide(1, OUTCOME_DENY, false, 10, 0);
+    decide(0, OUTCOME_DENY, false, 10, 0);
+    decide(2, OUTCOME_DENY, false, 10, 0);
+    settle(false);
+    expect_fields("10", "0", "36800"); /* and 49,600 s behind a day's */
+    ask(free_ones, 1, RATELIMIT_CHECK);
+    assert_int_equal(find(), 0);
+    settle(false);
+    assert_int_equal(ratelimit_fields_of(&bench.answer, RATELIMIT_FIELDS_DRAFT, fields), 0);
+}
+
 static void json_becomes_a_struct_as_far_as_there_is_room(void **state)
 {
     static const char json[] = "{\"a\":[1,true,{\"b\":null}],\"c\":\"\\u00e9\"}";
@@ -359,6 +438,8 @@ int main(void)
         cmocka_unit_test(manners_and_hits_choose_the_operation),
         cmocka_unit_test(a_reservation_is_of_all_limits_together),
         cmocka_unit_test(together_those_of_one_cost_are_one_check),
+        cmocka_unit_test(the_first_limit_that_denies_has_its_message_told),
+        cmocka_unit_test(fields_tell_of_the_limit_that_has_least_left),
         cmocka_unit_test(json_becomes_a_struct_as_far_as_there_is_room),
         cmocka_unit_test(bounds_are_told_and_nothing_is_asked),
         cmocka_unit_test(what_nobody_decided_is_no_status),

@@ -264,8 +264,44 @@ static void put_status(struct http_reply *reply, const struct descriptor_status 
     http_put_text(reply, "}");
 }
 
+/* Bytes, as JSON of Protocol Buffers has them: base64 of RFC 4648, 4. */
+static void put_bytes(struct http_reply *reply, const char *data, size_t len)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < len; i += 3) {
+        char out[5] = "====";
+        uint32_t bits = 0;
+        for (size_t k = 0; k < 3; k++)
+            bits = bits << 8 | (i + k < len ? (unsigned char)data[i + k] : 0);
+        for (size_t k = 0; k < 4 && i + k <= len; k++)
+            out[k] = letters[bits >> (18 - 6 * k) & 63];
+        http_put_text(reply, out);
+    }
+}
+
+static void put_rest(struct http_reply *reply, const struct ratelimit_answer *told, uint8_t fields)
+{
+    struct ratelimit_field list[RATELIMIT_FIELDS_COUNT];
+    const uint32_t count = ratelimit_fields_of(told, (enum ratelimit_fields)fields, list);
+    for (uint32_t i = 0; i < count; i++) {
+        http_put_text(reply, i == 0 ? ",\"responseHeadersToAdd\":[{\"key\":\"" : "},{\"key\":\"");
+        http_put_text(reply, list[i].name);
+        http_put_text(reply, "\",\"value\":\"");
+        http_put_text(reply, list[i].value);
+        http_put_text(reply, "\"");
+    }
+    http_put_text(reply, count > 0 ? "}]" : "");
+    if (told->message.len == 0)
+        return;
+    http_put_text(reply, ",\"rawBody\":\"");
+    put_bytes(reply, told->message.data, told->message.len);
+    http_put_text(reply, "\"");
+}
+
 static void answer(struct http_reply *reply, const struct ratelimit_state *state,
-                   const struct wire_decisions *decisions, uint32_t first, int64_t now_ns)
+                   const struct wire_decisions *decisions, uint32_t first, int64_t now_ns,
+                   uint8_t fields)
 {
     struct ratelimit_answer told;
     ratelimit_settle(state, decisions, first, (uint64_t)(now_ns / NS_PER_S), &told);
@@ -282,14 +318,16 @@ static void answer(struct http_reply *reply, const struct ratelimit_state *state
             http_put_text(reply, ",");
         put_status(reply, &told.statuses[i]);
     }
-    http_put_text(reply, "]}\n");
+    http_put_text(reply, "]");
+    put_rest(reply, &told, fields);
+    http_put_text(reply, "}\n");
     http_reply_end(reply);
 }
 
 static void complete(struct http_completion *completion)
 {
     answer(&completion->reply, completion->notes, completion->decisions, completion->first,
-           completion->now_ns);
+           completion->now_ns, completion->facts->fields);
 }
 
 /* ---- the handlers ---------------------------------------------------------------------------- */
@@ -308,7 +346,8 @@ static enum http_verdict answer_at_once(struct http_exchange *exchange,
     if (!http_room(exchange, room, &verdict))
         return verdict;
     ratelimit_state_put(found, state);
-    answer(&exchange->reply, (const void *)state, NULL, 0, exchange->now_ns);
+    answer(&exchange->reply, (const void *)state, NULL, 0, exchange->now_ns,
+           exchange->facts->fields);
     return HTTP_ANSWERED;
 }
 

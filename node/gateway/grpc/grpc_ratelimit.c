@@ -29,6 +29,7 @@ typedef Envoy__Service__Ratelimit__V3__RateLimitRequest request_message;
 typedef Envoy__Service__Ratelimit__V3__RateLimitResponse response_message;
 typedef Envoy__Service__Ratelimit__V3__RateLimitResponse__DescriptorStatus status_message;
 typedef Envoy__Service__Ratelimit__V3__RateLimitResponse__RateLimit limit_message;
+typedef Envoy__Config__Core__V3__HeaderValue header_message;
 typedef Google__Protobuf__Duration duration_message;
 typedef Google__Protobuf__UInt32Value number_message;
 
@@ -112,6 +113,9 @@ struct response {
     limit_message limits[RATELIMIT_DESCRIPTORS_MAX];
     duration_message resets[RATELIMIT_DESCRIPTORS_MAX];
     number_message multipliers[RATELIMIT_DESCRIPTORS_MAX];
+    header_message *header_list[RATELIMIT_FIELDS_COUNT];
+    header_message headers[RATELIMIT_FIELDS_COUNT];
+    struct ratelimit_field fields[RATELIMIT_FIELDS_COUNT];
     char names[RATELIMIT_DESCRIPTORS_MAX][RATELIMIT_NAME_LEN_MAX + 1];
 };
 
@@ -135,6 +139,26 @@ static void put_limit(struct response *out, uint32_t i, const struct descriptor_
     out->statuses[i].duration_until_reset = &out->resets[i];
 }
 
+/* What Envoy is to add to the response, and tell instead of it. */
+static void put_rest(struct response *out, const struct ratelimit_answer *answer,
+                     enum ratelimit_fields kind)
+{
+    const uint32_t count = ratelimit_fields_of(answer, kind, out->fields);
+    for (uint32_t i = 0; i < count; i++) {
+        header_message *header = &out->headers[i];
+        envoy__config__core__v3__header_value__init(header);
+        header->key = (char *)(uintptr_t)out->fields[i].name;
+        header->value = out->fields[i].value;
+        out->header_list[i] = header;
+    }
+    out->message.n_response_headers_to_add = count;
+    out->message.response_headers_to_add = out->header_list;
+    out->message.raw_body.len = answer->message.len;
+    out->message.raw_body.data = (uint8_t *)(uintptr_t)answer->message.data;
+    out->message.dynamic_metadata.len = answer->metadata_len;
+    out->message.dynamic_metadata.data = (uint8_t *)(uintptr_t)answer->metadata;
+}
+
 static enum grpc_verdict reply(struct grpc_call *call, const struct ratelimit_answer *answer)
 {
     struct response out; /* some 30 KiB that nobody clears */
@@ -150,8 +174,7 @@ static enum grpc_verdict reply(struct grpc_call *call, const struct ratelimit_an
         out.list[i] = &out.statuses[i];
     }
     out.message.overall_code = answer->over ? OVER_LIMIT : OK;
-    out.message.dynamic_metadata.len = answer->metadata_len;
-    out.message.dynamic_metadata.data = (uint8_t *)(uintptr_t)answer->metadata;
+    put_rest(&out, answer, (enum ratelimit_fields)call->facts->fields);
     out.message.n_statuses = answer->count;
     out.message.statuses = out.list;
     return grpc_reply(call, &out.message.base);

@@ -75,6 +75,7 @@ struct http_facts {
     const struct policy *policy;    /* the rules in force, in this turn; NULL: there are none yet */
     uint8_t secret[32];             /* random; of what is made here, such as API keys */
     uint8_t headers; /* enum decision_headers (decision_json.h): which ones tell of limits */
+    uint8_t fields;  /* enum ratelimit_fields (ratelimit.h): which ones proxies are to add */
     uint32_t name_count;
     const char *names[HTTP_NAMES_MAX]; /* hosts beside loopback that requests may name; "*": any */
 };

@@ -55,6 +55,7 @@ static int open_streams(struct http_gate *gate, uint64_t random)
 {
     struct grpc_facts facts = {.waits = gate->facts.waits,
                                .address = gate->facts.address,
+                               .fields = gate->facts.fields,
                                .secret = gate->facts.path_secret};
     facts.methods = grpc_methods(&facts.method_count);
     if (grpc_gate_new(gate->allocator, &facts, http_batches_of(gate->batches),

@@ -59,14 +59,14 @@ struct h2_stream {
     int64_t since_ns; /* when it began, or was answered */
     uint32_t head_len;
     uint32_t rest_len; /* what came behind the answer, and was dropped */
-    bool headed;   /* its head has come, */
-    bool whole;    /* and all of it, */
-    bool waits;    /* which has not been taken yet */
-    bool answered; /* the head of the answer is on its way, */
-    bool ended;    /* all of it is told, */
-    bool sent;     /* and has gone out */
-    bool lasts;    /* it may take as long as it likes */
-    bool post;     /* its method */
+    bool headed;       /* its head has come, */
+    bool whole;        /* and all of it, */
+    bool waits;        /* which has not been taken yet */
+    bool answered;     /* the head of the answer is on its way, */
+    bool ended;        /* all of it is told, */
+    bool sent;         /* and has gone out */
+    bool lasts;        /* it may take as long as it likes */
+    bool post;         /* its method */
     char path[H2_PATH_LEN];
     char type[H2_VALUE_LEN]; /* content-type; a field that is too long is cut */
     char encoding[H2_VALUE_LEN];

@@ -125,6 +125,29 @@ static void keep(struct ratelimit_found *out, uint32_t i, const struct descripto
     kept->name_len = (uint8_t)len;
 }
 
+/* What denials tell; one that has no room is left out. A text that has been kept is kept once. */
+static void keep_messages(struct ratelimit_found *out)
+{
+    const char *last = NULL;
+    const struct ratelimit_kept *before = NULL;
+    size_t len;
+    for (uint32_t i = 0; i < out->state.count; i++) {
+        struct ratelimit_kept *kept = &out->kept[i];
+        if (kept->match != DESCRIPTOR_LIMITED && kept->match != DESCRIPTOR_NOTHING)
+            continue;
+        const struct policy_text *text = &out->found[i].rule->message;
+        if (text->data == last && before != NULL && before->message_len == text->len) {
+            kept->message_at = before->message_at;
+            kept->message_len = before->message_len;
+        } else if (text->len > 0 && text->len <= sizeof out->texts - out->state.texts_len) {
+            kept->message_at = keep_text(out, text, text->len, &len);
+            kept->message_len = (uint16_t)len;
+            last = text->data;
+            before = kept;
+        }
+    }
+}
+
 /* Those that cost the same, and do the same, are of one item. */
 static uint8_t item_of(const struct ratelimit_found *out, uint32_t count,
                        struct ratelimit_kept *kept)
@@ -211,6 +234,7 @@ int ratelimit_find(const struct policy *policy, const struct ratelimit_request *
     policy_descriptors_replace(out->found, request->count);
     for (uint32_t i = 0; i < request->count; i++)
         keep(out, i, request->manner < RATELIMIT_RESERVE ? &request->descriptors[i].hits : &alike);
+    keep_messages(out);
     if (descriptors != NULL)
         keep_metadata(out, descriptors, &request->domain);
     return place(out, error);
@@ -383,6 +407,16 @@ static void settle_one(const struct ratelimit_state *state, const struct ratelim
     status->over = status->over && state->manner != RATELIMIT_REPORT;
 }
 
+static struct policy_text message_of(const struct ratelimit_state *state,
+                                     const struct ratelimit_answer *answer)
+{
+    const struct ratelimit_kept *kept = kept_of(state);
+    for (uint32_t i = 0; answer->over && i < state->count; i++)
+        if (answer->statuses[i].over && kept[i].message_len > 0)
+            return (struct policy_text){texts_of(state) + kept[i].message_at, kept[i].message_len};
+    return (struct policy_text){"", 0};
+}
+
 void ratelimit_settle(const struct ratelimit_state *state, const struct wire_decisions *decisions,
                       uint32_t first, uint64_t now_s, struct ratelimit_answer *answer)
 {
@@ -408,6 +442,47 @@ void ratelimit_settle(const struct ratelimit_state *state, const struct wire_dec
     }
     answer->over = state->manner != RATELIMIT_REPORT &&
                    descriptor_statuses_over(answer->statuses, answer->count, false);
+    answer->message = message_of(state, answer);
     if (state->domain_len > 0 && state->manner == RATELIMIT_CHECK)
         tell_metadata(state, answer);
+}
+
+/* ---- header fields --------------------------------------------------------------------------- */
+
+const char *const ratelimit_fields_words[] = {[RATELIMIT_FIELDS_OFF] = "off",
+                                              [RATELIMIT_FIELDS_DRAFT] = "draft",
+                                              [RATELIMIT_FIELDS_LEGACY] = "legacy",
+                                              NULL};
+
+/* As envoyproxy/ratelimit chooses it (service/ratelimit.go, shouldRateLimitWorker). */
+static const struct descriptor_status *nearest(const struct ratelimit_answer *answer)
+{
+    const struct descriptor_status *best = NULL;
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < answer->count; i++) {
+        const struct descriptor_status *status = &answer->statuses[i];
+        if (!status->limited || !(status->over || status->limit_remaining < least))
+            continue;
+        best = status;
+        least = status->over ? 0 : status->limit_remaining;
+    }
+    return best;
+}
+
+uint32_t ratelimit_fields_of(const struct ratelimit_answer *answer, enum ratelimit_fields kind,
+                             struct ratelimit_field out[RATELIMIT_FIELDS_COUNT])
+{
+    static const char *const names[][RATELIMIT_FIELDS_COUNT] = {
+        [RATELIMIT_FIELDS_DRAFT] = {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"},
+        [RATELIMIT_FIELDS_LEGACY] = {"X-RateLimit-Limit", "X-RateLimit-Remaining",
+                                     "X-RateLimit-Reset"}};
+    const struct descriptor_status *status = nearest(answer);
+    if (kind == RATELIMIT_FIELDS_OFF || status == NULL)
+        return 0;
+    const uint32_t values[] = {status->requests_per_unit, status->limit_remaining, status->reset_s};
+    for (uint32_t i = 0; i < RATELIMIT_FIELDS_COUNT; i++) {
+        out[i].name = names[kind][i];
+        (void)snprintf(out[i].value, sizeof out[i].value, "%u", (unsigned)values[i]);
+    }
+    return RATELIMIT_FIELDS_COUNT;
 }

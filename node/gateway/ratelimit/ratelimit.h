@@ -27,7 +27,8 @@ enum {
     RATELIMIT_DESCRIPTORS_MAX = 64,                  /* of a request */
     RATELIMIT_ERROR_LEN = DESCRIPTOR_ERROR_LEN + 32, /* a sentence with its NUL */
     RATELIMIT_NAME_LEN_MAX = 128, /* of a limit, as it is told; a longer one is cut */
-    RATELIMIT_TEXTS_LEN = 7936,   /* of all names, the domain and metadata: these may be left out */
+    RATELIMIT_TEXTS_LEN =
+        7936, /* of names, messages, the domain and metadata: these may be left out */
     RATELIMIT_METADATA_LEN = 4 * RATELIMIT_TEXTS_LEN, /* bytes of the Struct that is told */
     RATELIMIT_NO_ITEM = 0xff
 };
@@ -67,6 +68,8 @@ struct ratelimit_kept {
     uint16_t name_at; /* in the texts of the state */
     uint16_t metadata_at;
     uint16_t metadata_len; /* 0: it has none */
+    uint16_t message_at;
+    uint16_t message_len; /* likewise */
     uint8_t name_len;
     uint8_t match; /* enum descriptor_match */
     uint8_t use;   /* enum descriptor_use */
@@ -138,7 +141,9 @@ struct ratelimit_answer {
     struct descriptor_status statuses[RATELIMIT_DESCRIPTORS_MAX];
     uint32_t count;
     bool over;
-    size_t metadata_len; /* 0: none of those that are within their limits has metadata */
+    struct policy_text message; /* of the first limit that denies and has one, or len 0; its bytes
+                                   are the state's */
+    size_t metadata_len;        /* 0: none of those that are within their limits has metadata */
     uint8_t metadata[RATELIMIT_METADATA_LEN]; /* {domain, metadata} as a Struct: of several
                                                  descriptors' keys the first one's count */
     const struct wire_decision *failed;       /* not NULL: nothing else holds, nobody has decided */
@@ -148,5 +153,19 @@ struct ratelimit_answer {
  * state has no item. */
 void ratelimit_settle(const struct ratelimit_state *state, const struct wire_decisions *decisions,
                       uint32_t first, uint64_t now_s, struct ratelimit_answer *answer);
+
+/* Which header fields proxies are asked to add to responses. */
+enum ratelimit_fields { RATELIMIT_FIELDS_OFF, RATELIMIT_FIELDS_DRAFT, RATELIMIT_FIELDS_LEGACY };
+enum { RATELIMIT_FIELDS_COUNT = 3, RATELIMIT_FIELD_LEN = 12 };
+/* What a configuration calls these: off, draft, legacy; and NULL. */
+extern const char *const ratelimit_fields_words[];
+struct ratelimit_field {
+    const char *name; /* static */
+    char value[RATELIMIT_FIELD_LEN];
+};
+/* Limit, remaining and reset, whole numbers, of the limit of which the least is left, or of the
+ * last one that denies. How many there are: 0 or all three. */
+uint32_t ratelimit_fields_of(const struct ratelimit_answer *answer, enum ratelimit_fields kind,
+                             struct ratelimit_field out[RATELIMIT_FIELDS_COUNT]);
 
 #endif

@@ -39,12 +39,19 @@ struct reading {
     struct descriptors *out;
     bool theirs;
     bool merge;
-    uint32_t domain;               /* that is being read, in out->domains */
-    uint32_t room;                 /* for nodes */
-    struct policy_rule on_failure; /* what its rules have */
+    uint32_t domain;           /* that is being read, in out->domains */
+    uint32_t room;             /* for nodes */
+    struct policy_rule common; /* what its rules have: on_failure and message */
 };
 
 /* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Keys that only our own form has. */
+static bool is_ours(enum rule_map map, uint32_t key)
+{
+    return (map == RULE_MAP_DOMAIN && (key == DOMAIN_ON_FAILURE || key == DOMAIN_MESSAGE)) ||
+           (map == RULE_MAP_DESCRIPTOR && key == DESCRIPTOR_MESSAGE);
+}
 
 /* The keys that the reference knows, wherever they stand. */
 static const char *known_elsewhere(const char *key)
@@ -53,8 +60,7 @@ static const char *known_elsewhere(const char *key)
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
         const struct rule_map_row *row = rule_map(maps[i]);
         for (uint32_t k = 0; k < row->count; k++)
-            if (strcmp(row->keys[k].name, key) == 0 &&
-                !(maps[i] == RULE_MAP_DOMAIN && k == DOMAIN_ON_FAILURE))
+            if (strcmp(row->keys[k].name, key) == 0 && !is_ours(maps[i], k))
                 return row->keys[k].name;
     }
     return NULL;
@@ -319,7 +325,7 @@ static const struct policy_mode hard;
 static struct policy_rule blank_rule(const struct reading *reading, uint32_t line)
 {
     return (struct policy_rule){.group = {"", 0},
-                                .message = {"", 0},
+                                .message = reading->common.message,
                                 .key = &descriptor_key,
                                 .key_count = 1,
                                 .modes = &hard,
@@ -327,8 +333,8 @@ static struct policy_rule blank_rule(const struct reading *reading, uint32_t lin
                                 .status = STATUS_THROTTLE,
                                 .act = POLICY_ACT_THROTTLE,
                                 .class = POLICY_CLASS_NORMAL,
-                                .on_failure = reading->on_failure.on_failure,
-                                .local_share = reading->on_failure.local_share,
+                                .on_failure = reading->common.on_failure,
+                                .local_share = reading->common.local_share,
                                 .consistency = POLICY_CONSISTENCY_ONE,
                                 .ipv6_prefix = POLICY_IPV6_PREFIX_DEFAULT,
                                 .enabled = true,
@@ -353,8 +359,8 @@ static int give_limit(struct reading *reading, const struct descriptor *descript
 }
 
 /* Appends the rule of the newest node. Without a limit nothing is counted: it allows, or blocks. */
-static int add_rule(struct reading *reading, uint32_t at, struct descriptor *descriptor,
-                    bool shadow)
+static int add_rule(struct reading *reading, const struct rule_place *place, uint32_t at,
+                    struct descriptor *descriptor, bool shadow)
 {
     struct policy *policy = reading->policy;
     const uint32_t node = reading->out->node_count - 1;
@@ -371,7 +377,9 @@ static int add_rule(struct reading *reading, uint32_t at, struct descriptor *des
     rule->descriptor = descriptor;
     rule->shadow = shadow;
     descriptor->shadow = shadow;
-    int result = name_rule(reading, node, rule);
+    int result = policy_read_key_text(&policy->chunks, place, DESCRIPTOR_MESSAGE, &rule->message);
+    if (result == TG_OK)
+        result = name_rule(reading, node, rule);
     if (descriptor->unit_s == 0 || descriptor->requests_per_unit == 0) {
         rule->act = descriptor->unit_s == 0 ? POLICY_ACT_ALLOW : POLICY_ACT_BLOCK;
         rule->key_count = 0;
@@ -494,8 +502,13 @@ static int read_descriptor(struct reading *reading, uint32_t element, uint32_t p
     if (*below != YAML_READER_NONE)
         result =
             yaml_reader_list(reading->reader, *below, "descriptor.descriptors", 0, DESCRIPTORS_MAX);
-    return result == TG_OK && rate != YAML_READER_NONE ? add_rule(reading, element, limit, shadow)
-                                                       : result;
+    if (result == TG_OK && rate != YAML_READER_NONE)
+        return add_rule(reading, &place, element, limit, shadow);
+    if (result == TG_OK && fields[DESCRIPTOR_MESSAGE].node != YAML_READER_NONE)
+        return yaml_reader_fail(reading->reader, fields[DESCRIPTOR_MESSAGE].node,
+                                "descriptor.message: found without a rate_limit; expected it with "
+                                "one only");
+    return result;
 }
 
 /* ---- levels ---------------------------------------------------------------------------------- */
@@ -632,10 +645,13 @@ static int read_domain(struct reading *reading, uint32_t element)
     const struct rule_place place = {reading->reader, RULE_MAP_DOMAIN, NULL, fields};
     uint32_t node = DESCRIPTOR_NONE;
     int result = take_fields(reading, element, RULE_MAP_DOMAIN, fields);
-    reading->on_failure =
-        (struct policy_rule){.on_failure = POLICY_FAILURE_LOCAL, .local_share = 100};
+    reading->common = (struct policy_rule){
+        .on_failure = POLICY_FAILURE_LOCAL, .local_share = 100, .message = {"", 0}};
     if (result == TG_OK && fields[DOMAIN_ON_FAILURE].node != YAML_READER_NONE)
-        result = policy_read_failure(&place, DOMAIN_ON_FAILURE, &reading->on_failure);
+        result = policy_read_failure(&place, DOMAIN_ON_FAILURE, &reading->common);
+    if (result == TG_OK)
+        result = policy_read_key_text(&reading->policy->chunks, &place, DOMAIN_MESSAGE,
+                                      &reading->common.message);
     const uint32_t list = result == TG_OK ? fields[DOMAIN_DESCRIPTORS].node : YAML_READER_NONE;
     if (list != YAML_READER_NONE)
         result = yaml_reader_list(reading->reader, list, "descriptors", 0, DESCRIPTORS_MAX);

@@ -148,6 +148,11 @@ static void digest_kinds(uint64_t *digest, const struct attribute_kinds *kinds)
 static void digest_domains(uint64_t *digest, const struct descriptors *descriptors)
 {
     digest_number(digest, descriptors->all_or_nothing);
+    for (uint32_t i = 0; i < descriptors->domain_count; i++) { /* of limits that requests bring */
+        digest_number(digest, descriptors->domains[i].given.on_failure);
+        digest_number(digest, descriptors->domains[i].given.local_share);
+        digest_text(digest, &descriptors->domains[i].given.message);
+    }
     for (uint32_t i = 0; i < descriptors->node_count; i++) {
         const struct descriptor_node *node = &descriptors->nodes[i];
         digest_number(digest, node->parent);

@@ -93,7 +93,8 @@ static void put_rate_limit(struct descriptor_writer *writer, const struct style 
 
 /* All that a descriptor has but those below it. */
 static void put_node(struct descriptor_writer *writer, const struct style *style,
-                     const struct descriptor_node *node, const struct policy_rule *rule)
+                     const struct descriptor_node *node, const struct policy_rule *rule,
+                     const struct policy_rule *common)
 {
     const struct policy_text key = {node->composite.data, node->key_len};
     const struct policy_text value = descriptor_value(node);
@@ -119,6 +120,11 @@ static void put_node(struct descriptor_writer *writer, const struct style *style
         put_name(writer, style, "metadata");
         descriptor_write(writer, node->metadata.data, node->metadata.len);
     }
+    if (rule != NULL && !policy_text_equal(&rule->message, &common->message)) {
+        next_pair(writer, style);
+        put_name(writer, style, "message");
+        descriptor_write_quoted(writer, &rule->message);
+    }
 }
 
 static void put_domain(struct descriptor_writer *writer, const struct style *style,
@@ -133,6 +139,11 @@ static void put_domain(struct descriptor_writer *writer, const struct style *sty
         say(writer, "{\"local\": {\"share\": \"%u%%\"}}", given->local_share);
     else
         say(writer, "\"%s\"", policy_failure_name(given->on_failure));
+    if (given->message.len > 0) {
+        next_pair(writer, style);
+        put_name(writer, style, "message");
+        descriptor_write_quoted(writer, &given->message);
+    }
 }
 
 int policy_format_descriptor(const struct policy_rule *rule, char *out, size_t capacity)
@@ -151,7 +162,8 @@ int policy_format_descriptor(const struct policy_rule *rule, char *out, size_t c
     put_domain(&writer, &style, all, &all->domains[all->nodes[node].domain]);
     for (uint32_t i = 0; i < depth; i++) {
         say(&writer, ", \"descriptors\": [{");
-        put_node(&writer, &style, &all->nodes[path[i]], i + 1 == depth ? rule : NULL);
+        put_node(&writer, &style, &all->nodes[path[i]], i + 1 == depth ? rule : NULL,
+                 &all->domains[all->nodes[node].domain].given);
     }
     for (uint32_t i = 0; i < depth; i++)
         say(&writer, "}]");
@@ -181,7 +193,7 @@ static void put_tree(struct descriptor_writer *writer, const struct descriptors 
         if (all->nodes[at->parent].first == node)
             say(writer, "\n%*sdescriptors:", (int)style.indent - LEVEL_INDENT, "");
         say(writer, "\n%*s- ", (int)style.indent - 2, "");
-        put_node(writer, &style, at, at->rule);
+        put_node(writer, &style, at, at->rule, &domain->given);
     }
 }
 

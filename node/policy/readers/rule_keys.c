@@ -491,6 +491,14 @@ static const struct rule_key domain_keys[DOMAIN_KEYS] = {
                            .help = "What is answered where nobody can decide, as of a rule. A "
                                    "file of its own has no such key.",
                            .example = "open"},
+    [DOMAIN_MESSAGE] = {.name = "message",
+                        .type = RULE_TYPE_TEXT,
+                        .min = 1,
+                        .max = POLICY_MESSAGE_LEN_MAX,
+                        .initial = "none",
+                        .help = "What the proxy is to tell its caller as the body of a denial. "
+                                "A file of its own has no such key.",
+                        .example = "too many requests"},
 };
 
 static const struct rule_key descriptor_keys[DESCRIPTOR_KEYS] = {
@@ -554,6 +562,15 @@ static const struct rule_key descriptor_keys[DESCRIPTOR_KEYS] = {
                              .help = "What the proxy is told of requests that meet the "
                                      "descriptor; at most 4096 bytes as JSON.",
                              .example = "{team: {name: search}}"},
+    [DESCRIPTOR_MESSAGE] = {.name = "message",
+                            .type = RULE_TYPE_TEXT,
+                            .min = 1,
+                            .max = POLICY_MESSAGE_LEN_MAX,
+                            .initial = "that of the domain",
+                            .help = "With `rate_limit`: the body of a denial. Of several limits "
+                                    "that deny, the first one's is told. A file of its own has "
+                                    "no such key.",
+                            .example = "too many log-ins"},
 };
 
 static const struct rule_key rate_limit_keys[RATE_LIMIT_KEYS] = {

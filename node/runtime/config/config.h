@@ -23,6 +23,7 @@
 #include "node/gateway/api/auth_request.h"
 #include "node/gateway/api/decision_json.h"
 #include "node/gateway/networks.h"
+#include "node/gateway/ratelimit/ratelimit.h"
 #include "node/gateway/trace/tracer.h"
 #include "node/runtime/system/container.h"
 
@@ -75,6 +76,7 @@ struct config_http {
     struct config_listen more;
     struct config_hosts names; /* by which these clients may call the node, beside loopback */
     enum decision_headers headers;
+    enum ratelimit_fields fields;   /* that proxies are asked to add */
     struct config_endpoint metrics; /* a place for metrics and probes alone, or off */
 };
 

@@ -108,6 +108,13 @@ static const struct config_option options[] = {
      WORD(http.headers, decision_headers_words),
      .help = "header fields that tell what is left of a limit: RateLimit by the IETF's draft, "
              "X-RateLimit-Limit, -Remaining and -Reset (legacy), or none (off)"},
+    {.name = "ratelimit-headers",
+     .value = "KIND",
+     .initial = "off",
+     WORD(http.fields, ratelimit_fields_words),
+     .help =
+         "header fields that proxies of the rate limit service are asked to add to responses: "
+         "RateLimit-Limit, -Remaining and -Reset (draft), these with X- (legacy), or none (off)"},
     {.name = "metrics",
      ENDPOINT(http.metrics),
      .may_be_off = true,

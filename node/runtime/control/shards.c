@@ -247,6 +247,7 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
     facts.operators = daemon->cred.given ? &daemon->cred.digest : NULL;
     randombytes_buf(facts.secret, sizeof facts.secret);
     facts.headers = (uint8_t)config->http.headers;
+    facts.fields = (uint8_t)config->http.fields;
     tell_address(config, facts.address);
     for (uint32_t i = 0; i < config->http.names.count; i++)
         facts.names[facts.name_count++] = config->http.names.at[i];

@@ -10,7 +10,7 @@ import tempfile
 import grpc
 
 PROTO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "node", "gateway", "grpc", "proto")
-FILES = ("wrappers", "ratelimit_unit", "ratelimit_descriptor", "ratelimit", "kuadrant")
+FILES = ("wrappers", "header_value", "ratelimit_unit", "ratelimit_descriptor", "ratelimit", "kuadrant")
 SHOULD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 CHECK = "/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit"
 REPORT = "/kuadrant.service.ratelimit.v1.RateLimitService/Report"
