@@ -468,6 +468,24 @@ static void a_connection_ends_by_its_age_in_two_steps(void **state)
     assert_true(bench.client.base.closing);
 }
 
+static void ages_are_chosen_and_may_have_no_end(void **state)
+{
+    (void)state;
+    h2_client_close(&bench.client);
+    h2_gate_age(bench.gate, 10 * S);
+    h2_client_open(&bench.client, bench.gate, TOKEN);
+    later(9 * S - 1);
+    assert_int_equal(bench.client.goaways, 0);
+    later(2 * S + 1);
+    assert_int_equal(bench.client.goaways, 1);
+    h2_client_close(&bench.client);
+    h2_gate_age(bench.gate, 0);
+    h2_client_open(&bench.client, bench.gate, TOKEN);
+    for (int i = 0; i < 100; i++)
+        later(H2_QUIET_NS / 2);
+    assert_int_equal(bench.client.goaways, 0);
+}
+
 static void a_node_that_stops_lets_what_it_took_end(void **state)
 {
     (void)state;
@@ -513,6 +531,7 @@ int main(void)
         TEST(what_comes_behind_an_early_answer_is_bounded_by_bytes_and_by_time),
         TEST(who_is_quiet_is_asked_whether_he_lives),
         TEST(a_connection_ends_by_its_age_in_two_steps),
+        TEST(ages_are_chosen_and_may_have_no_end),
         TEST(a_node_that_stops_lets_what_it_took_end),
         TEST(a_preface_is_known_by_all_its_bytes),
     };

@@ -74,6 +74,7 @@ struct http_facts {
     struct hash_key path_secret;    /* of the cluster, where a shard is asked */
     const struct policy *policy;    /* the rules in force, in this turn; NULL: there are none yet */
     uint8_t secret[32];             /* random; of what is made here, such as API keys */
+    int64_t age_ns;  /* of a connection of HTTP/2, at most, a tenth more or less; 0: no end */
     uint8_t headers; /* enum decision_headers (decision_json.h): which ones tell of limits */
     uint8_t fields;  /* enum ratelimit_fields (ratelimit.h): which ones proxies are to add */
     uint32_t name_count;

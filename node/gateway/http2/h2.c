@@ -76,6 +76,7 @@ struct h2_gate {
     struct h2_stats *h2_stats;
     struct h2_peer *first;
     int64_t now_ns;
+    int64_t age_ns; /* of connections that come from now on; 0: they have no end */
     bool ends;
 };
 
@@ -495,8 +496,11 @@ struct h2_peer *h2_open(struct h2_gate *gate, struct gateway_peer *base, uint64_
     peer->token = token;
     peer->memory = memory;
     peer->heard_ns = gate->now_ns;
-    peer->age_ns = gate->now_ns + random_between(&gate->random, H2_AGE_NS - H2_AGE_NS / 10,
-                                                 H2_AGE_NS + H2_AGE_NS / 10);
+    peer->age_ns = INT64_MAX;
+    if (gate->age_ns > 0)
+        peer->age_ns =
+            gate->now_ns + random_between(&gate->random, gate->age_ns - gate->age_ns / 10,
+                                          gate->age_ns + gate->age_ns / 10);
     peer->next = gate->first;
     if (gate->first != NULL)
         gate->first->previous = peer;
@@ -665,6 +669,11 @@ static void look_at_quiet(struct h2_peer *peer)
     }
 }
 
+void h2_gate_age(struct h2_gate *gate, int64_t age_ns)
+{
+    gate->age_ns = age_ns;
+}
+
 void h2_gate_look(struct h2_gate *gate, const struct gateway_finder *finder)
 {
     for (struct h2_peer *peer = gate->first; peer != NULL; peer = peer->next) {
@@ -711,6 +720,7 @@ int h2_gate_new(const struct allocator *allocator, const struct h2_user *user, u
     gate->user = *user;
     gate->stats = stats;
     gate->h2_stats = h2_stats;
+    gate->age_ns = H2_AGE_NS;
     random_init(&gate->random, random);
     if (make_options(gate))
         return 0;

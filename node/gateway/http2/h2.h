@@ -37,10 +37,11 @@ enum {
     H2_VALUE_LEN = 64          /* of other fields that are looked at */
 };
 
-/* How long a connection lives at most, a tenth more or less by chance; from the first word of its
- * end to the second one, and to the end of what still goes on; how long a request may take to come,
- * and its answer to be taken; how long what is left of a request may come behind its answer; and
- * after how long a time of quiet a peer is asked whether it lives, and has to have answered. */
+/* How long a connection lives at most by default, a tenth more or less by chance; from the first
+ * word of its end to the second one, and to the end of what still goes on; how long a request may
+ * take to come, and its answer to be taken; how long what is left of a request may come behind its
+ * answer; and after how long a time of quiet a peer is asked whether it lives, and has to have
+ * answered. */
 #define H2_AGE_NS    INT64_C(300000000000)
 #define H2_NOTICE_NS INT64_C(1000000000)
 #define H2_GRACE_NS  INT64_C(30000000000)
@@ -109,6 +110,8 @@ struct h2_stats {
 MUST_USE int h2_gate_new(const struct allocator *allocator, const struct h2_user *user,
                          uint64_t random, struct gateway_stats *stats, struct h2_stats *h2_stats,
                          struct h2_gate **out);
+/* How long connections that come from now on live, in ns; 0: without an end. */
+void h2_gate_age(struct h2_gate *gate, int64_t age_ns);
 void h2_gate_free(struct h2_gate **gate);
 void h2_gate_now(struct h2_gate *gate, int64_t now_ns);
 int64_t h2_gate_time(const struct h2_gate *gate);

@@ -77,6 +77,7 @@ struct config_http {
     struct config_hosts names; /* by which these clients may call the node, beside loopback */
     enum decision_headers headers;
     enum ratelimit_fields fields;   /* that proxies are asked to add */
+    int64_t age_ns;                 /* of a connection of HTTP/2, at most; 0: no end */
     struct config_endpoint metrics; /* a place for metrics and probes alone, or off */
 };
 

@@ -142,6 +142,16 @@ static const struct config_option options[] = {
      .help = "where clients of gRPC connect, or off; all shards share it. It is a further place of "
              "--http: each answers HTTP/1.1 and HTTP/2, and this one is off as well where that is "
              "off and this is not given"},
+    {.name = "connection-age",
+     .value = "TIME",
+     .initial = "5m",
+     .kind = CONFIG_KIND_DURATION,
+     AT(http.age_ns),
+     .min = 0,
+     .max = 7 * 24 * 3600 * NS_PER_S,
+     .help =
+         "how long a connection of HTTP/2 lives before it is told to end, a tenth more or less; "
+         "s, m; 0s: for ever"},
     {.name = "advertise",
      .value = "HOST",
      .derived = "as bound",

@@ -246,6 +246,7 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
     facts.auth = &config->between.auth;
     facts.operators = daemon->cred.given ? &daemon->cred.digest : NULL;
     randombytes_buf(facts.secret, sizeof facts.secret);
+    facts.age_ns = config->http.age_ns;
     facts.headers = (uint8_t)config->http.headers;
     facts.fields = (uint8_t)config->http.fields;
     tell_address(config, facts.address);
