@@ -62,8 +62,8 @@ static int open_streams(struct http_gate *gate, uint64_t random)
                       &gate->http_stats.grpc, &gate->grpc) != 0)
         return TG_ENOMEM;
     const struct h2_user user = grpc_gate_user(gate->grpc);
-    if (h2_gate_new(gate->allocator, &user, random, gate->stats, &gate->http_stats.h2,
-                    &gate->h2) != 0)
+    if (h2_gate_new(gate->allocator, &user, random, gate->stats, &gate->http_stats.h2, &gate->h2) !=
+        0)
         return TG_ENOMEM;
     h2_gate_age(gate->h2, gate->facts.age_ns);
     return 0;
