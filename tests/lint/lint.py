@@ -57,12 +57,10 @@ LAYERS = {
     "node/policy": ["base", "client/protocol", "node/limit"],
     "node/sources": ["base", "node/policy"],
     "node/zones": ["base", "node/policy"],
-    "node/rights": ["base", "node/policy"],
-    "node/cluster": ["base", "ring", "gossip", "client/protocol", "node/limit", "node/policy",
-                     "node/rights"],
-    "node/gateway": ["base", "client/protocol", "client/screen", "node/limit", "node/policy", "node/rights"],
+    "node/cluster": ["base", "ring", "gossip", "client/protocol", "node/limit", "node/policy"],
+    "node/gateway": ["base", "client/protocol", "client/screen", "node/limit", "node/policy"],
     "node/runtime": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit",
-                     "node/policy", "node/rights", "node/cluster", "node/gateway", "node/sources", "node/zones"],
+                     "node/policy", "node/cluster", "node/gateway", "node/sources", "node/zones"],
     # Documents are made of the tables of both programs.
     "deploy/manual": ["base", "client/cli", "node/cluster", "node/policy", "node/runtime"],
     "node": ["base", "ring", "gossip", "storage", "client/protocol", "node/limit", "node/policy",
@@ -74,7 +72,7 @@ LAYERS = {
 HOUSES = {
     "client/cli": ("output", "arguments", "session", "status", "replay", "commands"),
     "node/limit": ("algorithms", "table", "engine"),
-    "node/policy": ("model", "readers", "index", "descriptors", "people", "compile"),
+    "node/policy": ("model", "readers", "index", "descriptors", "rights", "people", "compile"),
     "node/cluster": ("clock", "model", "metrics", "wire", "dedup", "consensus", "configstore", "usage", "peer",
                      "partition", "pending", "replication", "reconcile", "quorum", "writeback", "region",
                      "lease", "admission", "election", "request", "shard", "control", "conditions", "operator"),
@@ -117,7 +115,7 @@ LIBRARY_OWNERS = [
 # Libraries whose own headers lie outside the compiler's default path.
 PACKAGES = ["libzmq", "libczmq", "lmdb", "libuv", "libsodium", "libsystemd"]
 
-PURE_FOLDERS = ("ring", "gossip", "node/limit", "node/policy", "node/rights", "node/cluster", "node/gateway", "client/protocol",
+PURE_FOLDERS = ("ring", "gossip", "node/limit", "node/policy", "node/cluster", "node/gateway", "client/protocol",
                 "client/replay", "client/screen")
 # Not libyaml: reading rules from a string is deterministic, and no step does it.
 IMPURE_SYMBOL = re.compile(

@@ -15,7 +15,7 @@
 #include "node/policy/model/policy_internal.h"
 #include "node/policy/people/api_keys.h"
 #include "node/policy/people/blocks.h"
-#include "node/policy/people/lookup.h"
+#include "node/policy/index/lookup.h"
 #include "node/policy/people/people.h"
 #include "tests/unit/support_death.h"
 

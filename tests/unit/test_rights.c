@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "node/rights/credentials.h"
-#include "node/rights/token.h"
+#include "node/policy/rights/credentials.h"
+#include "node/policy/rights/token.h"
 
 #define NOW_MS 1000000
 

@@ -7,6 +7,7 @@
 
 struct api_keys;
 struct blocks;
+struct credentials;
 struct people;
 
 /* Each is NULL where there is none. */
@@ -14,6 +15,7 @@ struct policy_joined {
     struct blocks *blocks;     /* blocks.h */
     struct api_keys *api_keys; /* api_keys.h */
     struct people *people;     /* people.h */
+    struct credentials *credentials; /* credentials.h */
     uint64_t version;          /* of the rules, in the configuration store; 0: they are not of it */
 };
 

@@ -15,7 +15,7 @@
 #include "base/bytes.h"
 #include "base/mp.h"
 #include "node/policy/index/policy_resolve.h"
-#include "node/policy/people/lookup.h"
+#include "node/policy/index/lookup.h"
 
 enum {
     RECORD_VERSION = 1,

@@ -18,7 +18,7 @@
 #include "base/hash.h"
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/model/policy_ip.h"
-#include "node/policy/people/lookup.h"
+#include "node/policy/index/lookup.h"
 
 enum {
     ADDRESS_LEN = 16,

@@ -7,8 +7,8 @@
  *
  * What further releases append is skipped. Pure; texts are borrowed.
  */
-#ifndef NODE_RIGHTS_CREDENTIAL_H
-#define NODE_RIGHTS_CREDENTIAL_H
+#ifndef NODE_POLICY_RIGHTS_CREDENTIAL_H
+#define NODE_POLICY_RIGHTS_CREDENTIAL_H
 
 #include "base/digest.h"
 #include "base/error.h"

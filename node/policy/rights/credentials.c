@@ -1,13 +1,13 @@
-/* credentials.c - see credentials.h. The table (lookup.h of node/policy/people) is by id. */
-#include "node/rights/credentials.h"
+/* credentials.c - see credentials.h. The table (../index/lookup.h) is by id. */
+#include "node/policy/rights/credentials.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "node/policy/people/lookup.h"
-#include "node/rights/token.h"
+#include "node/policy/index/lookup.h"
+#include "node/policy/rights/token.h"
 
 struct credentials {
     _Atomic uint32_t shares; /* how often credentials_free leaves it in place */

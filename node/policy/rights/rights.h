@@ -14,8 +14,8 @@
  *
  * Pure.
  */
-#ifndef NODE_RIGHTS_RIGHTS_H
-#define NODE_RIGHTS_RIGHTS_H
+#ifndef NODE_POLICY_RIGHTS_RIGHTS_H
+#define NODE_POLICY_RIGHTS_RIGHTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

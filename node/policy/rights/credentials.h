@@ -5,16 +5,16 @@
  * CREDENTIALS-1  A set is made whole and never changed after; any thread may look.
  * CREDENTIALS-2  A look costs one probe and one digest, and compares in constant time. Whether an
  *                id exists is no secret.
- * CREDENTIALS-3  Whatever is wrong, nobody gets a right; and all that is wrong but an unknown
- * secret is told only to who knows the secret.
+ * CREDENTIALS-3  Whatever is wrong, nobody gets a right. What is wrong with a credential is told to
+ *                whoever knows its secret alone.
  */
-#ifndef NODE_RIGHTS_CREDENTIALS_H
-#define NODE_RIGHTS_CREDENTIALS_H
+#ifndef NODE_POLICY_RIGHTS_CREDENTIALS_H
+#define NODE_POLICY_RIGHTS_CREDENTIALS_H
 
 #include "base/alloc.h"
 #include "node/policy/model/policy_ip.h"
-#include "node/rights/credential.h"
-#include "node/rights/rights.h"
+#include "node/policy/rights/credential.h"
+#include "node/policy/rights/rights.h"
 
 struct credential {
     struct policy_text id;

@@ -1,11 +1,11 @@
 /* credential.c - see credential.h. */
-#include "node/rights/credential.h"
+#include "node/policy/rights/credential.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/mp.h"
-#include "node/rights/rights.h"
+#include "node/policy/rights/rights.h"
 
 enum { VERSION = 1, FIELDS = 10, TOKENS_MAX = 128, DIGEST_FIELDS = 2 };
 

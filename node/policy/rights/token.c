@@ -1,5 +1,5 @@
 /* token.c - see token.h. */
-#include "node/rights/token.h"
+#include "node/policy/rights/token.h"
 
 #include <string.h>
 #include <zlib.h>

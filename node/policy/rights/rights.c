@@ -1,5 +1,5 @@
 /* rights.c - see rights.h. */
-#include "node/rights/rights.h"
+#include "node/policy/rights/rights.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,8 +11,8 @@
  *
  * Pure.
  */
-#ifndef NODE_RIGHTS_TOKEN_H
-#define NODE_RIGHTS_TOKEN_H
+#ifndef NODE_POLICY_RIGHTS_TOKEN_H
+#define NODE_POLICY_RIGHTS_TOKEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@
 enum {
     TOKEN_ID_LEN = 12,
     TOKEN_SECRET_LEN = 32,
-    TOKEN_SUM_LEN = 7, /* CRC-32 of what is before it, five bits each */
+    TOKEN_SUM_LEN = 7, /* a CRC of 32 bits of what is before it, five bits each */
     TOKEN_RANDOM_LEN = TOKEN_ID_LEN + TOKEN_SECRET_LEN,
     TOKEN_LEN = sizeof TOKEN_PREFIX - 1 + TOKEN_ID_LEN + 1 + TOKEN_SECRET_LEN + TOKEN_SUM_LEN
 };
