@@ -19,6 +19,7 @@
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/control/control_state.h"
 #include "node/policy/people/api_keys.h"
+#include "node/policy/rights/credential.h"
 
 enum { NEWS_LINES = 8, WHAT_LEN = 160, SHOWN_MAX = 64 };
 
@@ -128,6 +129,16 @@ static void say_key(const struct settings_op *op, char out[WHAT_LEN])
                    (int)(op->name.len < SHOWN_MAX ? op->name.len : SHOWN_MAX), op->name.data, done);
 }
 
+static void say_credential(const struct settings_op *op, char out[WHAT_LEN])
+{
+    struct credential_record record;
+    const bool known = credential_decode(op->value.data, op->value.len, &record);
+    (void)snprintf(out, WHAT_LEN, "the credential %.*s %s",
+                   known ? (int)record.name.len : (int)op->name.len,
+                   known ? record.name.data : op->name.data,
+                   known && record.revoked_ms > 0 ? "was revoked" : "was created or changed");
+}
+
 /* What an operation did; false if it is nothing to tell. */
 static bool say_op(const struct settings_op *op, char out[WHAT_LEN])
 {
@@ -135,6 +146,8 @@ static bool say_op(const struct settings_op *op, char out[WHAT_LEN])
         say_block(op, out);
     else if (op->kind == SETTINGS_API_KEY)
         say_key(op, out);
+    else if (op->kind == SETTINGS_CREDENTIAL)
+        say_credential(op, out);
     else if (op->kind == SETTINGS_QUOTA)
         (void)snprintf(out, WHAT_LEN, "what is set for a user was %s",
                        op->removes ? "removed" : "changed");

@@ -320,6 +320,11 @@ static const struct {
     {"apikey.show", answer_apikey_show},
     {"apikey.revoke", answer_apikey_revoke},
     {"apikey.delete", answer_apikey_delete},
+    {"credential.create", answer_credential_create},
+    {"credential.list", answer_credential_list},
+    {"credential.show", answer_credential_show},
+    {"credential.rotate", answer_credential_rotate},
+    {"credential.revoke", answer_credential_revoke},
     {"quota.set", answer_quota_set},
     {"quota.show", answer_quota_show},
     {"quota.list", answer_quota_list},
@@ -341,7 +346,9 @@ static void dispatch(struct answer_context *context)
                  "owner, rules.list, "
                  "rules.show, rules.validate, rules.explain, rules.diff, rules.history, "
                  "rules.apply, edit.state, block, unblock, blocks, apikey.create, apikey.list, "
-                 "apikey.show, apikey.revoke, apikey.delete, quota.set, quota.show, "
+                 "apikey.show, apikey.revoke, apikey.delete, credential.create, "
+                 "credential.list, credential.show, credential.rotate, credential.revoke, "
+                 "quota.set, quota.show, "
                  "quota.list, quota.delete, pools.list, "
                  "pools.report, drain, leave or remove");
 }

@@ -8,6 +8,7 @@
  *                                            rules.apply, edit.state
  *                     --> control_blocks.c   block, unblock, blocks
  *                     --> control_api_keys.c apikey.create, list, show, revoke, delete
+ *                     --> control_credentials.c credential.create, list, show, rotate, revoke
  *                     --> control_quotas.c   quota.set, quota.show, quota.list, quota.delete
  *                     --> control_regions_answer.c   regions, remove of one
  *                     --> control_metrics.c  metrics
@@ -170,6 +171,11 @@ void answer_apikey_list(struct answer_context *context);
 void answer_apikey_show(struct answer_context *context);
 void answer_apikey_revoke(struct answer_context *context);
 void answer_apikey_delete(struct answer_context *context);
+void answer_credential_create(struct answer_context *context);
+void answer_credential_list(struct answer_context *context);
+void answer_credential_show(struct answer_context *context);
+void answer_credential_rotate(struct answer_context *context);
+void answer_credential_revoke(struct answer_context *context);
 void answer_quota_set(struct answer_context *context);
 void answer_quota_show(struct answer_context *context);
 void answer_quota_list(struct answer_context *context);
