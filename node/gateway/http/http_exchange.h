@@ -28,6 +28,7 @@
 #include "client/protocol/wire.h"
 #include "node/gateway/gateway.h"
 #include "node/gateway/grpc/grpc_gate.h"
+#include "node/gateway/gubernator/gubernator.h"
 #include "node/gateway/http/http1.h"
 #include "node/gateway/http/http_reply.h"
 
@@ -71,6 +72,7 @@ struct http_facts {
     const struct digest *operators; /* of the token that operators' calls need; NULL: there is none,
                                        and none of these calls */
     struct tracer *tracer;          /* of this gate alone; NULL: nothing is traced */
+    struct gubernator_stats *gubernator; /* likewise, in struct http_stats; the gate sets it */
     struct hash_key path_secret;    /* of the cluster, where a shard is asked */
     const struct policy *policy;    /* the rules in force, in this turn; NULL: there are none yet */
     uint8_t secret[32];             /* random; of what is made here, such as API keys */
@@ -99,6 +101,7 @@ struct http_stats {
     uint64_t streams;       /* responses that go on, */
     uint64_t streamless;    /* and 503 for want of a place for one */
     struct h2_stats h2;     /* of HTTP/2 */
+    struct gubernator_stats gubernator;
     struct grpc_stats grpc; /* last, for what is counted by method is shown apart */
 };
 
