@@ -25,12 +25,23 @@ static char page[FRAME_LEN + 1];
 static struct shard_told told;
 static struct control_page made;
 
-static const struct control_figure http[] = {
-    {"h2_connections", 1}, {"h2_streams", 2}, {"h2_refused", 3}, {"h2_cut", 4},
-    {"h2_late", 5},        {"h2_floods", 6},  {"h2_aged", 7},    {"h2_unanswered", 8},
-    {"gubernator_local", 20},     {"gubernator_forward", 21},   {"gubernator_global", 22},
-    {"gubernator_over", 23},      {"gubernator_invalid", 24},   {"gubernator_algorithm", 25},
-    {"gubernator_too_large", 26}, {"gubernator_timeout", 27},   {"gubernator_busy", 28}};
+static const struct control_figure http[] = {{"h2_connections", 1},
+                                             {"h2_streams", 2},
+                                             {"h2_refused", 3},
+                                             {"h2_cut", 4},
+                                             {"h2_late", 5},
+                                             {"h2_floods", 6},
+                                             {"h2_aged", 7},
+                                             {"h2_unanswered", 8},
+                                             {"gubernator_local", 20},
+                                             {"gubernator_forward", 21},
+                                             {"gubernator_global", 22},
+                                             {"gubernator_over", 23},
+                                             {"gubernator_invalid", 24},
+                                             {"gubernator_algorithm", 25},
+                                             {"gubernator_too_large", 26},
+                                             {"gubernator_timeout", 27},
+                                             {"gubernator_busy", 28}};
 static const struct control_call calls[] = {{"a.B/C", "OK", 9},
                                             {"other", "UNIMPLEMENTED", 10},
                                             {"pb.gubernator.V1/GetRateLimits", "OK", 11},

@@ -1,5 +1,5 @@
-/* test_gubernator_counts.c - answers to clients of Gubernator are counted once each: by who decided,
- * over the limit or not, and by what is wrong.
+/* test_gubernator_counts.c - answers to clients of Gubernator are counted once each: by who
+ * decided, over the limit or not, and by what is wrong.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,8 +91,8 @@ static void assert_counted(const struct gubernator_stats *found,
 static void an_item_is_of_this_node_of_another_one_or_global(void **state)
 {
     static const struct said said[] = {
-        {"n1", OUTCOME_ALLOW, 200}, {"n1", OUTCOME_DENY, 429},  {"n2", OUTCOME_ALLOW, 200},
-        {"n10", OUTCOME_DENY, 429}, {"n", OUTCOME_ALLOW, 200},  {NULL, OUTCOME_ALLOW, 200},
+        {"n1", OUTCOME_ALLOW, 200}, {"n1", OUTCOME_DENY, 429}, {"n2", OUTCOME_ALLOW, 200},
+        {"n10", OUTCOME_DENY, 429}, {"n", OUTCOME_ALLOW, 200}, {NULL, OUTCOME_ALLOW, 200},
         {"n1", OUTCOME_ALLOW, 200}, {"n2", OUTCOME_DENY, 429},
     };
     struct gubernator_item items[CHECKS_MAX];

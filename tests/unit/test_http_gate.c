@@ -824,13 +824,12 @@ static void ask_items(uint32_t peer, uint32_t count)
 {
     static char body[8192];
     static char text[9000];
-    size_t len = (size_t)sprintf(body, "{\"requests\":[{}");
+    size_t len = (size_t)snprintf(body, sizeof body, "{\"requests\":[{}");
     for (uint32_t i = 1; i < count; i++)
-        len += (size_t)sprintf(body + len, ",{}");
-    (void)sprintf(body + len, "]}");
+        len += (size_t)snprintf(body + len, sizeof body - len, ",{}");
+    (void)snprintf(body + len, sizeof body - len, "]}");
     (void)snprintf(text, sizeof text,
-                   "POST /v1/GetRateLimits HTTP/1.1\r\n" HOST JSON
-                   "Content-Length: %zu\r\n\r\n%s",
+                   "POST /v1/GetRateLimits HTTP/1.1\r\n" HOST JSON "Content-Length: %zu\r\n\r\n%s",
                    strlen(body), body);
     say(peer, text);
 }

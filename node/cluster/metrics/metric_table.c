@@ -12,7 +12,7 @@
         .name = "tidegate_" n, .type = METRIC_GAUGE, .labels = l, .help = h                        \
     }
 
-#define THEIRS(n, t, l, h)                                                                          \
+#define THEIRS(n, t, l, h)                                                                         \
     {                                                                                              \
         .name = "gubernator_" n, .type = t, .labels = l, .help = h                                 \
     }

@@ -14,15 +14,15 @@
 #include "node/gateway/batches.h"
 #include "node/policy/model/calendar.h"
 
-#define NS_PER_MS INT64_C(1000000)
-#define HITS_MASK ((UINT64_C(1) << 50) - 1)
+#define NS_PER_MS  INT64_C(1000000)
+#define HITS_MASK  ((UINT64_C(1) << 50) - 1)
 #define ABOUT_MASK 127U
 
 enum {
     UNITS = 6,
     TEXT_MAX = 200,
     STATUS_BAD = 400, /* of a decision: what was asked is wrong */
-    NEAR_MS = 10000 /* windows of the calendar are longer, and nobody waits for so long */
+    NEAR_MS = 10000   /* windows of the calendar are longer, and nobody waits for so long */
 };
 
 /* What is wrong with an item. */
@@ -53,7 +53,8 @@ static const char region_text[] = "counted in each region by itself";
 
 static_assert(WIRE_COST_MAX < UINT64_C(1) << 50, "hits fit a note");
 static_assert(sizeof(struct gubernator_note) == sizeof(uint64_t), "a note is a word");
-static_assert(GUBERNATOR_LIMITS_MAX <= ABOUT_MASK + 1 && FAULTS <= ABOUT_MASK + 1, "each has a number there");
+static_assert(GUBERNATOR_LIMITS_MAX <= ABOUT_MASK + 1 && FAULTS <= ABOUT_MASK + 1,
+              "each has a number there");
 static_assert(GUBERNATOR_ITEMS_MAX * sizeof(struct gubernator_note) +
                       GUBERNATOR_LIMITS_MAX * sizeof(struct gubernator_told) <=
                   BATCH_NOTES_MAX,
