@@ -25,13 +25,35 @@ static const char labels[] =
     "role\tOf vnodes: `deciding`, `replica` or `recovering`.\n"
     "direction\t`give` or `receive`.\n"
     "reason\tWhy this node closed a connection.\n"
+    "calltype, error, method, status\tOf Gubernator's names: as Gubernator has them; `error` is "
+    "`Invalid request`, `Invalid algorithm`, `Request too large`, `Timeout`, or `Busy`, which is "
+    "not among its own.\n"
     "class\tOf HTTP statuses: `2xx` to `5xx`.\n"
     "le\tUpper bound of a time, in seconds, the bound included.\n"
     "No key, user, address or value is a label.\n";
 
-void manual_metrics(struct page *page, const struct page_release *release)
+static const char names[] =
+    "With `--metrics-compat gubernator` a node tells these as well, for dashboards and alerts that "
+    "know them by these names.\n";
+
+/* Those from `first` up to `end`. */
+static void put_metrics(struct page *page, int first, int end)
 {
     char term[TERM_LEN];
+    char prose[PROSE_LEN];
+    if (page->format == PAGE_MARKDOWN)
+        cli_text_str(page->text, "\n");
+    for (int i = first; i < end; i++) {
+        const struct metric *metric = metric_of((enum metric_id)i);
+        (void)snprintf(term, sizeof term, "%s", metric->name);
+        (void)snprintf(prose, sizeof prose, "A %s%s%s. %s", metric_type_name(metric->type),
+                       metric->labels[0] != '\0' ? " by " : "", metric->labels, metric->help);
+        page_term(page, term, prose);
+    }
+}
+
+void manual_metrics(struct page *page, const struct page_release *release)
+{
     char prose[PROSE_LEN];
     page_title(page, "tidegate-metrics", 7, "what a node of a Tidegate cluster tells Prometheus",
                release);
@@ -43,15 +65,10 @@ void manual_metrics(struct page *page, const struct page_release *release)
                    (int)ANSWERED_RULES_MAX, (int)METRIC_PEERS_MAX);
     page_prose(page, prose);
     page_section(page, "Metrics");
-    if (page->format == PAGE_MARKDOWN)
-        cli_text_str(page->text, "\n");
-    for (int i = 0; i < METRICS; i++) {
-        const struct metric *metric = metric_of((enum metric_id)i);
-        (void)snprintf(term, sizeof term, "%s", metric->name);
-        (void)snprintf(prose, sizeof prose, "A %s%s%s. %s", metric_type_name(metric->type),
-                       metric->labels[0] != '\0' ? " by " : "", metric->labels, metric->help);
-        page_term(page, term, prose);
-    }
+    put_metrics(page, 0, METRICS);
+    page_section(page, "Names of Gubernator");
+    page_prose(page, names);
+    put_metrics(page, METRICS, METRICS_ALL);
     page_section(page, "Labels");
     page_prose(page, labels);
     page_section(page, "See also");

@@ -53,7 +53,8 @@ def test_each_variable_is_an_option(tmp_path):
         "grpc": '"10.0.0.1:81"', "http": '"0.0.0.0:80"', "metrics": '"10.0.0.1:9"', "advertise": '"10.9.9.9"',
         "gossip": '"10.0.0.1:7000"', "peer": '"10.0.0.1:7601"', "insecure": "true", "http_name": '["*"]', "name": '"pod-1-a"',
         "region": '"eu-1"', "connection_age": '"30s"', "bootstrap": "true", "log_level": '"debug"', "log_format": '"json"',
-        "seed": '["a.example:7946", "10.0.0.2:7000", "[fd00::1]:7", "[fd00::2]:7946"]', "resp": '"off"', "ephemeral": "true"}
+        "seed": '["a.example:7946", "10.0.0.2:7000", "[fd00::1]:7", "[fd00::2]:7946"]',
+        "metrics_compat": '"gubernator"', "resp": '"off"', "ephemeral": "true"}
     assert made(tmp_path, GUBER_PEER_DISCOVERY_TYPE="dns", GUBER_DNS_FQDN="all.example")["seed"] == '["all.example:7946"]'
 
 

@@ -1,5 +1,6 @@
 """Clients of Gubernator at three nodes, by HTTP and by gRPC: one count, forms of JSON, health, and a decider that dies."""
 
+import collections
 import datetime
 import json
 import random
@@ -11,6 +12,7 @@ import time
 import pytest
 
 from harness import Cluster, Http, scaled, wait_for
+from harness.metrics import Page
 
 LIMITS = "/v1/GetRateLimits"
 METHOD = "/pb.gubernator.V1/"
@@ -225,3 +227,54 @@ def test_a_global_limit_is_one_when_its_decider_dies(new_cluster):
 
     wait_for(exhausted, 30, "the limit to be reached")
     assert 20 - unknown <= under <= 20, json.dumps({"under": under, "unknown": unknown})
+
+
+# --- metrics under its names ------------------------------------------------------------------------
+
+CALLS, ERRORS = "gubernator_getratelimit_counter", "gubernator_check_error_counter"
+REQUESTS = "gubernator_grpc_request_counts"
+
+
+def counted(node):
+    """What a node tells of its answers under Gubernator's names, but what is 0."""
+    page = Page(node.http)
+    found = {kind: page.of(CALLS, calltype=kind) for kind in ("local", "forward", "global")}
+    found |= {kind: page.of(ERRORS, error=kind)
+              for kind in ("Invalid request", "Invalid algorithm", "Request too large", "Timeout", "Busy")}
+    found["over"] = page.of("gubernator_over_limit_counter")
+    found |= {kind: page.of(REQUESTS, status=kind, method=METHOD + "GetRateLimits") for kind in ("success", "failed")}
+    return {kind: count for kind, count in found.items() if count}
+
+
+def test_items_are_counted_under_its_names_at_the_node_that_was_asked(new_cluster):
+    """What the answers say of each item, by gRPC and by HTTP, is what three nodes count, and no more."""
+    cluster = new_cluster(3, "--metrics-compat", "gubernator").start()
+    expected = {node.name: collections.Counter() for node in cluster}
+    for turn, node in enumerate(cluster):
+        items = [item() for _ in range(40 + turn)] + [item(behavior=GLOBAL) for _ in range(10)]
+        items += [item(hits=11), item(hits=11, behavior=GLOBAL), item(hits=0), item(limit=0)]
+        items += [item(name=""), item(unique_key=""), item(algorithm=7)]
+        with Http(node) as link:
+            said = [(one["metadata"].get("owner"), one["status"] == "OVER_LIMIT") for one in answers(link, *items)]
+            assert link.post(LIMITS, {"requests": [item(name="")] * 2}).status == 200
+            assert link.post(LIMITS, {"requests": [{}] * 1001}).status == 400
+        others = [{**one, "unique_key": one["unique_key"] and one["unique_key"] + "-"} for one in items]
+        said += [(dict(fields(one[6]))[2].decode() if 6 in one else None, one.get(1, 0) == 1)
+                 for one in grpc_answers(node, *others)]
+        assert grpc(node, "GetRateLimits", message(item()) * 1001)[1] == 11
+        for one, (owner, over) in zip(items * 2, said):
+            kind = "global" if one.get("behavior") == GLOBAL else "local" if owner == node.name else "forward"
+            expected[node.name]["over"] += over
+            expected[node.name][kind] += owner is not None
+        expected[node.name] += collections.Counter({"Invalid request": 2 * 2 + 2, "Invalid algorithm": 2,
+                                                    "Request too large": 2, "success": 1, "failed": 1})
+        assert sum(expected[node.name][kind] for kind in ("local", "forward", "global")) == 2 * (len(items) - 3)
+        assert expected[node.name]["over"] == 2 * 3
+    for node in cluster:
+        assert min(expected[node.name][kind] for kind in ("local", "forward", "global")) > 0
+        wait_for(lambda node=node: sum(counted(node).values()) >= sum(expected[node.name].values()), 20, "the counts")
+        assert counted(node) == expected[node.name]
+        page = Page(node.http)
+        assert page.of("gubernator_cache_size") == page.of("tidegate_keys") > 0
+        assert page.of("gubernator_concurrent_checks_counter") == page.of("tidegate_waiting_checks")
+        assert page.of(REQUESTS, method=METHOD + "HealthCheck") == 0

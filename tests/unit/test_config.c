@@ -363,6 +363,20 @@ static void http_clients_have_one_port_and_names_for_it(void **state)
                    "--http-headers: found \"on\"; expected ietf, legacy or off");
 }
 
+/* Names of metrics that others know are told where somebody asks for them. */
+static void metrics_of_others_are_off_unless_they_are_named(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("--ephemeral"), 0);
+    assert_int_equal(config.http.metrics_compat, METRICS_COMPAT_OFF);
+    assert_int_equal(read_text("metrics_compat: gubernator\n"), 0);
+    assert_int_equal(config.http.metrics_compat, METRICS_COMPAT_GUBERNATOR);
+    assert_int_equal(parse("--metrics-compat", "off"), 0);
+    assert_int_equal(config.http.metrics_compat, METRICS_COMPAT_OFF);
+    assert_refused(parse("--metrics-compat", "on"),
+                   "--metrics-compat: found \"on\"; expected off or gubernator");
+}
+
 /* What rules are read again as they change is one of three words. */
 static void rules_are_watched_by_word(void **state)
 {
@@ -667,6 +681,7 @@ int main(void)
         cmocka_unit_test(clashing_ports_are_refused),
         cmocka_unit_test(clients_may_come_at_several_places),
         cmocka_unit_test(http_clients_have_one_port_and_names_for_it),
+        cmocka_unit_test(metrics_of_others_are_off_unless_they_are_named),
         cmocka_unit_test(rules_are_watched_by_word),
         cmocka_unit_test(proxies_are_trusted_by_network),
         cmocka_unit_test(redis_clients_may_be_told_another_place),

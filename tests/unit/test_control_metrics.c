@@ -25,11 +25,31 @@ static char page[FRAME_LEN + 1];
 static struct shard_told told;
 static struct control_page made;
 
-static const struct control_figure http[] = {
-    {"h2_connections", 1}, {"h2_streams", 2}, {"h2_refused", 3}, {"h2_cut", 4},
-    {"h2_late", 5},        {"h2_floods", 6},  {"h2_aged", 7},    {"h2_unanswered", 8}};
-static const struct control_call calls[] = {{"a.B/C", "OK", 9}, {"other", "UNIMPLEMENTED", 10}};
+static const struct control_figure http[] = {{"h2_connections", 1},
+                                             {"h2_streams", 2},
+                                             {"h2_refused", 3},
+                                             {"h2_cut", 4},
+                                             {"h2_late", 5},
+                                             {"h2_floods", 6},
+                                             {"h2_aged", 7},
+                                             {"h2_unanswered", 8},
+                                             {"gubernator_local", 20},
+                                             {"gubernator_forward", 21},
+                                             {"gubernator_global", 22},
+                                             {"gubernator_over", 23},
+                                             {"gubernator_invalid", 24},
+                                             {"gubernator_algorithm", 25},
+                                             {"gubernator_too_large", 26},
+                                             {"gubernator_timeout", 27},
+                                             {"gubernator_busy", 28}};
+static const struct control_call calls[] = {{"a.B/C", "OK", 9},
+                                            {"other", "UNIMPLEMENTED", 10},
+                                            {"pb.gubernator.V1/GetRateLimits", "OK", 11},
+                                            {"pb.gubernator.V1/GetRateLimits", "INTERNAL", 12},
+                                            {"pb.gubernator.V1/GetRateLimits", "UNAVAILABLE", 13},
+                                            {"pb.gubernator.V1/LiveCheck", "OK", 0}};
 
+static enum metrics_compat compat;
 static bool keeps; /* the next question is one of several at once */
 
 /* Has the node answer `metrics`, into a message of so many bytes; the text is in `page` then.
@@ -56,6 +76,7 @@ static int ask(struct net *net, const struct policy *policy, const struct shard_
                                           .calls = calls,
                                           .call_count = sizeof calls / sizeof *calls,
                                           .rules_unread = 7,
+                                          .metrics_compat = compat,
                                           .page = &made};
     made.len = keeps ? made.len : 0;
     keeps = false;
@@ -146,6 +167,51 @@ static void what_clients_of_http_2_and_grpc_did_is_told_by_reason_and_method(voi
     assert_int_equal(ask(net, policy_empty(), &none, FRAME_LEN), 0);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         assert_line(lines[i]);
+    net_free(net);
+}
+
+/* Where they are not asked for, no name of others is told. */
+static void what_gubernator_tells_is_told_by_its_names_where_that_is_asked_for(void **state)
+{
+    static const struct shard_stats stats = {.slots = 3, .checks_pending = 4};
+    static const char *const lines[] = {
+        "gubernator_getratelimit_counter{calltype=\"local\"} 20",
+        "gubernator_getratelimit_counter{calltype=\"forward\"} 21",
+        "gubernator_getratelimit_counter{calltype=\"global\"} 22",
+        "gubernator_over_limit_counter 23",
+        "gubernator_check_error_counter{error=\"Invalid request\"} 24",
+        "gubernator_check_error_counter{error=\"Invalid algorithm\"} 25",
+        "gubernator_check_error_counter{error=\"Request too large\"} 26",
+        "gubernator_check_error_counter{error=\"Timeout\"} 27",
+        "gubernator_check_error_counter{error=\"Busy\"} 28",
+        "gubernator_cache_size 3",
+        "gubernator_concurrent_checks_counter 4",
+        "gubernator_grpc_request_counts{status=\"success\","
+        "method=\"/pb.gubernator.V1/GetRateLimits\"} 11",
+        "gubernator_grpc_request_counts{status=\"failed\","
+        "method=\"/pb.gubernator.V1/GetRateLimits\"} 25",
+        "gubernator_grpc_request_counts{status=\"success\","
+        "method=\"/pb.gubernator.V1/LiveCheck\"} 0",
+        "gubernator_grpc_request_counts{status=\"failed\","
+        "method=\"/pb.gubernator.V1/LiveCheck\"} 0",
+        "# TYPE gubernator_getratelimit_counter counter",
+        "# TYPE gubernator_cache_size gauge",
+        "# TYPE gubernator_concurrent_checks_counter gauge"};
+    struct net *net = net_cluster(1);
+    (void)state;
+    memset(&told, 0, sizeof told);
+    assert_int_equal(ask(net, policy_empty(), &stats, FRAME_LEN), 0);
+    assert_null(strstr(page, "\ngubernator_"));
+    assert_null(strstr(page, "# HELP gubernator_"));
+    compat = METRICS_COMPAT_GUBERNATOR;
+    const int code = ask(net, policy_empty(), &stats, FRAME_LEN);
+    compat = METRICS_COMPAT_OFF;
+    assert_int_equal(code, 0);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_line(lines[i]);
+    assert_line("tidegate_keys 3");
+    assert_null(strstr(page, "request_counts{status=\"success\",method=\"/a.B/C\"}"));
+    assert_no_series_is_there_twice();
     net_free(net);
 }
 
@@ -341,11 +407,13 @@ static void times_are_exact_seconds(void **state)
 static void names_are_as_prometheus_wants_them(void **state)
 {
     (void)state;
-    for (int i = 0; i < METRICS; i++) {
+    for (int i = 0; i < METRICS_ALL; i++) {
         const struct metric *metric = metric_of((enum metric_id)i);
         const size_t len = strlen(metric->name);
         const bool total = len > 6 && strcmp(metric->name + len - 6, "_total") == 0;
-        assert_int_equal(total, metric->type == METRIC_COUNTER);
+        assert_int_equal(strncmp(metric->name, "gubernator_", 11) == 0, i >= METRICS);
+        if (i < METRICS)
+            assert_int_equal(total, metric->type == METRIC_COUNTER);
         assert_int_equal(strspn(metric->name, "abcdefghijklmnopqrstuvwxyz0123456789_"), len);
         assert_int_equal(metric->help[strlen(metric->help) - 1], '.');
         assert_null(strchr(metric->help, '\n'));
@@ -359,6 +427,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_clients_of_http_2_and_grpc_did_is_told_by_reason_and_method),
+        cmocka_unit_test(what_gubernator_tells_is_told_by_its_names_where_that_is_asked_for),
         cmocka_unit_test(each_metric_is_told_with_its_help_from_the_start),
         cmocka_unit_test(who_asks_at_the_same_time_is_told_the_same_page),
         cmocka_unit_test(figures_of_shards_and_clients_are_told),

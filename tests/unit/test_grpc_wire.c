@@ -64,6 +64,30 @@ static void what_is_said_is_printable_and_bounded(void **state)
     assert_true(strlen(out) % 3 == 0 && strlen(out) < sizeof out);
 }
 
+/* What has no name is not told where statuses are counted. */
+static void each_status_that_is_given_has_its_name(void **state)
+{
+    static const struct {
+        enum grpc_status status;
+        const char *name;
+    } all[] = {{GRPC_OK, "OK"},
+               {GRPC_CANCELLED, "CANCELLED"},
+               {GRPC_UNKNOWN, "UNKNOWN"},
+               {GRPC_INVALID_ARGUMENT, "INVALID_ARGUMENT"},
+               {GRPC_DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"},
+               {GRPC_NOT_FOUND, "NOT_FOUND"},
+               {GRPC_PERMISSION_DENIED, "PERMISSION_DENIED"},
+               {GRPC_RESOURCE_EXHAUSTED, "RESOURCE_EXHAUSTED"},
+               {GRPC_OUT_OF_RANGE, "OUT_OF_RANGE"},
+               {GRPC_UNIMPLEMENTED, "UNIMPLEMENTED"},
+               {GRPC_INTERNAL, "INTERNAL"},
+               {GRPC_UNAVAILABLE, "UNAVAILABLE"},
+               {GRPC_UNAUTHENTICATED, "UNAUTHENTICATED"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        assert_string_equal(grpc_status_name(all[i].status), all[i].name);
+}
+
 static void types_are_those_of_protobuf(void **state)
 {
     (void)state;
@@ -99,6 +123,7 @@ int main(void)
         cmocka_unit_test(prefixes_are_a_flag_and_a_length),
         cmocka_unit_test(timeouts_have_eight_digits_and_a_unit),
         cmocka_unit_test(what_is_said_is_printable_and_bounded),
+        cmocka_unit_test(each_status_that_is_given_has_its_name),
         cmocka_unit_test(types_are_those_of_protobuf),
         cmocka_unit_test(an_arena_gives_what_it_has_and_no_more),
     };

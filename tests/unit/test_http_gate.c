@@ -819,6 +819,43 @@ static void responses_keep_their_order(void **state)
     assert_memory_equal(asked, told, sizeof asked);
 }
 
+/* Asks Gubernator's way for so many items that have nothing, not even a key. */
+static void ask_items(uint32_t peer, uint32_t count)
+{
+    static char body[8192];
+    static char text[9000];
+    size_t len = (size_t)snprintf(body, sizeof body, "{\"requests\":[{}");
+    for (uint32_t i = 1; i < count; i++)
+        len += (size_t)snprintf(body + len, sizeof body - len, ",{}");
+    (void)snprintf(body + len, sizeof body - len, "]}");
+    (void)snprintf(text, sizeof text,
+                   "POST /v1/GetRateLimits HTTP/1.1\r\n" HOST JSON "Content-Length: %zu\r\n\r\n%s",
+                   strlen(body), body);
+    say(peer, text);
+}
+
+/* A handler that answers at once is called again when an earlier request has its answer. */
+static void what_waited_to_be_answered_at_once_is_counted_once(void **state)
+{
+    struct http_stats stats;
+    (void)state;
+    check(0, 1);
+    ask_items(0, 1001);
+    check(1, 2);
+    ask_items(1, 3);
+    http_gate_stats(bench.gate, &stats);
+    assert_int_equal(stats.gubernator.too_large + stats.gubernator.invalid, 0);
+    submit();
+    answer_all();
+    feed(0);
+    feed(1);
+    assert_non_null(strstr(heard(0), "max size is '1000'"));
+    assert_non_null(strstr(heard(1), "cannot be empty"));
+    http_gate_stats(bench.gate, &stats);
+    assert_int_equal(stats.gubernator.too_large, 1);
+    assert_int_equal(stats.gubernator.invalid, 3);
+}
+
 /* ---- metrics, and listeners aside ------------------------------------------------------------ */
 
 #define METRICS "GET /metrics HTTP/1.1\r\n" HOST "\r\n"
@@ -927,6 +964,7 @@ int main(void)
         TEST(the_loop_is_told_what_a_request_still_needs),
         TEST(a_node_that_waits_or_ends_is_not_ready),
         TEST(responses_keep_their_order),
+        TEST(what_waited_to_be_answered_at_once_is_counted_once),
         TEST(metrics_are_what_the_control_core_says),
         TEST(a_listener_aside_offers_metrics_and_probes_alone),
     };

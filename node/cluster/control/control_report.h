@@ -4,6 +4,7 @@
 #ifndef NODE_CLUSTER_CONTROL_CONTROL_REPORT_H
 #define NODE_CLUSTER_CONTROL_CONTROL_REPORT_H
 
+#include "node/cluster/metrics/metric_table.h"
 #include "node/cluster/shard/shard.h"
 #include "node/policy/compile/policy_errors.h"
 #include "node/policy/compile/policy_warnings.h"
@@ -86,6 +87,7 @@ struct control_report {
     const struct shard_told *told;  /* of all shards, by the rules in force; NULL: not known */
     struct control_process process; /* all 0: not known */
     struct control_page *page;      /* of metrics, and events; NULL: they are not told */
+    enum metrics_compat metrics_compat;
     struct event_log *events;
 };
 

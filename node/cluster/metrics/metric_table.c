@@ -12,7 +12,12 @@
         .name = "tidegate_" n, .type = METRIC_GAUGE, .labels = l, .help = h                        \
     }
 
-static const struct metric table[METRICS] = {
+#define THEIRS(n, t, l, h)                                                                         \
+    {                                                                                              \
+        .name = "gubernator_" n, .type = t, .labels = l, .help = h                                 \
+    }
+
+static const struct metric table[METRICS_ALL] = {
     /* ---- the node */
     [METRIC_BUILD_INFO] = GAUGE("build_info", "version", "Always 1. The label tells the version."),
     [METRIC_NODE_INFO] =
@@ -226,11 +231,35 @@ static const struct metric table[METRICS] = {
                            .type = METRIC_GAUGE,
                            .labels = "",
                            .help = "When the process began, as Unix time."},
+
+    /* ---- names of Gubernator */
+    [METRIC_GUBERNATOR_CALLS] =
+        THEIRS("getratelimit_counter", METRIC_COUNTER, "calltype",
+               "Items of GetRateLimits that this node was asked, by gRPC or HTTP, and answered: "
+               "decided here (`local`), by another node (`forward`), or with GLOBAL, wherever "
+               "(`global`)."),
+    [METRIC_GUBERNATOR_OVER] = THEIRS("over_limit_counter", METRIC_COUNTER, "",
+                                      "Of these items, those that were over their limit."),
+    [METRIC_GUBERNATOR_ERRORS] =
+        THEIRS("check_error_counter", METRIC_COUNTER, "error",
+               "Items that were answered with an error instead, and requests of too many items."),
+    [METRIC_GUBERNATOR_CACHE] = THEIRS("cache_size", METRIC_GAUGE, "",
+                                       "Keys in memory, however they are asked: `tidegate_keys`."),
+    [METRIC_GUBERNATOR_CONCURRENT] =
+        THEIRS("concurrent_checks_counter", METRIC_GAUGE, "",
+               "Parts of checks in flight, however they are asked: `tidegate_waiting_checks`."),
+    [METRIC_GUBERNATOR_GRPC] =
+        THEIRS("grpc_request_counts", METRIC_COUNTER, "status, method",
+               "Requests of gRPC for methods of Gubernator that were answered, as `success` or "
+               "`failed`."),
 };
+
+const char *const metrics_compat_words[] = {
+    [METRICS_COMPAT_OFF] = "off", [METRICS_COMPAT_GUBERNATOR] = "gubernator", NULL};
 
 const struct metric *metric_of(enum metric_id id)
 {
-    ASSERT((unsigned)id < METRICS && table[id].name != NULL);
+    ASSERT((unsigned)id < METRICS_ALL && table[id].name != NULL);
     return &table[id];
 }
 

@@ -6,7 +6,9 @@
  * Where a value comes from is beside what collects it (operator/control_metrics.c), which has one
  * entry for each of these.
  *
- * METRIC-1  Counters end with _total, and nothing else does; times are in seconds, sizes in bytes.
+ * METRIC-1  Of our own, counters end with _total, and nothing else does; times are in seconds,
+ *           sizes in bytes. Names of others are theirs to the letter, and shown where they are
+ *           asked for alone.
  * METRIC-2  No key, user, address or value is a label. What is, is bounded: nodes by
  *           METRIC_PEERS_MAX, rules by ANSWERED_RULES_MAX, all else by this table.
  * METRIC-3  A series whose labels are known is there from the start, at 0.
@@ -110,8 +112,20 @@ enum metric_id {
     METRIC_OPEN_FDS,
     METRIC_MAX_FDS,
     METRIC_START_TIME,
-    METRICS
+    METRICS, /* of our own; those of others follow */
+
+    METRIC_GUBERNATOR_CALLS = METRICS,
+    METRIC_GUBERNATOR_OVER,
+    METRIC_GUBERNATOR_ERRORS,
+    METRIC_GUBERNATOR_CACHE,
+    METRIC_GUBERNATOR_CONCURRENT,
+    METRIC_GUBERNATOR_GRPC,
+    METRICS_ALL
 };
+
+/* Whose metrics are shown beside our own, under their names. */
+enum metrics_compat { METRICS_COMPAT_OFF, METRICS_COMPAT_GUBERNATOR };
+extern const char *const metrics_compat_words[]; /* and NULL */
 
 enum { METRIC_PEERS_MAX = 256 };
 

@@ -22,7 +22,7 @@ static_assert((int)METRIC_PEERS_MAX == (int)SHARD_TOLD_PEERS_MAX, "each peer tha
 
 #define OTHER "other"
 
-enum { NODE_LEN = 64 };
+enum { NODE_LEN = 64, METHOD_LEN = 64 };
 
 struct peer_series {
     char name[NODE_LEN];
@@ -445,25 +445,28 @@ static void put_responses(const struct collecting *collecting)
     put_one(collecting, "class", "5xx", failed);
 }
 
-static void put_reasons(const struct collecting *collecting, const struct reason (*reasons)[3])
+static void put_reasons(const struct collecting *collecting, const char *label,
+                        const struct reason *reasons, size_t count)
 {
-    for (size_t i = 0; i < sizeof *reasons / sizeof **reasons; i++)
-        put_one(collecting, "reason", (*reasons)[i].reason,
-                client_figure(collecting, ANSWERED_HTTP, (*reasons)[i].figure));
+    for (size_t i = 0; i < count; i++)
+        put_one(collecting, label, reasons[i].reason,
+                client_figure(collecting, ANSWERED_HTTP, reasons[i].figure));
 }
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static void put_resets(const struct collecting *collecting)
 {
     static const struct reason reasons[] = {
         {"refused", "h2_refused"}, {"cancelled", "h2_cut"}, {"late", "h2_late"}};
-    put_reasons(collecting, &reasons);
+    put_reasons(collecting, "reason", reasons, COUNT(reasons));
 }
 
 static void put_goaways(const struct collecting *collecting)
 {
     static const struct reason reasons[] = {
         {"flood", "h2_floods"}, {"age", "h2_aged"}, {"silent", "h2_unanswered"}};
-    put_reasons(collecting, &reasons);
+    put_reasons(collecting, "reason", reasons, COUNT(reasons));
 }
 
 static void put_calls(const struct collecting *collecting)
@@ -488,6 +491,50 @@ static void put_results(const struct collecting *collecting, const char *prefix)
         const struct control_figure *at = &report->telemetry[i];
         if (strncmp(at->name, prefix, strlen(prefix)) == 0)
             put_one(collecting, "result", at->name + strlen(prefix), at->value);
+    }
+}
+
+/* ---- names of Gubernator --------------------------------------------------------------------- */
+
+static void put_calltypes(const struct collecting *collecting)
+{
+    static const struct reason types[] = {{"local", "gubernator_local"},
+                                          {"forward", "gubernator_forward"},
+                                          {"global", "gubernator_global"}};
+    put_reasons(collecting, "calltype", types, COUNT(types));
+}
+
+/* Its own words, but for `Busy`: it has no bound that would refuse an item. */
+static void put_errors(const struct collecting *collecting)
+{
+    static const struct reason errors[] = {{"Invalid request", "gubernator_invalid"},
+                                           {"Invalid algorithm", "gubernator_algorithm"},
+                                           {"Request too large", "gubernator_too_large"},
+                                           {"Timeout", "gubernator_timeout"},
+                                           {"Busy", "gubernator_busy"}};
+    put_reasons(collecting, "error", errors, COUNT(errors));
+}
+
+/* Of each of its methods, whose statuses follow each other. */
+static void put_outcomes(const struct collecting *collecting)
+{
+    static const char service[] = "pb.gubernator.V1/";
+    const struct control_report *report = collecting->report;
+    uint64_t counts[2] = {0, 0}; /* failed, success */
+    for (uint32_t i = 0; i < report->call_count; i++) {
+        const struct control_call *at = &report->calls[i];
+        char method[METHOD_LEN];
+        if (strncmp(at->method, service, sizeof service - 1) != 0)
+            continue;
+        counts[strcmp(at->status, "OK") == 0] += at->count;
+        if (i + 1 < report->call_count && strcmp(at[1].method, at->method) == 0)
+            continue;
+        (void)snprintf(method, sizeof method, "/%s", at->method);
+        put_two(collecting, &(struct metric_label){"status", "success"}, "method", method,
+                counts[1]);
+        put_two(collecting, &(struct metric_label){"status", "failed"}, "method", method,
+                counts[0]);
+        counts[0] = counts[1] = 0;
     }
 }
 
@@ -516,7 +563,7 @@ static int64_t process_start(const struct collecting *collecting)
         .report = true, .offset = offsetof(struct control_report, field)                           \
     }
 
-static const struct source sources[METRICS] = {
+static const struct source sources[METRICS_ALL] = {
     [METRIC_BUILD_INFO] = {.lines = put_build},
     [METRIC_NODE_INFO] = {.lines = put_node},
     [METRIC_HEALTHY] = {.number = is_healthy},
@@ -601,6 +648,12 @@ static const struct source sources[METRICS] = {
     [METRIC_OPEN_FDS] = REPORT(process.open_files),
     [METRIC_MAX_FDS] = REPORT(process.max_files),
     [METRIC_START_TIME] = {.ns = process_start},
+    [METRIC_GUBERNATOR_CALLS] = {.lines = put_calltypes},
+    [METRIC_GUBERNATOR_OVER] = {.http = "gubernator_over"},
+    [METRIC_GUBERNATOR_ERRORS] = {.lines = put_errors},
+    [METRIC_GUBERNATOR_CACHE] = SUM(slots),
+    [METRIC_GUBERNATOR_CONCURRENT] = SUM(checks_pending),
+    [METRIC_GUBERNATOR_GRPC] = {.lines = put_outcomes},
 };
 
 static uint64_t number_of(const struct collecting *collecting, const struct source *source)
@@ -618,7 +671,8 @@ static uint64_t number_of(const struct collecting *collecting, const struct sour
 
 static void collect(const struct collecting *collecting)
 {
-    for (int i = 0; i < METRICS; i++) {
+    const bool theirs = collecting->report->metrics_compat == METRICS_COMPAT_GUBERNATOR;
+    for (int i = 0; i < (theirs ? METRICS_ALL : METRICS); i++) {
         const struct source *source = &sources[i];
         ASSERT(source->lines != NULL || source->number != NULL || source->ns != NULL ||
                source->len > 0 || source->report || source->results != NULL ||

@@ -34,9 +34,12 @@ static size_t room_of(uint32_t count)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void write_answers(struct http_reply *reply, struct gubernator_reader *reader)
+static void write_answers(struct http_reply *reply, const struct http_facts *facts,
+                          struct gubernator_reader *reader)
 {
     struct gubernator_answer answer;
+    reader->stats = facts->gubernator;
+    reader->self = facts->name;
     http_reply_begin(reply, STATUS_OK);
     http_reply_body(reply, "application/json");
     http_put_text(reply, "{\"responses\":[");
@@ -53,7 +56,19 @@ static void complete(struct http_completion *completion)
     struct gubernator_reader reader =
         gubernator_answers(completion->context, completion->notes, completion->decisions,
                            completion->first, completion->now_ns);
-    write_answers(&completion->reply, &reader);
+    write_answers(&completion->reply, completion->facts, &reader);
+}
+
+/* What is wrong is told when nothing is waited for any more, and so it is counted once. */
+static enum http_verdict refuse(struct http_exchange *exchange, bool many, const char *detail)
+{
+    enum http_verdict verdict;
+    if (!http_room(exchange, HTTP_ROOM, &verdict))
+        return verdict;
+    if (many && exchange->facts->gubernator != NULL)
+        exchange->facts->gubernator->too_large++;
+    http_problem(&exchange->reply, STATUS_BAD, detail);
+    return HTTP_ANSWERED;
 }
 
 /* Nothing is to be asked. */
@@ -68,7 +83,7 @@ static enum http_verdict answer_at_once(struct http_exchange *exchange,
         return verdict;
     gubernator_note(plan, &kept, more);
     struct gubernator_reader reader = gubernator_answers(&kept, more, NULL, 0, plan->now_ns);
-    write_answers(&exchange->reply, &reader);
+    write_answers(&exchange->reply, exchange->facts, &reader);
     return HTTP_ANSWERED;
 }
 
@@ -116,10 +131,8 @@ enum http_verdict gubernator_api_limits(struct http_exchange *exchange)
     const struct wire_text text = exchange->request->body;
     void *context;
     bool many;
-    if (!make_plan(&body, text, exchange->now_ns, &many)) {
-        http_problem(&exchange->reply, STATUS_BAD, many ? TOO_MANY : body.reader.error);
-        return HTTP_ANSWERED;
-    }
+    if (!make_plan(&body, text, exchange->now_ns, &many))
+        return refuse(exchange, many, many ? TOO_MANY : body.reader.error);
     if (body.plan.checks == 0)
         return answer_at_once(exchange, &body.plan);
     ask.count = body.plan.checks;

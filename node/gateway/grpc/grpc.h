@@ -24,6 +24,7 @@
 
 struct grpc_call;
 struct grpc_gate;
+struct gubernator_stats;
 struct h2_stream;
 struct policy;
 
@@ -63,6 +64,9 @@ struct grpc_facts {
     const struct policy *policy; /* the rules in force, in this turn; NULL: there are none yet */
     const char *address; /* HOST:PORT at which clients find the node, or ""; NULL likewise */
     uint32_t members;    /* of the cluster, as far as the node knows */
+    const char *name;    /* of the node, */
+    struct gubernator_stats *gubernator; /* and where its answers to clients of Gubernator are
+                                            counted; NULL: nowhere */
 };
 
 struct grpc_call {

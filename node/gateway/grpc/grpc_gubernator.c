@@ -72,6 +72,8 @@ static bool fill(struct grpc_call *call, const struct gubernator_answer *answer,
 
 static enum grpc_verdict answer_all(struct grpc_call *call, struct gubernator_reader *reader)
 {
+    reader->stats = call->facts->gubernator;
+    reader->self = call->facts->name;
     const uint32_t count = reader->asked.count;
     response_list list = PB__GUBERNATOR__GET_RATE_LIMITS_RESP__INIT;
     struct gubernator_answer answer;
@@ -181,9 +183,12 @@ enum grpc_verdict grpc_gubernator_limits(struct grpc_call *call)
     struct items items = items_of(call);
     struct gubernator_item item;
     struct gubernator_plan plan;
-    if (items.list->n_requests > GUBERNATOR_ITEMS_MAX)
+    if (items.list->n_requests > GUBERNATOR_ITEMS_MAX) {
+        if (call->facts->gubernator != NULL)
+            call->facts->gubernator->too_large++;
         return grpc_fail(call, GRPC_OUT_OF_RANGE,
                          "Requests.RateLimits list too large; max size is '1000'");
+    }
     gubernator_begin(&plan, call->now_ns);
     while (next_item(&items, &item))
         gubernator_add(&plan, &item);

@@ -16,6 +16,7 @@ const char *grpc_status_name(enum grpc_status status)
                                                      [GRPC_PERMISSION_DENIED] = "PERMISSION_DENIED",
                                                      [GRPC_RESOURCE_EXHAUSTED] =
                                                          "RESOURCE_EXHAUSTED",
+                                                     [GRPC_OUT_OF_RANGE] = "OUT_OF_RANGE",
                                                      [GRPC_UNIMPLEMENTED] = "UNIMPLEMENTED",
                                                      [GRPC_INTERNAL] = "INTERNAL",
                                                      [GRPC_UNAVAILABLE] = "UNAVAILABLE",

@@ -14,13 +14,15 @@
 #include "node/gateway/batches.h"
 #include "node/policy/model/calendar.h"
 
-#define NS_PER_MS INT64_C(1000000)
-#define HITS_MASK ((UINT64_C(1) << 50) - 1)
+#define NS_PER_MS  INT64_C(1000000)
+#define HITS_MASK  ((UINT64_C(1) << 50) - 1)
+#define ABOUT_MASK 127U
 
 enum {
     UNITS = 6,
     TEXT_MAX = 200,
-    NEAR_MS = 10000 /* windows of the calendar are longer, and nobody waits for so long */
+    STATUS_BAD = 400, /* of a decision: what was asked is wrong */
+    NEAR_MS = 10000   /* windows of the calendar are longer, and nobody waits for so long */
 };
 
 /* What is wrong with an item. */
@@ -51,6 +53,8 @@ static const char region_text[] = "counted in each region by itself";
 
 static_assert(WIRE_COST_MAX < UINT64_C(1) << 50, "hits fit a note");
 static_assert(sizeof(struct gubernator_note) == sizeof(uint64_t), "a note is a word");
+static_assert(GUBERNATOR_LIMITS_MAX <= ABOUT_MASK + 1 && FAULTS <= ABOUT_MASK + 1,
+              "each has a number there");
 static_assert(GUBERNATOR_ITEMS_MAX * sizeof(struct gubernator_note) +
                       GUBERNATOR_LIMITS_MAX * sizeof(struct gubernator_told) <=
                   BATCH_NOTES_MAX,
@@ -192,6 +196,7 @@ void gubernator_add(struct gubernator_plan *plan, const struct gubernator_item *
     ASSERT(i < GUBERNATOR_ITEMS_MAX);
     *note = (struct gubernator_note){0};
     note->regions = (item->behavior & GUBERNATOR_MULTI_REGION) != 0;
+    note->global = (item->behavior & GUBERNATOR_GLOBAL) != 0;
     note->empty = item->limit < 1;
     note->unit =
         (item->behavior & GUBERNATOR_GREGORIAN) != 0 && item->algorithm == GUBERNATOR_TOKEN_BUCKET;
@@ -201,10 +206,10 @@ void gubernator_add(struct gubernator_plan *plan, const struct gubernator_item *
     const int place = fault < 0 ? place_of(plan, &limit, &told) : -1;
     if (place < 0) {
         note->failed = true;
-        note->about = (uint8_t)(fault < 0 ? FAULT_CROWD : fault);
+        note->about = (unsigned)(fault < 0 ? FAULT_CROWD : fault) & ABOUT_MASK;
         return;
     }
-    note->about = (uint8_t)place;
+    note->about = (unsigned)place & ABOUT_MASK;
     choose(item, note, &plan->operations[i], &plan->costs[i]);
     plan->checks++;
 }
@@ -334,6 +339,31 @@ static void tell(const struct gubernator_note *note, const struct gubernator_tol
         out->region = wire_text_of(region_text);
 }
 
+static void count_fault(struct gubernator_stats *stats, enum fault fault)
+{
+    if (stats != NULL)
+        ++*(fault == FAULT_ALGORITHM ? &stats->algorithm : &stats->invalid);
+}
+
+static void count_answer(const struct gubernator_reader *reader, bool global,
+                         const struct wire_decision *decision, const struct gubernator_answer *out)
+{
+    struct gubernator_stats *stats = reader->stats;
+    if (stats == NULL)
+        return;
+    const bool refused = decision->source != NULL && decision->source->status == STATUS_BAD;
+    if (out->error.len > 0) {
+        ++*(refused                             ? &stats->invalid
+            : decision->outcome == OUTCOME_BUSY ? &stats->busy
+                                                : &stats->timeout);
+        return;
+    }
+    const bool own = out->owner.len == strlen(reader->self) &&
+                     memcmp(out->owner.data, reader->self, out->owner.len) == 0;
+    ++*(global ? &stats->global : own ? &stats->local : &stats->forward);
+    stats->over += out->over;
+}
+
 bool gubernator_next(struct gubernator_reader *reader, struct gubernator_answer *out)
 {
     struct gubernator_note note;
@@ -347,10 +377,12 @@ bool gubernator_next(struct gubernator_reader *reader, struct gubernator_answer 
     reader->item++;
     if (note.failed) {
         out->error = wire_text_of(faults[note.about]);
+        count_fault(reader->stats, note.about);
         return true;
     }
     memcpy(&told, notes + note.about * sizeof told, sizeof told);
     wire_decision_at(reader->decisions, reader->check++, &decision);
     tell(&note, &told, &decision, reader->now_ns, out);
+    count_answer(reader, note.global, &decision, out);
     return true;
 }

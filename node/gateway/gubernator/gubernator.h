@@ -69,7 +69,8 @@ struct gubernator_told {
 /* What is known of an item until its answer. */
 struct gubernator_note {
     uint64_t hits : 50;  /* of one that drains */
-    uint64_t about : 8;  /* which limit, or which error */
+    uint64_t about : 7;  /* which limit, or which error */
+    uint64_t global : 1; /* it is asked with GLOBAL */
     uint64_t failed : 1; /* it has no check */
     uint64_t drains : 1;
     uint64_t over : 1;  /* more than can be counted */
@@ -133,6 +134,19 @@ struct gubernator_answer {
 
 #define GUBERNATOR_REGION_KEY "multi_region"
 
+/* Counted since the start: each item once, as it is answered by the node that was asked. */
+struct gubernator_stats {
+    uint64_t local;     /* decided by this node, */
+    uint64_t forward;   /* by another one, or one that is not told; */
+    uint64_t global;    /* with GLOBAL, by whichever */
+    uint64_t over;      /* of all these: over the limit */
+    uint64_t invalid;   /* not decided: what is wrong with the item, */
+    uint64_t algorithm; /* that is, its algorithm; */
+    uint64_t timeout;   /* nobody could decide in time, */
+    uint64_t busy;      /* or had room to */
+    uint64_t too_large; /* requests of more than GUBERNATOR_ITEMS_MAX items */
+};
+
 /* Goes through the answers of a request. */
 struct gubernator_reader {
     struct gubernator_asked asked;
@@ -141,6 +155,8 @@ struct gubernator_reader {
     uint32_t check;                         /* the next one of them */
     uint32_t item;                          /* the next one */
     int64_t now_ns;                         /* Unix time */
+    struct gubernator_stats *stats;         /* where answers are counted; NULL: nowhere */
+    const char *self;                       /* this node's name, then */
 };
 /* The reader of what gubernator_note has noted, where check `first` of the decisions is that of the
  * first item which has one. */

@@ -28,6 +28,7 @@
 #include "client/protocol/wire.h"
 #include "node/gateway/gateway.h"
 #include "node/gateway/grpc/grpc_gate.h"
+#include "node/gateway/gubernator/gubernator.h"
 #include "node/gateway/http/http1.h"
 #include "node/gateway/http/http_reply.h"
 
@@ -71,10 +72,11 @@ struct http_facts {
     const struct digest *operators; /* of the token that operators' calls need; NULL: there is none,
                                        and none of these calls */
     struct tracer *tracer;          /* of this gate alone; NULL: nothing is traced */
-    struct hash_key path_secret;    /* of the cluster, where a shard is asked */
-    const struct policy *policy;    /* the rules in force, in this turn; NULL: there are none yet */
-    uint8_t secret[32];             /* random; of what is made here, such as API keys */
-    int64_t age_ns;  /* of a connection of HTTP/2, at most, a tenth more or less; 0: no end */
+    int64_t age_ns; /* of a connection of HTTP/2, at most, a tenth more or less; 0: no end */
+    struct gubernator_stats *gubernator; /* likewise, in struct http_stats; the gate sets it */
+    struct hash_key path_secret;         /* of the cluster, where a shard is asked */
+    const struct policy *policy; /* the rules in force, in this turn; NULL: there are none yet */
+    uint8_t secret[32];          /* random; of what is made here, such as API keys */
     uint8_t headers; /* enum decision_headers (decision_json.h): which ones tell of limits */
     uint8_t fields;  /* enum ratelimit_fields (ratelimit.h): which ones proxies are to add */
     uint32_t name_count;
@@ -83,23 +85,24 @@ struct http_facts {
 
 /* Counted since the start, beside struct gateway_stats. */
 struct http_stats {
-    uint64_t answered;      /* responses, */
-    uint64_t redirected;    /* of these: with a status of 3xx, */
-    uint64_t refused;       /* 4xx, */
-    uint64_t failed;        /* 5xx */
-    uint64_t hosts;         /* refused: Host names neither loopback nor a configured name, */
-    uint64_t origins;       /* a page of another origin asked, */
-    uint64_t types;         /* the body is not JSON, */
-    uint64_t unauthorized;  /* 401: an operator's call without the operators' token, */
-    uint64_t unknown;       /* there is nothing at its path, */
-    uint64_t methods;       /* nor for its method, */
-    uint64_t heads;         /* the head or its target is too long, */
-    uint64_t bodies;        /* the body is */
-    uint64_t expectations;  /* 100 Continue was sent */
-    uint64_t expired;       /* 408: a head or a body took too long */
-    uint64_t streams;       /* responses that go on, */
-    uint64_t streamless;    /* and 503 for want of a place for one */
-    struct h2_stats h2;     /* of HTTP/2 */
+    uint64_t answered;     /* responses, */
+    uint64_t redirected;   /* of these: with a status of 3xx, */
+    uint64_t refused;      /* 4xx, */
+    uint64_t failed;       /* 5xx */
+    uint64_t hosts;        /* refused: Host names neither loopback nor a configured name, */
+    uint64_t origins;      /* a page of another origin asked, */
+    uint64_t types;        /* the body is not JSON, */
+    uint64_t unauthorized; /* 401: an operator's call without the operators' token, */
+    uint64_t unknown;      /* there is nothing at its path, */
+    uint64_t methods;      /* nor for its method, */
+    uint64_t heads;        /* the head or its target is too long, */
+    uint64_t bodies;       /* the body is */
+    uint64_t expectations; /* 100 Continue was sent */
+    uint64_t expired;      /* 408: a head or a body took too long */
+    uint64_t streams;      /* responses that go on, */
+    uint64_t streamless;   /* and 503 for want of a place for one */
+    struct h2_stats h2;    /* of HTTP/2 */
+    struct gubernator_stats gubernator;
     struct grpc_stats grpc; /* last, for what is counted by method is shown apart */
 };
 

@@ -56,6 +56,8 @@ static int open_streams(struct http_gate *gate, uint64_t random)
     struct grpc_facts facts = {.waits = gate->facts.waits,
                                .address = gate->facts.address,
                                .fields = gate->facts.fields,
+                               .name = gate->facts.name,
+                               .gubernator = gate->facts.gubernator,
                                .secret = gate->facts.path_secret};
     facts.methods = grpc_methods(&facts.method_count);
     if (grpc_gate_new(gate->allocator, &facts, http_batches_of(gate->batches),
@@ -80,6 +82,7 @@ int http_gate_new(const struct allocator *allocator, uint64_t session,
     ASSERT(facts->name_count <= HTTP_NAMES_MAX);
     gate->allocator = allocator;
     gate->facts = *facts;
+    gate->facts.gubernator = &gate->http_stats.gubernator;
     gate->stats = stats;
     gate->stage = HTTP_SERVES;
     if (http_batches_new(allocator, session, &gate->facts, stats, &gate->http_stats,

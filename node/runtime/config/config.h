@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "node/cluster/metrics/metric_table.h"
 #include "node/gateway/api/auth_request.h"
 #include "node/gateway/api/decision_json.h"
 #include "node/gateway/networks.h"
@@ -79,6 +80,7 @@ struct config_http {
     enum ratelimit_fields fields;   /* that proxies are asked to add */
     int64_t age_ns;                 /* of a connection of HTTP/2, at most; 0: no end */
     struct config_endpoint metrics; /* a place for metrics and probes alone, or off */
+    enum metrics_compat metrics_compat;
 };
 
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };

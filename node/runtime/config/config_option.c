@@ -121,6 +121,12 @@ static const struct config_option options[] = {
      .initial = "off",
      .help = "where /metrics, /livez and /readyz are answered and nothing else, beside --http; or "
              "off"},
+    {.name = "metrics-compat",
+     .value = "WHOSE",
+     .initial = "off",
+     WORD(http.metrics_compat, metrics_compat_words),
+     .help = "whose metrics are told under their names beside this node's own: those of "
+             "gubernator, or nobody's (off)"},
     {.name = "auth",
      .value = "MAPPING",
      .initial = "{}",

@@ -384,7 +384,8 @@ static int add_network(struct networks *field, const char *text, char why[CONFIG
 static_assert(sizeof(enum config_proxy_protocol) == sizeof(unsigned) &&
                   sizeof(enum config_log_format) == sizeof(unsigned) &&
                   sizeof(enum decision_headers) == sizeof(unsigned) &&
-                  sizeof(enum ratelimit_fields) == sizeof(unsigned),
+                  sizeof(enum ratelimit_fields) == sizeof(unsigned) &&
+                  sizeof(enum metrics_compat) == sizeof(unsigned),
               "an enum is set by its number");
 
 /* What is found may be a secret: it is not shown. */

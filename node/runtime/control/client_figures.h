@@ -8,7 +8,7 @@
 #include "node/gateway/grpc/grpc_gate.h"
 #include "node/runtime/shard/shard_loop.h"
 
-enum { CLIENT_FIGURES = 17, HTTP_FIGURES = 27 };
+enum { CLIENT_FIGURES = 17, HTTP_FIGURES = 36 };
 
 struct client_figures {
     struct control_figure native[CLIENT_FIGURES];

@@ -123,6 +123,7 @@ static struct control_report report_of(struct daemon *daemon, struct shard_stats
         .started_ns = daemon->started_ns,
         .usage = daemon->usage.book,
         .memory_max = daemon->config->room.memory_bytes,
+        .metrics_compat = daemon->config->http.metrics_compat,
         .events = &daemon->told.teller.events,
     };
 }
