@@ -117,26 +117,21 @@ static void say_block(const struct settings_op *op, char out[WHAT_LEN])
                        done);
 }
 
-static void say_key(const struct settings_op *op, char out[WHAT_LEN])
+/* Of an API key or a credential, which is named by its id. */
+static void say_key(const struct settings_op *op, const char *what, char out[WHAT_LEN])
 {
-    struct api_key_record record;
-    const char *done = "was created";
-    if (op->removes)
-        done = "was deleted";
-    else if (api_key_decode(op->value.data, op->value.len, &record) && record.revoked_ms > 0)
-        done = "was revoked";
-    (void)snprintf(out, WHAT_LEN, "the API key with id %.*s %s",
-                   (int)(op->name.len < SHOWN_MAX ? op->name.len : SHOWN_MAX), op->name.data, done);
-}
-
-static void say_credential(const struct settings_op *op, char out[WHAT_LEN])
-{
-    struct credential_record record;
-    const bool known = credential_decode(op->value.data, op->value.len, &record);
-    (void)snprintf(out, WHAT_LEN, "the credential %.*s %s",
-                   known ? (int)record.name.len : (int)op->name.len,
-                   known ? record.name.data : op->name.data,
-                   known && record.revoked_ms > 0 ? "was revoked" : "was created or changed");
+    struct api_key_record key;
+    struct credential_record credential;
+    const struct settings_text *value = &op->value;
+    const bool revoked =
+        op->kind == SETTINGS_API_KEY
+            ? api_key_decode(value->data, value->len, &key) && key.revoked_ms > 0
+            : credential_decode(value->data, value->len, &credential) && credential.revoked_ms > 0;
+    (void)snprintf(out, WHAT_LEN, "the %s with id %.*s was %s", what,
+                   (int)(op->name.len < SHOWN_MAX ? op->name.len : SHOWN_MAX), op->name.data,
+                   op->removes ? "deleted"
+                   : revoked   ? "revoked"
+                               : "created");
 }
 
 /* What an operation did; false if it is nothing to tell. */
@@ -145,9 +140,9 @@ static bool say_op(const struct settings_op *op, char out[WHAT_LEN])
     if (op->kind == SETTINGS_BLOCK)
         say_block(op, out);
     else if (op->kind == SETTINGS_API_KEY)
-        say_key(op, out);
+        say_key(op, "API key", out);
     else if (op->kind == SETTINGS_CREDENTIAL)
-        say_credential(op, out);
+        say_key(op, "credential", out);
     else if (op->kind == SETTINGS_QUOTA)
         (void)snprintf(out, WHAT_LEN, "what is set for a user was %s",
                        op->removes ? "removed" : "changed");

@@ -12,11 +12,11 @@ struct people;
 
 /* Each is NULL where there is none. */
 struct policy_joined {
-    struct blocks *blocks;     /* blocks.h */
-    struct api_keys *api_keys; /* api_keys.h */
-    struct people *people;     /* people.h */
+    struct blocks *blocks;           /* blocks.h */
+    struct api_keys *api_keys;       /* api_keys.h */
+    struct people *people;           /* people.h */
     struct credentials *credentials; /* credentials.h */
-    uint64_t version;          /* of the rules, in the configuration store; 0: they are not of it */
+    uint64_t version; /* of the rules, in the configuration store; 0: they are not of it */
 };
 
 #endif
