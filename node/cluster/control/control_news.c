@@ -117,16 +117,13 @@ static void say_block(const struct settings_op *op, char out[WHAT_LEN])
                        done);
 }
 
-/* Of an API key or a credential, which is named by its id. */
 static void say_key(const struct settings_op *op, const char *what, char out[WHAT_LEN])
 {
     struct api_key_record key;
-    struct credential_record credential;
-    const struct settings_text *value = &op->value;
     const bool revoked =
         op->kind == SETTINGS_API_KEY
-            ? api_key_decode(value->data, value->len, &key) && key.revoked_ms > 0
-            : credential_decode(value->data, value->len, &credential) && credential.revoked_ms > 0;
+            ? api_key_decode(op->value.data, op->value.len, &key) && key.revoked_ms > 0
+            : credential_revoked(op->value.data, op->value.len);
     (void)snprintf(out, WHAT_LEN, "the %s with id %.*s was %s", what,
                    (int)(op->name.len < SHOWN_MAX ? op->name.len : SHOWN_MAX), op->name.data,
                    op->removes ? "deleted"

@@ -133,3 +133,9 @@ bool credential_decode(const void *bytes, size_t len, struct credential_record *
     out->revoked_by = get_text(&cursor, CREDENTIAL_AUTHOR_LEN_MAX);
     return get_networks(&cursor, out) && !cursor.failed;
 }
+
+bool credential_revoked(const void *bytes, size_t len)
+{
+    struct credential_record record;
+    return credential_decode(bytes, len, &record) && record.revoked_ms > 0;
+}

@@ -51,5 +51,7 @@ bool credential_name_ok(const char *text, size_t len);
 MUST_USE int credential_encode(const struct credential_record *record, void *out, size_t capacity);
 /* False if it is none; texts point into `bytes`. */
 bool credential_decode(const void *bytes, size_t len, struct credential_record *out);
+/* Whether it is one that was revoked. */
+bool credential_revoked(const void *bytes, size_t len);
 
 #endif
