@@ -3,8 +3,8 @@
  *   asked for   drain, leave and remove, by whom
  *   frozen      the ring, or the configuration, lost its majority; and won it back
  *   time        that of all is off the wall clocks of a majority; or right again
- *   changed     blocks, API keys and quotas, by whom; rules have lines of their own, where they
- *               are put in force (rules_file.c)
+ *   changed     blocks, API keys, credentials and quotas, by whom; rules have lines of their own,
+ * where they are put in force (rules_file.c)
  *
  * NEWS-1  A state is told when it has lasted for a second: a restart in order is none.
  * NEWS-2  Of changes at most NEWS_LINES are told in a second, and then how many more: an import of
@@ -117,14 +117,15 @@ static void say_block(const struct settings_op *op, char out[WHAT_LEN])
                        done);
 }
 
-static void say_key(const struct settings_op *op, const char *what, char out[WHAT_LEN])
+static void say_key(const struct settings_op *op, char out[WHAT_LEN])
 {
     struct api_key_record key;
     const bool revoked =
         op->kind == SETTINGS_API_KEY
             ? api_key_decode(op->value.data, op->value.len, &key) && key.revoked_ms > 0
             : credential_revoked(op->value.data, op->value.len);
-    (void)snprintf(out, WHAT_LEN, "the %s with id %.*s was %s", what,
+    (void)snprintf(out, WHAT_LEN, "the %s with id %.*s was %s",
+                   op->kind == SETTINGS_API_KEY ? "API key" : "credential",
                    (int)(op->name.len < SHOWN_MAX ? op->name.len : SHOWN_MAX), op->name.data,
                    op->removes ? "deleted"
                    : revoked   ? "revoked"
@@ -136,10 +137,8 @@ static bool say_op(const struct settings_op *op, char out[WHAT_LEN])
 {
     if (op->kind == SETTINGS_BLOCK)
         say_block(op, out);
-    else if (op->kind == SETTINGS_API_KEY)
-        say_key(op, "API key", out);
-    else if (op->kind == SETTINGS_CREDENTIAL)
-        say_key(op, "credential", out);
+    else if (op->kind == SETTINGS_API_KEY || op->kind == SETTINGS_CREDENTIAL)
+        say_key(op, out);
     else if (op->kind == SETTINGS_QUOTA)
         (void)snprintf(out, WHAT_LEN, "what is set for a user was %s",
                        op->removes ? "removed" : "changed");
