@@ -247,6 +247,8 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
     facts.operators = daemon->cred.given ? &daemon->cred.digest : NULL;
     randombytes_buf(facts.secret, sizeof facts.secret);
     facts.age_ns = config->http.age_ns;
+    facts.anonymous = config->between.anonymous.http;
+    facts.anonymous_grpc = config->between.anonymous.grpc;
     facts.headers = (uint8_t)config->http.headers;
     facts.fields = (uint8_t)config->http.fields;
     tell_address(config, facts.address);
