@@ -104,7 +104,8 @@ static const struct grpc_method methods[] = {
 
 static void open_gates(void)
 {
-    const struct grpc_facts facts = {.methods = methods, .method_count = 4};
+    const struct grpc_facts facts = {
+        .anonymous = ACCESS_ANONYMOUS, .methods = methods, .method_count = 4};
     if (h2 != NULL)
         return;
     ASSERT(batches_new(alloc_heap(), SESSION, CALL_LEN, &stats, &batches) == 0);

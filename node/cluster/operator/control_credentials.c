@@ -120,7 +120,7 @@ static bool read_networks(struct answer_context *context, struct credential_reco
     return true;
 }
 
-/* The newest credential of that name which is in force; *count tells how many are, 2 for more. */
+/* A credential of that name, one in force if there is one; *count tells how many are in force. */
 static const struct settings_entry *find_by_name(const struct answer_context *context,
                                                  const struct settings_text *name, uint32_t *count)
 {
@@ -139,7 +139,6 @@ static const struct settings_entry *find_by_name(const struct answer_context *co
             found = entry;
         *count += !ended;
     }
-    *count = *count == 0 && found != NULL ? 1 : *count;
     return found;
 }
 
@@ -179,7 +178,7 @@ static const struct settings_entry *find(struct answer_context *context,
                                          struct credential_record *record)
 {
     const struct settings_text wanted = control_read_text(context, "credential");
-    uint32_t count = 1;
+    uint32_t count = 0;
     if (wanted.data == NULL || wanted.len == 0) {
         answer_error(context, TG_EINVALID,
                      "expected {\"credential\": the id or the name of a credential}");
@@ -189,7 +188,7 @@ static const struct settings_entry *find(struct answer_context *context,
         settings_table_find(&context->control->settings->table, SETTINGS_CREDENTIAL, &wanted);
     if (found == NULL)
         found = find_by_name(context, &wanted, &count);
-    if (count == 1 && found != NULL &&
+    if (count <= 1 && found != NULL &&
         credential_decode(found->value.data, found->value.len, record))
         return found;
     if (count > 1)

@@ -9,6 +9,7 @@
 #include "node/gateway/http/http_guard.h"
 
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -196,10 +197,16 @@ static bool is_proxys(const struct http_route *route, const struct http_facts *f
            networks_trust(facts->trusted, peer->address, &ip);
 }
 
-/* The right that the route needs itself. */
-static uint8_t needed_by(const struct http_route *route)
+/* The right that the route needs itself. Whoever may ask nothing of the shard is not listened to.
+ */
+static uint8_t needed_by(const struct http_route *route, const struct access *access)
 {
-    return route->right_of != NULL ? route->right_of(route) : route->right;
+    const uint8_t any = RIGHT_CHECK | RIGHT_ADJUST;
+    if (route->right_of != NULL)
+        return route->right_of(route);
+    if ((route->flags & HTTP_ROUTE_CHECKS) != 0 && route->right == 0)
+        return (access->rights & any) == 0 ? RIGHT_CHECK : 0;
+    return route->right;
 }
 
 static void refuse(const struct access *access, uint8_t needed, struct http_stats *stats,
@@ -221,7 +228,6 @@ static void guard_access(struct http_exchange *exchange, const struct http_route
     char plain[PLAIN_MAX];
     const struct http_facts *facts = exchange->facts;
     const bool closed = (route->flags & token_only) != 0;
-    const uint8_t needed = needed_by(route);
     struct wire_text shown = shown_by(exchange->request, route, plain);
     if (closed && is_operators(facts, shown)) {
         exchange->access.rights = rights_of(RIGHT_ADMIN);
@@ -233,9 +239,16 @@ static void guard_access(struct http_exchange *exchange, const struct http_route
                  exchange->now_ns, &exchange->access);
     if (early && exchange->access.shown && token_begins(shown.data, shown.len))
         return; /* whose it is will be known: nothing is answered before but that */
+    const uint8_t needed = needed_by(route, &exchange->access);
     if (exchange->access.verdict != CREDENTIAL_GOOD ||
         access_missing(&exchange->access, needed)[0] != '\0')
         refuse(&exchange->access, needed, stats, out);
+    if (closed && out->status == 401 && !exchange->access.shown)
+        (void)snprintf(
+            out->text, sizeof out->text,
+            "expected Authorization: Bearer and a token with the role %s, or that of the "
+            "node's admin.cred",
+            right_name((enum right)needed));
 }
 
 bool http_guard_checks(const struct http_exchange *exchange,
