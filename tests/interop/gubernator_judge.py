@@ -203,8 +203,8 @@ class Judge:
         else:
             for side, answer in (("theirs", theirs), ("ours", ours)):
                 first, last = key.began[side] or spans[side]
-                slack = ROUNDED_MS + spans[side][1] - spans[side][0]  # Tidegate tells it as a time from now
-                assert first - slack <= answer["reset_time"] - item["duration"] <= last + slack, (side, told)
+                slack = ROUNDED_MS + spans[side][1] - spans[side][0]  # Tidegate tells it as a time from now, never early
+                assert first - ROUNDED_MS <= answer["reset_time"] - item["duration"] <= last + slack, (side, told)
 
     # ---- leaky buckets
 
