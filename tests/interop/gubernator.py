@@ -1,6 +1,8 @@
 """gubernator - the released Gubernator, one node or several: what Tidegate stands in for, to be asked the same, or measured beside.
 
-It is built from its Go module by `kits`, keeps nothing on disk, and is as it is by default but for where it listens.
+It is built from its Go module by `kits`, keeps nothing on disk, and is as it is by default but for where it listens, and
+that it tells no collector of traces. Its hash puts keys that differ only at their ends on one node: who wants them spread
+takes a digest for a key.
 """
 
 import contextlib
