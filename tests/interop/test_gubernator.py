@@ -294,7 +294,7 @@ ELSEWHERE = {  # what one node of each, or a minute, does not show; most of it i
     "`GLOBAL`", "another `limit` of a `GLOBAL` key", "`MULTI_REGION`", "the death of a node", "a shorter `duration` whose window is over", "leaking",
     "a leaky bucket with `DURATION_IS_GREGORIAN`", "the calendar's time zone", "`reset_time`", "different limits in a request",
     "`duration` 0 or less, not of the calendar", "`owner`", "`HealthCheck`", "errors of HTTP", "`Content-Type` of HTTP",
-    "the peers' service `PeersV1`, its library for Go",
+    "the peers' service `PeersV1`; being a member by its library for Go",
 }
 
 
