@@ -226,6 +226,8 @@ def test_a_global_limit_is_one_when_its_decider_dies(new_cluster):
         return not decision["error"] and decision["status"] == "OVER_LIMIT"
 
     wait_for(exhausted, 30, "the limit to be reached")
+    with Http(rest[0]) as link:
+        wait_for(lambda: link.ask("GET", "/v1/HealthCheck").said["peer_count"] == 2, 30, "the dead one is no peer any more")
     assert 20 - unknown <= under <= 20, json.dumps({"under": under, "unknown": unknown})
 
 

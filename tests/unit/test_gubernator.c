@@ -453,6 +453,24 @@ static void what_is_told_is_each_item_s_though_the_limit_is_counted_alike(void *
     assert_true(answers[3].limit == 1 && answers[3].remaining == 1 && answers[3].reset_ms > 0);
 }
 
+/* Who waits until then is let through. */
+static void a_moment_is_told_late_rather_than_early(void **state)
+{
+    static const struct step step = {.hits = 1, .limit = 1, .duration = MINUTE};
+    const struct gubernator_item item = item_of(&step, "moment");
+    struct lab *lab = *state;
+    struct gubernator_answer answer;
+    const int64_t end_ms = lab->now_ns / LAB_MS + MINUTE;
+    assert_int_equal(lab->now_ns % LAB_MS, 0);
+    for (int64_t later_ns = 0; later_ns < 3; later_ns++) {
+        struct gubernator_reader reader = ask(lab, 0, &item, 1);
+        reader.now_ns += later_ns;
+        assert_true(gubernator_next(&reader, &answer));
+        assert_int_equal(answer.over, later_ns > 0);
+        assert_int_equal(answer.reset_ms, end_ms + (later_ns > 0));
+    }
+}
+
 static void other_names_and_other_keys_are_other_counts(void **state)
 {
     static char text[2 * WIRE_VALUE_MAX];
@@ -629,6 +647,7 @@ int main(void)
         LAB_TEST_ONE(an_item_that_is_wrong_is_an_error_among_others_that_are_decided),
         LAB_TEST_ONE(limits_beyond_a_hundred_and_twenty_eight_are_errors_and_repeated_ones_none),
         LAB_TEST_ONE(what_is_told_is_each_item_s_though_the_limit_is_counted_alike),
+        LAB_TEST_ONE(a_moment_is_told_late_rather_than_early),
         LAB_TEST_ONE(other_names_and_other_keys_are_other_counts),
         LAB_TEST_THREE(a_count_is_one_whatever_node_is_asked),
         cmocka_unit_test(json_takes_either_spelling_and_what_is_not_known),

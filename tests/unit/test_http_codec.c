@@ -21,7 +21,7 @@
 #include "node/runtime/shard/connections.h"
 #include "node/runtime/system/listener.h"
 
-enum { CLIENTS_MAX = 64, WAIT_MS = 20000, PIPELINED = 64, TEXT = 1 << 17 };
+enum { CLIENTS_MAX = 64, WAIT_MS = 20000, PIPELINED = 64, TEXT = 1 << 17, RESET_MS = 500 };
 
 #define MS       INT64_C(1000000)
 #define BEGIN_NS (100 * MS)
@@ -41,7 +41,9 @@ struct bench {
     uint16_t port;
     uint32_t messages;
     uint32_t checks;
-    uint64_t told; /* what remained last */
+    uint64_t told;      /* what remained last */
+    int64_t takes_ns;   /* in which the shard decides, */
+    int64_t decided_ns; /* and when it had */
 };
 
 static struct bench bench;
@@ -63,7 +65,12 @@ static void submit(void *context, const void *bytes, size_t len)
         columns.flags[i] = WIRE_ALLOWED;
         columns.remaining[i] = bench.told++;
         columns.source_index[i] = WIRE_SOURCE_NONE;
+        columns.reset_after_ms[i] = RESET_MS;
     }
+    const int64_t until_ns = clock_now_ns(&bench.clock) + bench.takes_ns;
+    do
+        bench.decided_ns = clock_now_ns(&bench.clock);
+    while (bench.decided_ns < until_ns);
     bench.messages++;
     bench.checks += checks.count;
     const int encoded = wire_encode_decisions(&head, &columns, &sources, NULL, reply, sizeof reply);
@@ -261,6 +268,28 @@ static void what_is_pipelined_is_asked_and_answered_together(void **state)
     (void)close(fd);
 }
 
+/* A moment is told from when it was decided, not from when it was asked for. */
+static void a_moment_is_not_told_early_by_what_the_decision_took(void **state)
+{
+    static const char body[] =
+        "{\"requests\":[{\"name\":\"n\",\"unique_key\":\"k\",\"hits\":1,\"limit\":5,"
+        "\"duration\":60000}]}";
+    char request[512];
+    (void)state;
+    bench.takes_ns = 50 * MS;
+    const int fd = dial();
+    (void)snprintf(request, sizeof request,
+                   "POST /v1/GetRateLimits HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                   "application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                   sizeof body - 1, body);
+    say(fd, request);
+    const char *at = strstr(hear(fd, 1), "\"reset_time\":\"");
+    assert_non_null(at);
+    const int64_t reset_ms = strtoll(at + strlen("\"reset_time\":\""), NULL, 10);
+    assert_true(reset_ms * MS >= bench.decided_ns + RESET_MS * MS);
+    (void)close(fd);
+}
+
 static void who_is_closed_reads_what_it_was_told(void **state)
 {
     (void)state;
@@ -279,6 +308,7 @@ int main(void)
         TEST(each_request_has_its_own_time),
         TEST(a_connection_may_be_quiet_for_a_while),
         TEST(what_is_pipelined_is_asked_and_answered_together),
+        TEST(a_moment_is_not_told_early_by_what_the_decision_took),
         TEST(who_is_closed_reads_what_it_was_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -375,6 +375,28 @@ static void members_of_other_regions_are_abroad(void **state)
     view_free(&view);
 }
 
+/* A suspect may only be slow; who looks is up, whatever others think. */
+static void members_that_are_dead_or_have_left_are_not_up(void **state)
+{
+    struct view_member members[5];
+    struct view *view;
+
+    (void)state;
+    make_members(members);
+    members[0].state = VIEW_DEAD;
+    members[1].state = VIEW_SUSPECT; /* this node, of id 10 */
+    members[2].state = VIEW_LEFT;
+    members[3].state = VIEW_SUSPECT;
+    (void)snprintf(members[4].region, sizeof members[4].region, "us");
+    assert_int_equal(view_new(alloc_heap(), 1, members, 5, 10, &stable, &view), 0);
+    assert_int_equal(view_up(view), 3);
+    view_free(&view);
+    members[1].state = VIEW_DEAD;
+    assert_int_equal(view_new(alloc_heap(), 1, members, 5, 10, &stable, &view), 0);
+    assert_int_equal(view_up(view), 3);
+    view_free(&view);
+}
+
 /* Operators read these words, and scripts compare them. */
 static void every_state_has_its_name(void **state)
 {
@@ -402,6 +424,7 @@ int main(void)
         cmocka_unit_test(the_endpoint_of_a_shard_is_some_ports_further_on),
         cmocka_unit_test(an_endpoint_without_a_possible_port_is_refused),
         cmocka_unit_test(members_of_other_regions_are_abroad),
+        cmocka_unit_test(members_that_are_dead_or_have_left_are_not_up),
         cmocka_unit_test(every_state_has_its_name),
     };
     return cmocka_run_group_tests(tests, make_configurations, NULL);

@@ -124,6 +124,16 @@ const struct view_member *view_find(const struct view *view, uint64_t id)
     return at != SEARCH_NONE ? &view->members[at] : NULL;
 }
 
+uint32_t view_up(const struct view *view)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const enum view_state state = view->members[i].state;
+        count += state == VIEW_ALIVE || state == VIEW_SUSPECT || i == view->self;
+    }
+    return count;
+}
+
 static uint32_t append_replicas(const struct ring_table *table, uint32_t vnode, uint64_t *out,
                                 uint32_t count)
 {

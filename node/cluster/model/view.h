@@ -109,6 +109,10 @@ const struct view_member *view_find(const struct view *view, uint64_t id);
  * owner that the newest configuration prefers. */
 uint32_t view_replica_set(const struct view *view, uint32_t vnode, uint64_t out[VIEW_REPLICAS_MAX]);
 
+/* How many members are up, of all regions, this node among them: those that gossip holds for dead
+ * are not, nor those that have left. */
+uint32_t view_up(const struct view *view);
+
 /* How many vnodes `id` owns in the newest configuration. */
 uint32_t view_owned(const struct view *view, uint64_t id);
 

@@ -64,7 +64,7 @@ struct grpc_facts {
     struct hash_key secret;      /* of the cluster: shortens long paths of descriptors */
     const struct policy *policy; /* the rules in force, in this turn; NULL: there are none yet */
     const char *address; /* HOST:PORT at which clients find the node, or ""; NULL likewise */
-    uint32_t members;    /* of the cluster, as far as the node knows */
+    uint32_t members;    /* of the cluster that are up, as far as the node knows */
     const char *name;    /* of the node, */
     struct gubernator_stats *gubernator; /* and where its answers to clients of Gubernator are
                                             counted; NULL: nowhere */

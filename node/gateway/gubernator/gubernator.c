@@ -330,7 +330,8 @@ static void tell(const struct gubernator_note *note, const struct gubernator_tol
     out->remaining = note->empty ? 0 : (int64_t)decision->remaining;
     out->reset_ms = told->reset_ms;
     if (decision->reset_after_ms > 0 && !note->empty) {
-        const int64_t reset_ms = sat_add(now_ns / NS_PER_MS, decision->reset_after_ms);
+        const int64_t now_ms = (now_ns + NS_PER_MS - 1) / NS_PER_MS; /* told late, never early */
+        const int64_t reset_ms = sat_add(now_ms, decision->reset_after_ms);
         const int64_t off_ms = sat_sub(reset_ms, told->reset_ms);
         if (!note->unit || off_ms > NEAR_MS || off_ms < -NEAR_MS) /* else rounding, and the way */
             out->reset_ms = reset_ms;

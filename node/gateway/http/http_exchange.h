@@ -64,7 +64,7 @@ struct http_facts {
     const char *name;
     const char *version;
     char address[HTTP_ADDRESS_LEN];  /* HOST:PORT at which gRPC's clients find it, or "" */
-    uint32_t members;                /* of the cluster, as far as it knows */
+    uint32_t members;                /* of the cluster that are up, as far as it knows */
     const char *waits;               /* why the node is not ready; NULL: it is */
     const struct http_route *routes; /* the table (http_routes.h) */
     size_t route_count;

@@ -41,7 +41,7 @@ enum http_stage {
 };
 void http_gate_stage(struct http_gate *gate, enum http_stage stage, const char *waits,
                      const struct policy *policy);
-/* How many members the cluster has. `gate` may be NULL. */
+/* How many members of the cluster are up. `gate` may be NULL. */
 void http_gate_members(struct http_gate *gate, uint32_t members);
 
 /* What the shard is asked in, and answers to. */

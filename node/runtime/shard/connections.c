@@ -111,6 +111,8 @@ static struct gateway_finder finder_of(struct connections *connections)
 void connections_answer(struct connections *connections, const void *frame, size_t len)
 {
     const struct gateway_finder finder = finder_of(connections);
+    /* Moments are told from now on, and another node may have taken a while. */
+    connections->options.codec->now(connections->options.gate, clock_of(connections));
     batches_answer(connections->options.batches, frame, len, &finder);
 }
 

@@ -383,7 +383,7 @@ static void take_view(struct shard_loop *loop, struct view *view)
 {
     struct view *old = (struct view *)(uintptr_t)loop->view;
     loop->view = view;
-    http_gate_members(loop->http.gate, view->member_count);
+    http_gate_members(loop->http.gate, view_up(view));
     links_follow(loop->links, view);
     shard_view(loop->options.shard, now_of(loop), view, &loop->effects);
     carry_out(loop);
