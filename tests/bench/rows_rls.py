@@ -45,10 +45,11 @@ def ask(program, port, seconds):
     return {"rate": told["answers"] / told["seconds"], "latency": {name: told[name] for name in ("p50", "p99", "p999")}}
 
 
-def h2load(port, body, requests):
-    """Answers a second of 8 connections with 100 streams each; all are of status 200."""
-    done = subprocess.run(["h2load", "-n", str(requests), "-c", "8", "-m", "100", "-d", body, "-H", "content-type: application/grpc",
-                           "-H", "te: trailers", f"http://127.0.0.1:{port}{METHOD}"], check=False, capture_output=True, text=True)
+def h2load(port, body, requests, method=METHOD, connections=8, streams=100):
+    """Answers a second of so many connections and streams of each; all are of status 200."""
+    done = subprocess.run(["h2load", "-n", str(requests), "-c", str(connections), "-m", str(streams), "-d", body,
+                           "-H", "content-type: application/grpc", "-H", "te: trailers", f"http://127.0.0.1:{port}{method}"],
+                          check=False, capture_output=True, text=True)
     rate = re.search(r"([0-9.]+) req/s", done.stdout)
     if rate is None or f"{requests} succeeded, 0 failed, 0 errored" not in done.stdout:
         raise RuntimeError(f"h2load: {(done.stderr or done.stdout).strip()[-300:]}")
