@@ -165,7 +165,7 @@ static enum grpc_verdict answer_at_once(struct grpc_call *call, const struct gub
 }
 
 /* Appends the checks of all items. */
-static int append(struct grpc_call *call, const struct gubernator_plan *plan)
+static int append(struct grpc_call *call, struct gubernator_plan *plan)
 {
     struct items items = items_of(call);
     struct gubernator_item item;
