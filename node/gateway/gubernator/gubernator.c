@@ -20,7 +20,6 @@
 
 enum {
     UNITS = 6,
-    TEXT_MAX = 200,
     NEAR_MS = 10000 /* windows of the calendar are longer, and nobody waits for so long */
 };
 
@@ -359,8 +358,8 @@ static struct wire_text reason_of(const struct wire_decision *decision)
     struct wire_text text = source != NULL && source->message.len > 0
                                 ? source->message
                                 : wire_text_of(outcome_sentence(decision->outcome));
-    if (text.len > TEXT_MAX)
-        text.len = TEXT_MAX;
+    if (text.len > GUBERNATOR_ERROR_MAX)
+        text.len = GUBERNATOR_ERROR_MAX;
     return text;
 }
 

@@ -134,13 +134,15 @@ struct wire_text gubernator_key(struct wire_text name, struct wire_text unique_k
 size_t gubernator_more_len(const struct gubernator_plan *plan);
 void gubernator_note(const struct gubernator_plan *plan, struct gubernator_kept *kept, void *more);
 
+enum { GUBERNATOR_ERROR_MAX = 200 };
+
 /* One RateLimitResp; texts are borrowed. */
 struct gubernator_answer {
     bool over;
     int64_t limit;
     int64_t remaining;
     int64_t reset_ms;
-    struct wire_text error;  /* empty: none */
+    struct wire_text error;  /* at most GUBERNATOR_ERROR_MAX; empty: none */
     struct wire_text owner;  /* the node that decided; empty: it is not known */
     struct wire_text region; /* what there is to say of MULTI_REGION, or empty */
 };
