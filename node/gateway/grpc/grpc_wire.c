@@ -105,7 +105,7 @@ bool grpc_type_fits(const char *type)
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
-static bool take_number(struct grpc_piece *piece, uint64_t *out)
+static bool take_long(struct grpc_piece *piece, uint64_t *out)
 {
     *out = 0;
     for (unsigned shift = 0; piece->len > 0 && shift < 64; shift += 7) {
@@ -116,6 +116,16 @@ static bool take_number(struct grpc_piece *piece, uint64_t *out)
             return true;
     }
     return false;
+}
+
+/* Most are a byte. */
+static inline bool take_number(struct grpc_piece *piece, uint64_t *out)
+{
+    if (piece->len == 0 || *piece->data > 127)
+        return take_long(piece, out);
+    *out = *piece->data++;
+    piece->len--;
+    return true;
 }
 
 static bool take_bytes(struct grpc_piece *piece, uint64_t len, struct grpc_piece *out)

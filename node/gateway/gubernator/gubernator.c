@@ -233,24 +233,22 @@ static int find_fault(const struct gubernator_item *item)
 void gubernator_add(struct gubernator_plan *plan, const struct gubernator_item *item)
 {
     const uint32_t i = plan->asked.count++;
-    struct gubernator_note *note = &plan->notes[i];
-    ASSERT(i < GUBERNATOR_ITEMS_MAX);
-    *note = (struct gubernator_note){0};
-    note->regions = (item->behavior & GUBERNATOR_MULTI_REGION) != 0;
-    note->empty = item->limit < 1;
-    note->unit =
+    const bool unit =
         (item->behavior & GUBERNATOR_GREGORIAN) != 0 && item->algorithm == GUBERNATOR_TOKEN_BUCKET;
+    struct gubernator_note note = {.regions = (item->behavior & GUBERNATOR_MULTI_REGION) != 0,
+                                   .empty = item->limit < 1,
+                                   .unit = unit};
+    ASSERT(i < GUBERNATOR_ITEMS_MAX);
     int fault = find_fault(item);
     if (fault < 0)
         fault = find_limit(plan, item);
-    if (fault >= 0) {
-        note->failed = true;
-        note->about = (uint8_t)fault;
-        return;
+    note.failed = fault >= 0;
+    note.about = (uint8_t)(fault >= 0 ? (uint32_t)fault : plan->last);
+    if (fault < 0) {
+        choose(item, &note, &plan->operations[i], &plan->costs[i]);
+        plan->checks++;
     }
-    note->about = (uint8_t)plan->last;
-    choose(item, note, &plan->operations[i], &plan->costs[i]);
-    plan->checks++;
+    plan->notes[i] = note;
 }
 
 /* "gubernator", NUL, name, NUL, unique_key; or a digest of the last three, where they are long: no
