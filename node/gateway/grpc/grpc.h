@@ -42,10 +42,10 @@ enum grpc_verdict {
 typedef enum grpc_verdict grpc_handler_fn(struct grpc_call *call);
 
 struct grpc_method {
-    const char *path; /* "/package.Service/Method" */
+    const char *path;                          /* "/package.Service/Method" */
     const ProtobufCMessageDescriptor *request; /* NULL: the handler reads the bytes */
-    uint32_t request_max; /* bytes of a request */
-    bool always;          /* it answers while the node is not ready, too */
+    uint32_t request_max;                      /* bytes of a request */
+    bool always;                               /* it answers while the node is not ready, too */
     bool many; /* the handler is called with each of several messages, as it comes, begins
                   the answer with the first one, and asks the shard nothing */
     grpc_handler_fn *handle;

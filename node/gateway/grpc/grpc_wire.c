@@ -113,7 +113,7 @@ static bool take_long(struct grpc_piece *piece, uint64_t *out)
         piece->len--;
         *out |= (uint64_t)(byte & 127) << shift;
         if (byte < 128)
-            return true;
+            return shift < 63 || byte < 2; /* 64 bits */
     }
     return false;
 }

@@ -105,9 +105,9 @@ struct gubernator_shape {
 struct gubernator_plan {
     int64_t now_ns;
     struct gubernator_asked asked;
-    uint32_t checks;                     /* of the items, those that are asked */
-    uint32_t last;                       /* the limit of the item before */
-    uint8_t table[GUBERNATOR_TABLE_LEN]; /* number of a limit and 1, by its shape; 0: none */
+    uint32_t checks;                          /* of the items, those that are asked */
+    uint32_t last;                            /* the limit of the item before */
+    uint8_t table[GUBERNATOR_TABLE_LEN];      /* number of a limit and 1, by its shape; 0: none */
     int16_t templates[GUBERNATOR_LIMITS_MAX]; /* of the builder; less than 0: not appended yet */
     struct gubernator_shape shapes[GUBERNATOR_LIMITS_MAX];
     struct limit limits[GUBERNATOR_LIMITS_MAX];
