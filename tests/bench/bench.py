@@ -28,6 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 
 import rows_box  # noqa: E402 - they need the harness of the cluster tests
+import rows_gubernator  # noqa: E402
 import rows_http  # noqa: E402
 import rows_node  # noqa: E402
 import rows_overload  # noqa: E402
@@ -38,10 +39,10 @@ from harness import program  # noqa: E402
 from report import Report  # noqa: E402
 
 ROUNDS = 5
-ROWS = {**rows_program.ROWS, **rows_node.ROWS, **rows_redis.ROWS, **rows_http.ROWS, **rows_rls.ROWS,
+ROWS = {**rows_program.ROWS, **rows_node.ROWS, **rows_redis.ROWS, **rows_http.ROWS, **rows_rls.ROWS, **rows_gubernator.ROWS,
         **rows_overload.ROWS, **rows_box.ROWS}
-ORDER = ["engine", "core", "scaling", "memory", "sync", "batches", "resp64", "resp1", "http", "auth", "rls", "lease",
-         "workloads", "forwarded", "replicas", "writeback", "shards", "overload", "small"]
+ORDER = ["engine", "core", "scaling", "memory", "sync", "batches", "resp64", "resp1", "http", "auth", "rls", "gubernator",
+         "lease", "workloads", "forwarded", "replicas", "writeback", "shards", "overload", "small"]
 
 
 class Bench:

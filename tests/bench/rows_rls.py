@@ -23,6 +23,8 @@ METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 TIMES, STREAMS = 2, 150000
 SECONDS, REQUESTS = 4, 400000
 IN_FLIGHT = 50
+PREFIX_LEN = 5  # of a message of gRPC
+SHORTER_MAX = 0.1  # an answer with a digit less
 RULES = "domain: bench\ndescriptors:\n  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000000000}}\n"
 ENTRY = b"\x0a\x04user\x12\x03one"
 MESSAGE = b"\x0a\x05bench\x12" + bytes([len(ENTRY) + 2]) + b"\x0a" + bytes([len(ENTRY)]) + ENTRY
@@ -45,14 +47,24 @@ def ask(program, port, seconds):
     return {"rate": told["answers"] / told["seconds"], "latency": {name: told[name] for name in ("p50", "p99", "p999")}}
 
 
-def h2load(port, body, requests):
-    """Answers a second of 8 connections with 100 streams each; all are of status 200."""
-    done = subprocess.run(["h2load", "-n", str(requests), "-c", "8", "-m", "100", "-d", body, "-H", "content-type: application/grpc",
-                           "-H", "te: trailers", f"http://127.0.0.1:{port}{METHOD}"], check=False, capture_output=True, text=True)
-    rate = re.search(r"([0-9.]+) req/s", done.stdout)
-    if rate is None or f"{requests} succeeded, 0 failed, 0 errored" not in done.stdout:
+def h2load_once(port, body, requests, method, connections, streams):
+    """Answers a second, and bytes of data an answer; all are of status 200."""
+    done = subprocess.run(["h2load", "-n", str(requests), "-c", str(connections), "-m", str(streams), "-d", body,
+                           "-H", "content-type: application/grpc", "-H", "te: trailers", f"http://127.0.0.1:{port}{method}"],
+                          check=False, capture_output=True, text=True)
+    rate, data = re.search(r"([0-9.]+) req/s", done.stdout), re.search(r"\((\d+)\) data", done.stdout)
+    if rate is None or data is None or f"{requests} succeeded, 0 failed, 0 errored" not in done.stdout:
         raise RuntimeError(f"h2load: {(done.stderr or done.stdout).strip()[-300:]}")
-    return {"rate": float(rate.group(1)), "latency": None}
+    return float(rate.group(1)), int(data.group(1)) / requests
+
+
+def h2load(port, body, requests, method=METHOD, connections=8, streams=100):
+    """Answers a second of so many connections and streams of each. What gRPC refuses is of status 200 as well, without data."""
+    usual = h2load_once(port, body, connections, method, connections, 1)[1]
+    rate, found = h2load_once(port, body, requests, method, connections, streams)
+    if found <= PREFIX_LEN or found < usual * (1 - SHORTER_MAX):
+        raise RuntimeError(f"h2load: {found:.1f} bytes an answer, {usual:.1f} of the first ones: some are refused")
+    return {"rate": rate, "latency": None}
 
 
 def rls(bench):

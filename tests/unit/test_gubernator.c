@@ -432,6 +432,52 @@ static void limits_beyond_a_hundred_and_twenty_eight_are_errors_and_repeated_one
     }
 }
 
+static void each_item_of_a_request_is_counted_by_a_limit_of_its_own_fields(void **state)
+{
+    static const struct step steps[] = {
+        {0, 1, 5, MINUTE, 0, TOKEN, 0, false, 4, MINUTE},
+        {0, 1, 5, HOUR, 0, TOKEN, 0, false, 4, HOUR},
+        {0, 1, 5, HOUR, 9, LEAKY, 0, false, 8, 12 * MINUTE},
+        {0, 1, 5, HOUR, 7, LEAKY, 0, false, 6, 12 * MINUTE},
+        {0, 1, 3, MINUTE, 0, TOKEN, 0, false, 2, MINUTE},
+    };
+    enum { STEPS = sizeof steps / sizeof *steps, ASKED = 2 * STEPS };
+    static const char *const keys[ASKED] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+    struct gubernator_item items[ASKED];
+    struct lab *lab = *state;
+    struct gubernator_answer answer;
+    const int64_t start_ms = lab->now_ns / LAB_MS;
+    for (size_t i = 0; i < ASKED; i++)
+        items[i] = item_of(&steps[i % STEPS], keys[i]);
+    struct gubernator_reader reader = ask(lab, 0, items, ASKED);
+    assert_int_equal(plan.asked.limit_count, STEPS);
+    for (size_t i = 0; i < ASKED; i++) {
+        const struct step *step = &steps[i % STEPS];
+        assert_true(gubernator_next(&reader, &answer));
+        assert_true(answer.error.len == 0 && answer.over == step->over);
+        assert_true(answer.limit == step->limit && answer.remaining == step->remaining);
+        assert_int_equal(answer.reset_ms - start_ms, step->reset);
+    }
+}
+
+static void what_has_no_say_in_a_limit_makes_no_other_one(void **state)
+{
+    static struct gubernator_item items[GUBERNATOR_ITEMS_MAX];
+    static const struct step good = {.hits = 1, .limit = 2000, .duration = MINUTE};
+    struct gubernator_answer answer;
+    for (uint32_t i = 0; i < GUBERNATOR_ITEMS_MAX; i++) {
+        items[i] = item_of(&good, "burst");
+        items[i].burst = i;
+        items[i].behavior = i % 2 == 0 ? GUBERNATOR_GLOBAL : GUBERNATOR_NO_BATCHING;
+    }
+    struct gubernator_reader reader = ask(*state, 0, items, GUBERNATOR_ITEMS_MAX);
+    assert_int_equal(plan.asked.limit_count, 1);
+    for (uint32_t i = 0; i < GUBERNATOR_ITEMS_MAX; i++) {
+        assert_true(gubernator_next(&reader, &answer));
+        assert_int_equal(answer.remaining, 2000 - 1 - i);
+    }
+}
+
 static void what_is_told_is_each_item_s_though_the_limit_is_counted_alike(void **state)
 {
     static const struct step steps[] = {
@@ -646,6 +692,8 @@ int main(void)
         LAB_TEST_ONE(what_is_beyond_what_can_be_counted_is_never_let_through_for_that),
         LAB_TEST_ONE(an_item_that_is_wrong_is_an_error_among_others_that_are_decided),
         LAB_TEST_ONE(limits_beyond_a_hundred_and_twenty_eight_are_errors_and_repeated_ones_none),
+        LAB_TEST_ONE(each_item_of_a_request_is_counted_by_a_limit_of_its_own_fields),
+        LAB_TEST_ONE(what_has_no_say_in_a_limit_makes_no_other_one),
         LAB_TEST_ONE(what_is_told_is_each_item_s_though_the_limit_is_counted_alike),
         LAB_TEST_ONE(a_moment_is_told_late_rather_than_early),
         LAB_TEST_ONE(other_names_and_other_keys_are_other_counts),

@@ -43,10 +43,10 @@ enum grpc_verdict {
 typedef enum grpc_verdict grpc_handler_fn(struct grpc_call *call);
 
 struct grpc_method {
-    const char *path; /* "/package.Service/Method" */
-    const ProtobufCMessageDescriptor *request;
-    uint32_t request_max; /* bytes of a request */
-    bool always;          /* it answers while the node is not ready, too */
+    const char *path;                          /* "/package.Service/Method" */
+    const ProtobufCMessageDescriptor *request; /* NULL: the handler reads the bytes */
+    uint32_t request_max;                      /* bytes of a request */
+    bool always;                               /* it answers while the node is not ready, too */
     bool many; /* the handler is called with each of several messages, as it comes, begins
                   the answer with the first one, and asks the shard nothing */
     grpc_handler_fn *handle;
@@ -73,7 +73,7 @@ struct grpc_facts {
 struct grpc_call {
     const struct grpc_method *method;
     const struct grpc_facts *facts;
-    const ProtobufCMessage *request; /* for the handler: decoded, */
+    const ProtobufCMessage *request; /* for the handler: decoded, or NULL, */
     const uint8_t *bytes;            /* and as it came: decoded texts end at their first NUL */
     size_t len;
     int64_t now_ns;
@@ -100,6 +100,10 @@ typedef void grpc_complete_fn(struct grpc_completion *completion);
 
 /* The answer, as a whole. */
 enum grpc_verdict grpc_reply(struct grpc_call *call, const ProtobufCMessage *message);
+/* The same of an answer that is encoded; at most GRPC_REPLY_MAX bytes. */
+enum grpc_verdict grpc_reply_bytes(struct grpc_call *call, struct grpc_piece message);
+/* The message is none of the method's. */
+enum grpc_verdict grpc_fail_message(struct grpc_call *call);
 /* What went wrong, as a status and a sentence, of which GRPC_TEXT_LEN bytes are sent. Ends what
  * goes on as well; GRPC_OK ends it well. */
 enum grpc_verdict grpc_fail(struct grpc_call *call, enum grpc_status status, const char *text);

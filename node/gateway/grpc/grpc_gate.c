@@ -186,35 +186,65 @@ enum grpc_verdict grpc_begin(struct grpc_call *call)
     return GRPC_GOES_ON;
 }
 
-/* Puts a message with its prefix. False: there is no room for it. */
-static bool put_message(struct grpc_call *call, const ProtobufCMessage *message)
+/* Room for a message behind its prefix; NULL: there is none. */
+static uint8_t *put_prefix(struct grpc_call *call, size_t len)
 {
-    const size_t len = protobuf_c_message_get_packed_size(message);
     ASSERT(len <= GRPC_REPLY_MAX);
     uint8_t *out = h2_put(call->stream, GRPC_PREFIX_LEN + len);
     if (out == NULL)
-        return false;
+        return NULL;
     grpc_prefix_write(out, (uint32_t)len);
-    (void)protobuf_c_message_pack(message, out + GRPC_PREFIX_LEN);
-    return true;
+    return out + GRPC_PREFIX_LEN;
+}
+
+static enum grpc_verdict fail_room(struct grpc_call *call)
+{
+    return grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "the answer has no room");
 }
 
 void grpc_say(struct grpc_call *call, const ProtobufCMessage *message)
 {
-    if (!put_message(call, message))
-        (void)grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "the answer has no room");
+    uint8_t *out = put_prefix(call, protobuf_c_message_get_packed_size(message));
+    if (out != NULL)
+        (void)protobuf_c_message_pack(message, out);
+    else
+        (void)fail_room(call);
 }
 
-enum grpc_verdict grpc_reply(struct grpc_call *call, const ProtobufCMessage *message)
+/* The answer was said as a whole. */
+static enum grpc_verdict end_reply(struct grpc_call *call)
 {
     struct request *request = request_of(call->stream);
-    (void)grpc_begin(call);
-    if (!put_message(call, message))
-        return grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "the answer has no room");
     request->status = GRPC_OK;
     count_answer(call->gate, request);
     h2_end(call->stream);
     return GRPC_ANSWERED;
+}
+
+enum grpc_verdict grpc_reply(struct grpc_call *call, const ProtobufCMessage *message)
+{
+    (void)grpc_begin(call);
+    uint8_t *out = put_prefix(call, protobuf_c_message_get_packed_size(message));
+    if (out == NULL)
+        return fail_room(call);
+    (void)protobuf_c_message_pack(message, out);
+    return end_reply(call);
+}
+
+enum grpc_verdict grpc_reply_bytes(struct grpc_call *call, struct grpc_piece message)
+{
+    (void)grpc_begin(call);
+    uint8_t *out = put_prefix(call, message.len);
+    if (out == NULL)
+        return fail_room(call);
+    if (message.len > 0)
+        memcpy(out, message.data, message.len);
+    return end_reply(call);
+}
+
+enum grpc_verdict grpc_fail_message(struct grpc_call *call)
+{
+    return grpc_fail(call, GRPC_INTERNAL, "the message is none of this method's");
 }
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -486,15 +516,16 @@ static enum grpc_verdict handle(struct grpc_gate *gate, struct grpc_call *call)
     static const uint8_t nothing[1];
     const struct request *request = request_of(call->stream);
     grpc_arena_reset(&gate->arena);
-    call->request =
-        protobuf_c_message_unpack(request->method->request, &gate->arena.allocator, request->len,
-                                  request->message != NULL ? request->message : nothing);
     call->bytes = request->message != NULL ? request->message : nothing;
     call->len = request->len;
+    if (request->method->request == NULL)
+        return request->method->handle(call);
+    call->request = protobuf_c_message_unpack(request->method->request, &gate->arena.allocator,
+                                              call->len, call->bytes);
     if (call->request == NULL)
         return gate->arena.full
                    ? grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "the message has too many parts")
-                   : grpc_fail(call, GRPC_INTERNAL, "the message is none of this method's");
+                   : grpc_fail_message(call);
     return request->method->handle(call);
 }
 

@@ -60,7 +60,6 @@ const struct grpc_method *grpc_methods(size_t *count)
          .request_max = GRPC_RATELIMIT_MAX,
          .handle = grpc_kuadrant_commit},
         {.path = "/pb.gubernator.V1/GetRateLimits",
-         .request = &pb__gubernator__get_rate_limits_req__descriptor,
          .request_max = GUBERNATOR_BODY_MAX,
          .handle = grpc_gubernator_limits},
         {.path = "/pb.gubernator.V1/HealthCheck",

@@ -106,10 +106,7 @@ bool grpc_type_fits(const char *type)
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
-/* Kinds of fields, as all of protobuf has them. */
-enum { FIELD_NUMBER = 0, FIELD_64 = 1, FIELD_BYTES = 2, FIELD_32 = 5 };
-
-static bool take_number(struct grpc_piece *piece, uint64_t *out)
+static bool take_long(struct grpc_piece *piece, uint64_t *out)
 {
     *out = 0;
     for (unsigned shift = 0; piece->len > 0 && shift < 64; shift += 7) {
@@ -117,9 +114,19 @@ static bool take_number(struct grpc_piece *piece, uint64_t *out)
         piece->len--;
         *out |= (uint64_t)(byte & 127) << shift;
         if (byte < 128)
-            return true;
+            return shift < 63 || byte < 2; /* 64 bits */
     }
     return false;
+}
+
+/* Most are a byte. */
+static inline bool take_number(struct grpc_piece *piece, uint64_t *out)
+{
+    if (piece->len == 0 || *piece->data > 127)
+        return take_long(piece, out);
+    *out = *piece->data++;
+    piece->len--;
+    return true;
 }
 
 static bool take_bytes(struct grpc_piece *piece, uint64_t len, struct grpc_piece *out)
@@ -132,20 +139,50 @@ static bool take_bytes(struct grpc_piece *piece, uint64_t len, struct grpc_piece
     return true;
 }
 
-uint32_t grpc_piece_next(struct grpc_piece *message, struct grpc_piece *out)
+static bool take_value(struct grpc_piece *message, struct grpc_field *field)
+{
+    uint64_t len;
+    switch (field->kind) {
+    case GRPC_NUMBER:
+        return take_number(message, &field->value);
+    case GRPC_BYTES:
+        return take_number(message, &len) && take_bytes(message, len, &field->bytes);
+    case GRPC_64:
+        return take_bytes(message, 8, &field->bytes);
+    case GRPC_32:
+        return take_bytes(message, 4, &field->bytes);
+    }
+    return false;
+}
+
+int grpc_field_next(struct grpc_piece *message, struct grpc_field *out)
 {
     uint64_t key;
-    uint64_t value;
-    while (take_number(message, &key)) {
-        const uint64_t kind = key & 7;
-        const bool numbered = kind == FIELD_NUMBER || kind == FIELD_BYTES;
-        if (numbered && !take_number(message, &value))
-            return 0;
-        if (kind == FIELD_BYTES)
-            return take_bytes(message, value, out) ? (uint32_t)(key >> 3) : 0;
-        if (!numbered && ((kind != FIELD_64 && kind != FIELD_32) ||
-                          !take_bytes(message, kind == FIELD_64 ? 8 : 4, out)))
-            return 0;
+    if (message->len == 0)
+        return 0;
+    if (!take_number(message, &key) || key > UINT32_MAX || key >> 3 == 0)
+        return -1;
+    out->number = (uint32_t)(key >> 3);
+    out->kind = (enum grpc_kind)(key & 7);
+    return take_value(message, out) ? 1 : -1;
+}
+
+uint32_t grpc_piece_next(struct grpc_piece *message, struct grpc_piece *out)
+{
+    struct grpc_field field;
+    while (grpc_field_next(message, &field) > 0) {
+        if (field.kind == GRPC_BYTES) {
+            *out = field.bytes;
+            return field.number;
+        }
     }
     return 0;
+}
+
+uint8_t *grpc_put_varint(uint8_t *out, uint64_t value)
+{
+    for (; value > 127; value >>= 7)
+        *out++ = (uint8_t)(value | 128);
+    *out++ = (uint8_t)value;
+    return out;
 }

@@ -49,9 +49,24 @@ struct grpc_piece {
     const uint8_t *data;
     size_t len;
 };
+/* Kinds of fields, as all of protobuf has them. */
+enum grpc_kind { GRPC_NUMBER = 0, GRPC_64 = 1, GRPC_BYTES = 2, GRPC_32 = 5 };
+struct grpc_field {
+    uint32_t number;
+    enum grpc_kind kind;
+    uint64_t value;          /* of GRPC_NUMBER */
+    struct grpc_piece bytes; /* of the others: a text, bytes or a message, or so many bits */
+};
+/* Takes the next field off the message. 1; 0: there is none; less than 0: what follows is no
+ * message. */
+int grpc_field_next(struct grpc_piece *message, struct grpc_field *out);
 /* Goes to the next field that is a text, bytes or a message: its number, and what is in it. 0:
  * there is none, or what follows is no message. */
 uint32_t grpc_piece_next(struct grpc_piece *message, struct grpc_piece *out);
+
+/* Bytes of a number, and that many: GRPC_VARINT_MAX at most. Returns what is behind them. */
+enum { GRPC_VARINT_MAX = 10 };
+uint8_t *grpc_put_varint(uint8_t *out, uint64_t value);
 
 /* A grpc-timeout, one to eight digits and a unit, in ns; INT64_MAX where it is longer than that
  * counts; less than 0: it is none. */

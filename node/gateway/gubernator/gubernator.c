@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/digest.h"
+#include "base/hash.h"
 #include "base/quantity.h"
 #include "base/sat.h"
 #include "node/gateway/batches.h"
@@ -20,7 +21,6 @@
 
 enum {
     UNITS = 6,
-    TEXT_MAX = 200,
     STATUS_BAD = 400, /* of a decision: what was asked is wrong */
     NEAR_MS = 10000   /* windows of the calendar are longer, and nobody waits for so long */
 };
@@ -52,6 +52,7 @@ static const char *const faults[FAULTS] = {
 static const char region_text[] = "counted in each region by itself";
 
 static_assert(WIRE_COST_MAX < UINT64_C(1) << 50, "hits fit a note");
+static_assert(GUBERNATOR_TABLE_LEN > GUBERNATOR_LIMITS_MAX, "a place is free");
 static_assert(sizeof(struct gubernator_note) == sizeof(uint64_t), "a note is a word");
 static_assert(GUBERNATOR_LIMITS_MAX <= ABOUT_MASK + 1 && FAULTS <= ABOUT_MASK + 1,
               "each has a number there");
@@ -114,27 +115,71 @@ static int make_limit(const struct gubernator_item *item, int64_t now_ns, struct
     return limit_validate(limit, error) == 0 ? -1 : FAULT_BURST;
 }
 
-static bool same_limit(const struct limit *a, const struct limit *b)
+/* ---- limits of a plan ------------------------------------------------------------------------ */
+
+static struct gubernator_shape shape_of(const struct gubernator_item *item)
 {
-    return a->count == b->count && a->window_ns == b->window_ns && a->burst == b->burst &&
-           a->align == b->align && a->algorithm == b->algorithm;
+    const bool leaky = item->algorithm == GUBERNATOR_LEAKY_BUCKET;
+    const int32_t behaviors = GUBERNATOR_GREGORIAN | (leaky ? 0 : GUBERNATOR_RESET);
+    return (struct gubernator_shape){.limit = item->limit,
+                                     .duration = item->duration,
+                                     .burst = leaky ? item->burst : 0,
+                                     .algorithm = item->algorithm,
+                                     .behavior = item->behavior & behaviors};
 }
 
-/* The number of the limit in the plan, or less than 0: there are too many. */
-static int place_of(struct gubernator_plan *plan, const struct limit *limit,
-                    const struct gubernator_told *told)
+static bool same_shape(const struct gubernator_shape *a, const struct gubernator_shape *b)
+{
+    return a->limit == b->limit && a->duration == b->duration && a->burst == b->burst &&
+           a->algorithm == b->algorithm && a->behavior == b->behavior;
+}
+
+static uint32_t hash_of(const struct gubernator_shape *shape)
+{
+    uint64_t hash = hash_mix64((uint64_t)shape->limit);
+    hash = hash_mix64(hash ^ (uint64_t)shape->duration);
+    hash = hash_mix64(hash ^ (uint64_t)shape->burst);
+    return (uint32_t)(hash ^ (uint32_t)shape->algorithm ^ (uint32_t)shape->behavior);
+}
+
+/* A new limit of the plan, in this place of its table. Less than 0, or what is wrong. */
+static int add_limit(struct gubernator_plan *plan, const struct gubernator_item *item,
+                     const struct gubernator_shape *shape, uint8_t *place)
 {
     const uint32_t count = plan->asked.limit_count;
-    for (uint32_t i = count; i-- > 0;) /* most are that of the item before */
-        if (same_limit(&plan->limits[i], limit) && plan->told[i].limit == told->limit &&
-            plan->told[i].reset_ms == told->reset_ms)
-            return (int)i;
+    struct limit limit;
+    struct gubernator_told told;
+    const int fault = make_limit(item, plan->now_ns, &limit, &told);
+    if (fault >= 0)
+        return fault;
     if (count == GUBERNATOR_LIMITS_MAX)
-        return -1;
-    plan->limits[count] = *limit;
-    plan->told[count] = *told;
+        return FAULT_CROWD;
+    plan->shapes[count] = *shape;
+    plan->limits[count] = limit;
+    plan->told[count] = told;
+    plan->templates[count] = -1;
+    plan->last = count;
     plan->asked.limit_count++;
-    return (int)count;
+    *place = (uint8_t)plan->asked.limit_count;
+    return -1;
+}
+
+/* Finds the item's limit in the plan, or adds it: it is the last one. Less than 0, or what is
+ * wrong. */
+static int find_limit(struct gubernator_plan *plan, const struct gubernator_item *item)
+{
+    const struct gubernator_shape shape = shape_of(item);
+    if (plan->asked.limit_count > 0 && same_shape(&plan->shapes[plan->last], &shape))
+        return -1; /* most are that of the item before */
+    uint32_t at = hash_of(&shape) % GUBERNATOR_TABLE_LEN;
+    for (; plan->table[at] != 0; at = (at + 1) % GUBERNATOR_TABLE_LEN) {
+        const uint32_t number = plan->table[at] - 1U;
+        if (same_shape(&plan->shapes[number], &shape)) {
+            plan->last = number;
+            return -1;
+        }
+    }
+    return add_limit(plan, item, &shape, &plan->table[at]);
 }
 
 /* ---- items ----------------------------------------------------------------------------------- */
@@ -144,6 +189,8 @@ void gubernator_begin(struct gubernator_plan *plan, int64_t now_ns)
     plan->now_ns = now_ns;
     plan->asked = (struct gubernator_asked){0};
     plan->checks = 0;
+    plan->last = 0;
+    memset(plan->table, 0, sizeof plan->table);
 }
 
 /* What is asked of the limit, as `operation` and `cost`. */
@@ -190,28 +237,23 @@ static int find_fault(const struct gubernator_item *item)
 void gubernator_add(struct gubernator_plan *plan, const struct gubernator_item *item)
 {
     const uint32_t i = plan->asked.count++;
-    struct limit limit;
-    struct gubernator_told told;
-    struct gubernator_note *note = &plan->notes[i];
-    ASSERT(i < GUBERNATOR_ITEMS_MAX);
-    *note = (struct gubernator_note){0};
-    note->regions = (item->behavior & GUBERNATOR_MULTI_REGION) != 0;
-    note->global = (item->behavior & GUBERNATOR_GLOBAL) != 0;
-    note->empty = item->limit < 1;
-    note->unit =
+    const bool unit =
         (item->behavior & GUBERNATOR_GREGORIAN) != 0 && item->algorithm == GUBERNATOR_TOKEN_BUCKET;
+    struct gubernator_note note = {.regions = (item->behavior & GUBERNATOR_MULTI_REGION) != 0,
+                                   .global = (item->behavior & GUBERNATOR_GLOBAL) != 0,
+                                   .empty = item->limit < 1,
+                                   .unit = unit};
+    ASSERT(i < GUBERNATOR_ITEMS_MAX);
     int fault = find_fault(item);
     if (fault < 0)
-        fault = make_limit(item, plan->now_ns, &limit, &told);
-    const int place = fault < 0 ? place_of(plan, &limit, &told) : -1;
-    if (place < 0) {
-        note->failed = true;
-        note->about = (unsigned)(fault < 0 ? FAULT_CROWD : fault) & ABOUT_MASK;
-        return;
+        fault = find_limit(plan, item);
+    note.failed = fault >= 0;
+    note.about = (unsigned)(fault >= 0 ? (uint32_t)fault : plan->last) & ABOUT_MASK;
+    if (fault < 0) {
+        choose(item, &note, &plan->operations[i], &plan->costs[i]);
+        plan->checks++;
     }
-    note->about = (unsigned)place & ABOUT_MASK;
-    choose(item, note, &plan->operations[i], &plan->costs[i]);
-    plan->checks++;
+    plan->notes[i] = note;
 }
 
 /* "gubernator", NUL, name, NUL, unique_key; or a digest of the last three, where they are long: no
@@ -240,14 +282,26 @@ struct wire_text gubernator_key(struct wire_text name, struct wire_text unique_k
     return (struct wire_text){room, len + DIGEST_LEN};
 }
 
-int gubernator_append(const struct gubernator_plan *plan, uint32_t i, struct wire_text name,
+/* The limit's template in the builder, or as wire_checks_builder_inline. */
+static int template_of(struct gubernator_plan *plan, uint32_t limit,
+                       struct wire_checks_builder *builder)
+{
+    if (plan->templates[limit] >= 0)
+        return plan->templates[limit];
+    const int template = wire_checks_builder_inline(builder, &plan->limits[limit]);
+    if (template >= 0)
+        plan->templates[limit] = (int16_t) template;
+    return template;
+}
+
+int gubernator_append(struct gubernator_plan *plan, uint32_t i, struct wire_text name,
                       struct wire_text unique_key, struct wire_checks_builder *builder)
 {
     char room[WIRE_VALUE_MAX];
     ASSERT(i < plan->asked.count);
     if (plan->notes[i].failed)
         return 0;
-    const int template = wire_checks_builder_inline(builder, &plan->limits[plan->notes[i].about]);
+    const int template = template_of(plan, plan->notes[i].about, builder);
     if (template <0)
         return template;
     const struct wire_text key = gubernator_key(name, unique_key, room);
@@ -307,8 +361,8 @@ static struct wire_text reason_of(const struct wire_decision *decision)
     struct wire_text text = source != NULL && source->message.len > 0
                                 ? source->message
                                 : wire_text_of(outcome_sentence(decision->outcome));
-    if (text.len > TEXT_MAX)
-        text.len = TEXT_MAX;
+    if (text.len > GUBERNATOR_ERROR_MAX)
+        text.len = GUBERNATOR_ERROR_MAX;
     return text;
 }
 

@@ -34,6 +34,7 @@
 enum {
     GUBERNATOR_ITEMS_MAX = 1000,
     GUBERNATOR_LIMITS_MAX = 128, /* different ones of one request */
+    GUBERNATOR_TABLE_LEN = 256,  /* a power of two, beyond that */
     GUBERNATOR_BODY_MAX = 1 << 20
 };
 
@@ -92,11 +93,24 @@ struct gubernator_kept {
     uint64_t notes[GUBERNATOR_KEPT];
 };
 
-/* How the items of a request are asked; some 35 KiB. */
+/* What of an item makes its limit; what has no say is 0. */
+struct gubernator_shape {
+    int64_t limit;
+    int64_t duration;
+    int64_t burst;
+    int32_t algorithm;
+    int32_t behavior;
+};
+
+/* How the items of a request are asked; some 40 KiB. */
 struct gubernator_plan {
     int64_t now_ns;
     struct gubernator_asked asked;
-    uint32_t checks; /* of the items, those that are asked */
+    uint32_t checks;                          /* of the items, those that are asked */
+    uint32_t last;                            /* the limit of the item before */
+    uint8_t table[GUBERNATOR_TABLE_LEN];      /* number of a limit and 1, by its shape; 0: none */
+    int16_t templates[GUBERNATOR_LIMITS_MAX]; /* of the builder; less than 0: not appended yet */
+    struct gubernator_shape shapes[GUBERNATOR_LIMITS_MAX];
     struct limit limits[GUBERNATOR_LIMITS_MAX];
     struct gubernator_told told[GUBERNATOR_LIMITS_MAX];
     struct gubernator_note notes[GUBERNATOR_ITEMS_MAX];
@@ -108,11 +122,11 @@ struct gubernator_plan {
 void gubernator_begin(struct gubernator_plan *plan, int64_t now_ns);
 /* Plans the next of at most GUBERNATOR_ITEMS_MAX items. */
 void gubernator_add(struct gubernator_plan *plan, const struct gubernator_item *item);
-/* Appends the check of item `i` of the plan, which these texts name, if it has one. 0, or as
+/* Appends the check of item `i` of the plan, which these texts name, if it has one; all of a plan
+ * are appended to one builder, which keeps its templates meanwhile. 0, or as
  * wire_checks_builder_append. */
-MUST_USE int gubernator_append(const struct gubernator_plan *plan, uint32_t i,
-                               struct wire_text name, struct wire_text unique_key,
-                               struct wire_checks_builder *builder);
+MUST_USE int gubernator_append(struct gubernator_plan *plan, uint32_t i, struct wire_text name,
+                               struct wire_text unique_key, struct wire_checks_builder *builder);
 /* The key by which an item is counted, in `room`. */
 struct wire_text gubernator_key(struct wire_text name, struct wire_text unique_key,
                                 char room[WIRE_VALUE_MAX]);
@@ -121,13 +135,15 @@ struct wire_text gubernator_key(struct wire_text name, struct wire_text unique_k
 size_t gubernator_more_len(const struct gubernator_plan *plan);
 void gubernator_note(const struct gubernator_plan *plan, struct gubernator_kept *kept, void *more);
 
+enum { GUBERNATOR_ERROR_MAX = 200 };
+
 /* One RateLimitResp; texts are borrowed. */
 struct gubernator_answer {
     bool over;
     int64_t limit;
     int64_t remaining;
     int64_t reset_ms;
-    struct wire_text error;  /* empty: none */
+    struct wire_text error;  /* at most GUBERNATOR_ERROR_MAX; empty: none */
     struct wire_text owner;  /* the node that decided; empty: it is not known */
     struct wire_text region; /* what there is to say of MULTI_REGION, or empty */
 };
