@@ -104,6 +104,14 @@ struct cli_quota {
     bool clear;
 };
 
+/* Who holds an API key or a token, and what he may. NULL: it is not said. */
+struct cli_holder {
+    const char *owner; /* of CLI_APIKEY_CREATE, CLI_APIKEY_LIST */
+    const char *tier;  /* of CLI_APIKEY_CREATE */
+    const char *roles; /* of CLI_TOKEN_CREATE */
+    const char *networks;
+};
+
 enum { CLI_IMPORTED_MAX = 64 };
 
 /* What is said of domains and descriptors. NULL, 0: not given. */
@@ -158,15 +166,12 @@ struct cli_arguments {
     uint64_t version; /* of CLI_RULES_ROLLBACK, CLI_RULES_SHOW (0: the newest) */
     bool dry_run;
     bool yes;
-    const char *author;   /* of a change; NULL: user@host */
-    const char *note;     /* NULL: none */
-    const char *target;   /* of CLI_BLOCK, CLI_UNBLOCK: attr=value or CIDR; NULL: by key */
-    const char *reason;   /* of CLI_BLOCK; NULL: none */
-    const char *owner;    /* of CLI_APIKEY_CREATE, CLI_APIKEY_LIST; NULL: none */
-    const char *tier;     /* of CLI_APIKEY_CREATE; NULL: none */
-    const char *after;    /* of CLI_APIKEY_LIST, CLI_QUOTA_LIST: rows behind this one; NULL: all */
-    const char *roles;    /* of CLI_TOKEN_CREATE; NULL: none */
-    const char *networks; /* likewise */
+    const char *author; /* of a change; NULL: user@host */
+    const char *note;   /* NULL: none */
+    const char *target; /* of CLI_BLOCK, CLI_UNBLOCK: attr=value or CIDR; NULL: by key */
+    const char *reason; /* of CLI_BLOCK; NULL: none */
+    const char *after;  /* of CLI_APIKEY_LIST, CLI_QUOTA_LIST: rows behind this one; NULL: all */
+    struct cli_holder holder;
     struct cli_quota quota;
     struct cli_domains domains;
     uint64_t for_ms;   /* of CLI_BLOCK, CLI_APIKEY_CREATE, CLI_QUOTA_SET, CLI_TOKEN_CREATE and

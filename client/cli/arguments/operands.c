@@ -278,7 +278,7 @@ static int take_credential(struct cli_arguments *out, const struct cli_given *gi
         return cli_refuse(given, CLI_EXIT_INVALID,
                           "NAME: found '%.64s'; expected 1 to %d letters, digits, and . _ - only",
                           words->list[0], (int)CREDENTIAL_NAME_LEN_MAX);
-    if (out->command == CLI_TOKEN_CREATE && out->roles == NULL)
+    if (out->command == CLI_TOKEN_CREATE && out->holder.roles == NULL)
         return cli_refuse(given, CLI_EXIT_USAGE,
                           "'token create' needs --role, such as --role check");
     return CLI_EXIT_OK;

@@ -137,9 +137,9 @@ static int create(struct cli *cli)
     add_text(&edit, "credential", token.id, TOKEN_ID_LEN);
     add_text(&edit, "digest", token.digest, DIGEST_TEXT_LEN);
     add_text(&edit, "name", arguments->name, arguments->name_len);
-    add_text(&edit, "roles", arguments->roles, strlen(arguments->roles));
-    add_text(&edit, "networks", arguments->networks,
-             arguments->networks != NULL ? strlen(arguments->networks) : 0);
+    add_text(&edit, "roles", arguments->holder.roles, strlen(arguments->holder.roles));
+    add_text(&edit, "networks", arguments->holder.networks,
+             arguments->holder.networks != NULL ? strlen(arguments->holder.networks) : 0);
     add_number(&edit, "for_ms", arguments->for_ms);
     add_number(&edit, "until_ms", arguments->until_ms);
     int status = cli_edit(cli, &edit);

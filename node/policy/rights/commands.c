@@ -27,5 +27,5 @@ enum right command_right(const char *command, size_t len)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strlen(table[i].command) == len && memcmp(table[i].command, command, len) == 0)
             return table[i].right;
-    return RIGHT_ADMIN; /* COMMANDS-1 */
+    return RIGHT_ADMIN; /* RIGHTS-2 */
 }

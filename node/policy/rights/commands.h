@@ -1,7 +1,7 @@
 /* commands.h - which right an operator's command needs, by whatever protocol it comes.
  *
- * COMMANDS-1  A command that is not in the table needs `admin`: one that is added and forgotten
- * here is nobody's by chance.
+ * RIGHTS-2  A command that is not in the table needs `admin`: one that is added and forgotten here
+ *           is nobody's by chance.
  */
 #ifndef NODE_POLICY_RIGHTS_COMMANDS_H
 #define NODE_POLICY_RIGHTS_COMMANDS_H
