@@ -208,7 +208,8 @@ static void try_cuts(const uint8_t *data, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    const struct resp_facts facts = {.name = "n", .version = "v", .connections_max = PEERS};
+    const struct resp_facts facts = {
+        .anonymous = ACCESS_ANONYMOUS, .name = "n", .version = "v", .connections_max = PEERS};
     struct fuzz_input input = fuzz_open(data, len);
     try_cuts(data, len);
     if (gate == NULL && resp_gate_new(alloc_heap(), SESSION, &facts, &stats, &gate) != 0)

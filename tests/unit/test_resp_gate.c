@@ -53,7 +53,8 @@ static const struct gateway_finder finder = {find, &bench};
 static int setup(void **state)
 {
     static const _Atomic uint64_t keys = 12;
-    const struct resp_facts facts = {.node_id = 7,
+    const struct resp_facts facts = {.anonymous = ACCESS_ANONYMOUS,
+                                     .node_id = 7,
                                      .keys = &keys,
                                      .name = "n1",
                                      .version = "9.9",
@@ -780,7 +781,7 @@ static void the_node_tells_of_itself(void **state)
               "0\r\n*0\r\n"
               "*0\r\n$-1\r\n");
     say(0, "COMMAND COUNT\r\n");
-    expect(0, ":40\r\n");
+    expect(0, ":41\r\n");
     say(0, "CONFIG GET *\r\n");
     assert_memory_equal(out->data, "*14\r\n", 5);
     out->len = 0;
