@@ -583,6 +583,9 @@ static void a_spoiled_or_dropped_transaction_decides_nothing(void **state)
               "-ERR unknown command 'NOTHING', with args beginning with: \r\n"
               "-EXECABORT Transaction discarded because of previous errors.\r\n"
               "-ERR EXEC without MULTI\r\n");
+    say(0, "MULTI\r\nNOTHING\r\nCL.THROTTLE a 15 30 60 1\r\nEXEC\r\n");
+    expect(0, "+OK\r\n-ERR unknown command 'NOTHING', with args beginning with: \r\n+QUEUED\r\n"
+              "-EXECABORT Transaction discarded because of previous errors.\r\n");
     say(0, "MULTI\r\nCL.THROTTLE a 15 30 60 1\r\nDISCARD\r\nDISCARD\r\n");
     expect(0, "+OK\r\n+QUEUED\r\n+OK\r\n-ERR DISCARD without MULTI\r\n");
     say(0, "MULTI\r\nSUBSCRIBE c\r\nECHO\r\nEXEC\r\n");
