@@ -151,8 +151,8 @@ const char *credential_sentence(enum credential_verdict verdict)
         [CREDENTIAL_EXPIRED] = "the token has expired: `tidegate token create` makes a new one",
         [CREDENTIAL_REVOKED] = "the token was revoked: `tidegate token create` makes a new one",
         [CREDENTIAL_ELSEWHERE] =
-            "the token may not be used from this address: its credential names "
-            "networks (`tidegate credential show`)",
+            ("the token may not be used from this address: its credential names "
+             "networks (`tidegate credential show`)"),
     };
     ASSERT(verdict <= CREDENTIAL_ELSEWHERE);
     return sentences[verdict];
