@@ -287,6 +287,46 @@ static void whoever_does_not_know_the_secret_learns_nothing(void **state)
                      CREDENTIAL_MALFORMED);
 }
 
+/* A connection that keeps id and digest is judged as one that shows the token again: the same
+ * verdicts, and none by another token's digest or id. */
+static void a_kept_digest_is_judged_as_the_token(void **state)
+{
+    const struct credential *found;
+    const struct credential *kept;
+    struct digest digests[KEPT];
+    struct policy_ip ips[2];
+    (void)state;
+    assert_true(policy_ip_parse("10.1.2.3", 8, &ips[0]));
+    assert_true(policy_ip_parse("11.1.2.3", 8, &ips[1]));
+    for (uint32_t i = 0; i < KEPT; i++)
+        digest_make(bench.tokens[i], TOKEN_LEN, &digests[i]);
+    for (uint32_t i = 0; i < KEPT * 4; i++) {
+        const char *token = bench.tokens[i / 4];
+        const uint64_t now_ms = NOW_MS - i % 2;
+        const struct policy_ip *ip = &ips[i / 2 % 2];
+        const enum credential_verdict verdict =
+            credentials_judge(bench.set, token, TOKEN_LEN, ip, now_ms, &found);
+        assert_int_equal(
+            credentials_judge_kept(bench.set, token + 4, &digests[i / 4], ip, now_ms, &kept),
+            verdict);
+        assert_ptr_equal(kept, found);
+    }
+    assert_int_equal(
+        credentials_judge_kept(bench.set, bench.tokens[0] + 4, &digests[0], &ips[0], NOW_MS, &kept),
+        CREDENTIAL_GOOD);
+    assert_int_equal(
+        credentials_judge_kept(bench.set, bench.tokens[0] + 4, &digests[1], &ips[0], NOW_MS, &kept),
+        CREDENTIAL_UNKNOWN);
+    assert_null(kept);
+    assert_int_equal(
+        credentials_judge_kept(bench.set, "aaaaaaaaaaab", &digests[0], &ips[0], NOW_MS, &kept),
+        CREDENTIAL_UNKNOWN);
+    assert_int_equal(
+        credentials_judge_kept(NULL, bench.tokens[0] + 4, &digests[0], &ips[0], NOW_MS, &kept),
+        CREDENTIAL_UNKNOWN);
+    assert_null(kept);
+}
+
 static void a_shared_set_lives_as_long_as_its_last_holder(void **state)
 {
     struct credentials *other = credentials_share(bench.set);
@@ -308,6 +348,7 @@ int main(void)
         SET(a_credential_is_judged_by_time_and_place),
         SET(of_two_tokens_each_is_good_in_its_time),
         SET(whoever_does_not_know_the_secret_learns_nothing),
+        SET(a_kept_digest_is_judged_as_the_token),
         SET(a_shared_set_lives_as_long_as_its_last_holder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,20 +108,16 @@ enum credential_verdict credential_still(const struct credential *credential,
     return credential->network_count > 0 ? CREDENTIAL_ELSEWHERE : CREDENTIAL_GOOD;
 }
 
-enum credential_verdict credentials_judge(const struct credentials *credentials, const char *token,
-                                          size_t len, const struct policy_ip *ip, uint64_t now_ms,
-                                          const struct credential **out)
+enum credential_verdict credentials_judge_kept(const struct credentials *credentials,
+                                               const char *id, const struct digest *digest,
+                                               const struct policy_ip *ip, uint64_t now_ms,
+                                               const struct credential **out)
 {
-    struct digest digest;
     const struct credential_digest *shown = NULL;
-    const char *id = token_id(token, len);
-    *out = NULL;
-    if (id == NULL)
-        return CREDENTIAL_MALFORMED;
-    digest_make(token, len, &digest);
     const struct credential *found = credentials != NULL ? find(credentials, id) : NULL;
+    *out = NULL;
     for (uint32_t i = 0; found != NULL && i < found->digest_count; i++)
-        if (digest_equal(&found->digests[i].digest, &digest))
+        if (digest_equal(&found->digests[i].digest, digest))
             shown = &found->digests[i];
     if (shown == NULL) /* CREDENTIALS-3 */
         return CREDENTIAL_UNKNOWN;
@@ -133,6 +129,19 @@ enum credential_verdict credentials_judge(const struct credentials *credentials,
     return verdict;
 }
 
+enum credential_verdict credentials_judge(const struct credentials *credentials, const char *token,
+                                          size_t len, const struct policy_ip *ip, uint64_t now_ms,
+                                          const struct credential **out)
+{
+    struct digest digest;
+    const char *id = token_id(token, len);
+    *out = NULL;
+    if (id == NULL)
+        return CREDENTIAL_MALFORMED;
+    digest_make(token, len, &digest);
+    return credentials_judge_kept(credentials, id, &digest, ip, now_ms, out);
+}
+
 const char *credential_sentence(enum credential_verdict verdict)
 {
     static const char *const sentences[] = {
@@ -142,8 +151,8 @@ const char *credential_sentence(enum credential_verdict verdict)
         [CREDENTIAL_EXPIRED] = "the token has expired: `tidegate token create` makes a new one",
         [CREDENTIAL_REVOKED] = "the token was revoked: `tidegate token create` makes a new one",
         [CREDENTIAL_ELSEWHERE] =
-            "the token may not be used from this address: its credential names "
-            "networks (`tidegate credential show`)",
+            ("the token may not be used from this address: its credential names "
+             "networks (`tidegate credential show`)"),
     };
     ASSERT(verdict <= CREDENTIAL_ELSEWHERE);
     return sentences[verdict];

@@ -63,6 +63,12 @@ size_t credentials_count(const struct credentials *credentials);
 enum credential_verdict credentials_judge(const struct credentials *credentials, const char *token,
                                           size_t len, const struct policy_ip *ip, uint64_t now_ms,
                                           const struct credential **out);
+/* The same of a token by its id, TOKEN_ID_LEN bytes, and its digest: for a connection that has
+ * shown it, and is asked anew with each request. Nothing is hashed but the id; never MALFORMED. */
+enum credential_verdict credentials_judge_kept(const struct credentials *credentials,
+                                               const char *id, const struct digest *digest,
+                                               const struct policy_ip *ip, uint64_t now_ms,
+                                               const struct credential **out);
 /* Whether a credential that was found GOOD is still; what a connection asks that keeps it. */
 enum credential_verdict credential_still(const struct credential *credential,
                                          const struct policy_ip *ip, uint64_t now_ms);
