@@ -8,6 +8,7 @@ import pytest
 
 from harness import Command, Http, scaled, wait_for
 from harness.ratelimit import OK, RateLimit, descriptor
+from harness.resp import Resp
 
 RULES = """\
 rules:
@@ -232,6 +233,27 @@ def test_grpc_knows_tokens_and_their_roles(start):
         found, said = client.refusal("shop", descriptor(("user", "x"), limit=(5, 1)))
         assert found == "PERMISSION_DENIED" and "has not the role inline" in said
         assert client.ask("shop", descriptor(("user", "x"))).statuses[0].limit_remaining == 998
+
+
+def test_redis_clients_show_tokens_by_auth_and_lose_them_when_they_are_revoked(start):
+    node = start(1, "--resp-anonymous", "none")[0]
+    check, everything = token(node, "web", "check"), token(node, "ops", "admin")
+    throttle = ("CL.THROTTLE", "a", 5, 5, 60)
+
+    def said(resp, *words):
+        answer = resp.ask(*words)
+        return answer if isinstance(answer, list) else answer.decode() if isinstance(answer, bytes) else str(answer)
+    with Resp(node.resp) as resp, Resp(node.resp) as other:
+        assert said(resp, "PING").startswith("NOAUTH") and said(resp, *throttle).startswith("NOAUTH")
+        assert said(resp, "AUTH", "web", everything).startswith("WRONGPASS")
+        assert said(resp, "AUTH", check[:-1]).startswith("WRONGPASS")
+        assert said(resp, "AUTH", "web", check) == "OK" and said(resp, "ACL", "WHOAMI") == "web"
+        assert said(resp, "TG.CHECK", "api", "/x", "user", "ada")[0] == 0
+        assert said(resp, *throttle).startswith("NOPERM User web has no permissions to run the 'cl.throttle' command")
+        assert said(other, "AUTH", everything) == "OK" and said(other, *throttle)[2] == 5
+        assert tidegate(node, "credential", "revoke", "web").code == 0
+        wait_for(lambda: str(said(resp, "TG.CHECK", "api", "/x", "user", "ada")).startswith("NOAUTH"), IN_FORCE_S, "it is refused")
+        assert said(other, *throttle)[2] == 4
 
 
 def test_who_made_a_change_is_told_by_the_credential(start):

@@ -240,8 +240,8 @@ static const struct cli_flag_row rows[] = {
      .help = "return at once; what was begun goes on"},
     {CLI_FLAG_NOTE, "note", .commands = APPLYING | KEYING | VOUCHING | QUOTING, .value = "TEXT",
      TEXT(note), .help = "why it is changed; kept with the change"},
-    {CLI_FLAG_AUTHOR, "author", .commands = APPLYING | BLOCKING | KEYING | QUOTING, .value = "NAME",
-     TEXT(author), .help = "who changes it (default: you, on this host)"},
+    {CLI_FLAG_AUTHOR, "author", .commands = APPLYING | BLOCKING | KEYING | VOUCHING | QUOTING,
+     .value = "NAME", TEXT(author), .help = "who changes it (default: you, on this host)"},
 
     {CLI_FLAG_FORMAT, "format", .commands = CLI_SET(CLI_REPLAY), .value = "F",
      .choices = "auto combined xff json",

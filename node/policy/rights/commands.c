@@ -7,18 +7,29 @@ static const struct {
     const char *command;
     enum right right;
 } table[] = {
-    {"status", RIGHT_OBSERVE},         {"metrics", RIGHT_OBSERVE},
-    {"members", RIGHT_OBSERVE},        {"regions", RIGHT_OBSERVE},
-    {"ring", RIGHT_OBSERVE},           {"events", RIGHT_OBSERVE},
-    {"owner", RIGHT_OBSERVE},          {"rules.list", RIGHT_OBSERVE},
-    {"rules.validate", RIGHT_OBSERVE}, {"rules.explain", RIGHT_OBSERVE},
-    {"rules.show", RIGHT_OBSERVE},     {"rules.diff", RIGHT_OBSERVE},
-    {"rules.history", RIGHT_OBSERVE},  {"edit.state", RIGHT_OBSERVE},
-    {"pools.list", RIGHT_OBSERVE},     {"pools.report", RIGHT_OPERATE},
+    {"status", RIGHT_OBSERVE},
+    {"metrics", RIGHT_OBSERVE},
+    {"members", RIGHT_OBSERVE},
+    {"regions", RIGHT_OBSERVE},
+    {"ring", RIGHT_OBSERVE},
+    {"events", RIGHT_OBSERVE},
+    {"owner", RIGHT_OBSERVE},
+    {"rules.list", RIGHT_OBSERVE},
+    {"rules.validate", RIGHT_OBSERVE},
+    {"rules.explain", RIGHT_OBSERVE},
+    {"rules.show", RIGHT_OBSERVE},
+    {"rules.diff", RIGHT_OBSERVE},
+    {"rules.history", RIGHT_OBSERVE},
+    {"edit.state", RIGHT_OBSERVE},
+    {"pools.list", RIGHT_OBSERVE},
+    {"pools.report", RIGHT_ADJUST}, /* by what the pool protects */
     {"block", RIGHT_OPERATE}, /* whom operators keep an eye on is not for everybody who observes */
-    {"unblock", RIGHT_OPERATE},        {"blocks", RIGHT_OPERATE},
-    {"quota.set", RIGHT_OPERATE},      {"quota.show", RIGHT_OPERATE},
-    {"quota.list", RIGHT_OPERATE},     {"quota.delete", RIGHT_OPERATE},
+    {"unblock", RIGHT_OPERATE},
+    {"blocks", RIGHT_OPERATE},
+    {"quota.set", RIGHT_OPERATE},
+    {"quota.show", RIGHT_OPERATE},
+    {"quota.list", RIGHT_OPERATE},
+    {"quota.delete", RIGHT_OPERATE},
     {"drain", RIGHT_OPERATE},
 };
 

@@ -221,7 +221,7 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
         .told_port = config->between.resp_advertise.port,
         .started_ns = daemon->started_ns,
         .now_ns = daemon->started_ns,
-        .anonymous = ACCESS_ANONYMOUS,
+        .anonymous = daemon->config->between.anonymous.resp,
     };
 }
 
