@@ -12,6 +12,7 @@
 #include <proto/reflection.pb-c.h>
 
 #include "base/alloc.h"
+#include "node/gateway/access.h"
 #include "node/gateway/grpc/grpc_gate.h"
 #include "node/gateway/grpc/grpc_health.h"
 #include "node/gateway/grpc/grpc_reflection.h"
