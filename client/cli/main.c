@@ -80,6 +80,8 @@ static int run_command(struct cli *cli)
         return cli_block(cli);
     if (command >= CLI_APIKEY_CREATE && command <= CLI_APIKEY_DELETE)
         return cli_api_key(cli);
+    if (command >= CLI_TOKEN_CREATE && command <= CLI_CREDENTIAL_REVOKE)
+        return cli_credential(cli);
     if (command == CLI_EVENTS)
         return cli_events(cli);
     const bool changes = command == CLI_DRAIN || command == CLI_LEAVE || command == CLI_REMOVE;

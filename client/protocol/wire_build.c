@@ -83,9 +83,10 @@ static uint32_t hash_of(const uint8_t *encoded, size_t len)
     return (uint32_t)hash;
 }
 
-/* The index of the template with these encoded bytes, adding it if it is new. */
+/* The index of the template with these encoded bytes, adding it if it is new. `limits`: whether it
+ * names a limit. */
 static int template_index(struct wire_checks_builder *builder, const uint8_t *encoded, size_t len,
-                          uint32_t value_count)
+                          uint32_t value_count, bool limits)
 {
     const uint32_t count = builder->template_count;
 
@@ -107,6 +108,7 @@ static int template_index(struct wire_checks_builder *builder, const uint8_t *en
     builder->template_offset[count + 1] = (uint32_t)builder->templates_len;
     builder->template_values[count] = value_count;
     builder->template_hash[count] = hash;
+    builder->template_limits[count] = limits;
     builder->template_count = count + 1;
     builder->template_last = count;
     return (int)count;
@@ -133,7 +135,7 @@ int wire_checks_builder_inline(struct wire_checks_builder *builder, const struct
         mp_put_uint(&writer, limit->align);
     }
     ASSERT(!writer.failed);
-    return template_index(builder, encoded, writer.len, 1);
+    return template_index(builder, encoded, writer.len, 1, true);
 }
 
 static bool names_valid(const struct wire_text *names, uint32_t name_count)
@@ -164,7 +166,7 @@ int wire_checks_builder_attributes(struct wire_checks_builder *builder,
     for (uint32_t i = 0; i < name_count; i++)
         wire_put_text(&writer, names[i]);
     ASSERT(!writer.failed);
-    return template_index(builder, encoded, writer.len, name_count);
+    return template_index(builder, encoded, writer.len, name_count, false);
 }
 
 static bool rules_valid(const struct wire_rule *rules, uint32_t count)
@@ -182,6 +184,7 @@ int wire_checks_builder_rules(struct wire_checks_builder *builder, const struct 
 {
     uint8_t encoded[TEMPLATE_LEN_MAX];
     struct mp_writer writer;
+    bool limits = false;
 
     if (rule_count == 0 || rule_count > WIRE_RULES_MAX || !rules_valid(rules, rule_count))
         return TG_EINVALID;
@@ -194,9 +197,10 @@ int wire_checks_builder_rules(struct wire_checks_builder *builder, const struct 
         mp_put_uint(&writer, rules[i].node);
         mp_put_uint(&writer, rules[i].count);
         mp_put_uint(&writer, rules[i].window_s);
+        limits = limits || rules[i].count > 0;
     }
     ASSERT(!writer.failed);
-    return template_index(builder, encoded, writer.len, rule_count);
+    return template_index(builder, encoded, writer.len, rule_count, limits);
 }
 
 static bool operation_valid(uint8_t operation)
@@ -250,6 +254,12 @@ static int append(struct wire_checks_builder *builder, uint32_t index, uint8_t o
     ASSERT(builder->values_len <= builder->values_capacity && item < WIRE_CHECKS_MAX);
     builder->count = item + 1;
     return (int)item;
+}
+
+bool wire_checks_builder_names_limit(const struct wire_checks_builder *builder, uint32_t item)
+{
+    ASSERT(item < builder->count);
+    return builder->template_limits[bytes_u16_at(builder->template_index, item)];
 }
 
 int wire_checks_builder_append(struct wire_checks_builder *builder, uint32_t index,

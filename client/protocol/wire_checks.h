@@ -125,6 +125,7 @@ struct wire_checks_builder { /* ~ 150 KiB + the values */
     uint32_t template_offset[WIRE_TEMPLATES_MAX + 1]; /* into templates */
     uint32_t template_values[WIRE_TEMPLATES_MAX];     /* values per item */
     uint32_t template_hash[WIRE_TEMPLATES_MAX];       /* of the encoded bytes, to look them up */
+    bool template_limits[WIRE_TEMPLATES_MAX];         /* whether it names a limit itself */
     uint8_t operations[WIRE_CHECKS_MAX];
     uint8_t template_index[WIRE_CHECKS_MAX * 2];
     uint8_t costs[WIRE_CHECKS_MAX * 8];
@@ -155,6 +156,8 @@ MUST_USE int wire_checks_builder_append_used(struct wire_checks_builder *builder
                                              uint8_t operation, uint64_t lease, uint64_t used,
                                              const struct wire_text *values, uint32_t value_count);
 /* Bytes of the frame that encode would write, at most. */
+/* Whether check `item` names its limit itself, instead of a rule of the node's. */
+bool wire_checks_builder_names_limit(const struct wire_checks_builder *builder, uint32_t item);
 size_t wire_checks_builder_len(const struct wire_checks_builder *builder);
 MUST_USE int wire_checks_builder_encode(const struct wire_checks_builder *builder, uint64_t session,
                                         uint64_t seq, uint32_t flags, uint32_t timeout_ms,

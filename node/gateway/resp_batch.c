@@ -1,28 +1,5 @@
-/* resp_batch.c - the checks of Redis clients on their way into the open batch (batches.h).
- */
-#include "base/assert.h"
+/* resp_batch.c - what the checks of Redis clients share of the open batch (batches.h). */
 #include "node/gateway/resp_gate_state.h"
-
-/* What a reply may take of `out`. */
-static uint32_t room_of(const struct item *item)
-{
-    if (item->ask == ASK_THROTTLE || item->ask >= ASK_KEY)
-        return item->more ? 0 : RESP_THROTTLE_MAX;
-    return item->says ? RESP_ANSWER_MAX : RESP_CHECK_MAX;
-}
-
-void resp_batch_add(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                    const struct item *item)
-{
-    struct item *next = (struct item *)batches_next(gate->batches); /* begins with its call */
-    *next = *item;
-    next->call.token = token;
-    next->call.user = &gate->user;
-    next->call.first = batches_at_hand(gate->batches)->count;
-    next->call.count = 1;
-    next->call.room = room_of(item);
-    batches_add(gate->batches, &peer->base, &next->call);
-}
 
 int resp_batch_template(struct resp_gate *gate, const struct limit *limit)
 {
@@ -36,4 +13,22 @@ int resp_batch_template(struct resp_gate *gate, const struct limit *limit)
     gate->limit_template = template;
     gate->limit = *limit;
     return template;
+}
+
+void resp_batch_cancel(struct resp_gate *gate)
+{
+    const struct batches *batches = gate->batches;
+    batches_cancel(gate->batches);
+    if (gate->limit_template >= 0 &&
+        (uint32_t)gate->limit_template >= batches->builder.template_count)
+        gate->limit_batch = 0; /* another one will be there */
+}
+
+const char *resp_batch_fault(const struct wire_decision *decision)
+{
+    if (decision->outcome == OUTCOME_BUSY)
+        return RESP_BUSY;
+    return decision->outcome == OUTCOME_ERROR
+               ? "UNAVAILABLE no node that holds this key can be reached"
+               : NULL;
 }

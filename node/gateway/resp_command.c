@@ -32,6 +32,7 @@ static const struct resp_command commands[RESP_COMMANDS] = {
     {"DISCARD", RESP_DISCARD, 1, 0, "Drops what came since MULTI"},
     {"EXEC", RESP_EXEC, 1, 0, "Decides what came since MULTI, each command by itself"},
     {"MULTI", RESP_MULTI, 1, 0, "Keeps the commands that follow until EXEC"},
+    {"ACL", RESP_ACL, -2, 0, "Tells who the connection is: WHOAMI"},
     {"ASKING", RESP_ASKING, 1, 0, "Answers OK, for every node answers for every key"},
     {"AUTH", RESP_AUTH, -2, 0, "Authenticates the connection"},
     {"CLIENT", RESP_CLIENT, -2, 0, "Names the connection, and tells of it"},
@@ -109,6 +110,18 @@ void resp_command_unfit(const struct resp_command *command, struct gateway_out *
     (void)snprintf(text, sizeof text, "ERR wrong number of arguments for '%s' command%s%s",
                    lower_of(command, name), colon != NULL ? "; expected" : "",
                    colon != NULL ? colon + 1 : "");
+    resp_put_error(out, text);
+}
+
+void resp_command_forbidden(const struct resp_command *command, struct wire_text name,
+                            const char *right, struct gateway_out *out)
+{
+    char text[RESP_ERROR_LEN_MAX];
+    char lower[32];
+    (void)snprintf(text, sizeof text,
+                   "NOPERM User %.*s has no permissions to run the '%s' command, which needs the "
+                   "role %s",
+                   (int)name.len, name.data, lower_of(command, lower), right);
     resp_put_error(out, text);
 }
 

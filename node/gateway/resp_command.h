@@ -29,6 +29,7 @@ enum resp_command_id {
     RESP_DISCARD,
     RESP_EXEC,
     RESP_MULTI,
+    RESP_ACL,
     RESP_ASKING,
     RESP_AUTH,
     RESP_CLIENT,
@@ -71,6 +72,9 @@ bool resp_command_fits(const struct resp_command *command, const struct resp_req
 /* Error replies, as Redis words them. */
 void resp_command_unknown(const struct resp_request *request, struct gateway_out *out);
 void resp_command_unfit(const struct resp_command *command, struct gateway_out *out);
+/* `name` has not the right that the command needs. */
+void resp_command_forbidden(const struct resp_command *command, struct wire_text name,
+                            const char *right, struct gateway_out *out);
 /* The reply to COMMAND with its subcommands. */
 void resp_command_describe(const struct resp_request *request, struct gateway_out *out);
 

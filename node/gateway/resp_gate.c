@@ -13,10 +13,9 @@
 #include "base/mp.h"
 #include "node/gateway/resp_gate_state.h"
 
-#define BUSY_SENTENCE        "BUSY the node has more requests than it can decide; try again later"
-#define UNAVAILABLE_SENTENCE "UNAVAILABLE no node that holds this key can be reached"
-#define FAILED_SENTENCE      "UNAVAILABLE the node did not decide; what became of the keys is not known"
-#define LATE_SENTENCE        "TIMEOUT the node did not decide in time; whether it counted is not known"
+#define FAILED_SENTENCE  "UNAVAILABLE the node did not decide; what became of the keys is not known"
+#define LATE_SENTENCE    "TIMEOUT the node did not decide in time; whether it counted is not known"
+#define UNKNOWN_SENTENCE "NOAUTH Authentication required."
 #define HTTP_SENTENCE                                                                              \
     "Protocol error: found HTTP; expected a client of Redis: this is the port of --resp"
 
@@ -41,35 +40,7 @@ static_assert((int)GATEWAY_OUT_LEN >= (int)RESP_LOCAL_MAX + (int)RESP_ANSWER_MAX
 static void put_busy(struct resp_gate *gate, struct gateway_out *out)
 {
     gate->stats->busy++;
-    resp_put_error(out, BUSY_SENTENCE);
-}
-
-static enum took take_throttle(struct resp_gate *gate, struct resp_peer *peer, uint64_t token)
-{
-    struct throttle throttle;
-    char error[THROTTLE_ERROR_LEN];
-    if (throttle_read(&gate->request, &throttle, error) != 0) {
-        if (peer->base.waiting > 0)
-            return TOOK_NOT;
-        resp_put_error(&peer->base.out, error);
-        return TOOK;
-    }
-    struct wire_text key;
-    const char *fault = resp_key_of(gate, peer, gate->request.arguments[1], &key);
-    if (fault != NULL) {
-        if (peer->base.waiting > 0)
-            return TOOK_NOT;
-        resp_put_error(&peer->base.out, fault);
-        return TOOK;
-    }
-    const int template = resp_batch_template(gate, &throttle.limit);
-    ASSERT(template >= 0 || template == TG_EFULL); /* BATCHES-4 */
-    if (template <0 || wire_checks_builder_append(&gate->batches->builder, (uint32_t) template,
-                                                  throttle.operation, throttle.cost, &key, 1) < 0)
-        return TOOK_NOT;
-    const struct item item = {.ask = ASK_THROTTLE, .throttle = throttle_asked(&throttle)};
-    resp_batch_add(gate, peer, token, &item);
-    return TOOK;
+    resp_put_error(out, RESP_BUSY);
 }
 
 static enum operation operation_of(enum resp_command_id id)
@@ -88,29 +59,6 @@ static enum operation operation_of(enum resp_command_id id)
     }
 }
 
-static enum took take_check(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                            enum resp_command_id id)
-{
-    struct resp_check *check = &gate->check;
-    char error[RESP_CHECK_ERROR_LEN];
-    if (resp_check_read(&gate->request, operation_of(id), check, error) != 0) {
-        if (peer->base.waiting > 0)
-            return TOOK_NOT;
-        resp_put_error(&peer->base.out, error);
-        return TOOK;
-    }
-    const int template =
-        wire_checks_builder_attributes(&gate->batches->builder, check->names, check->count);
-    ASSERT(template >= 0 || template == TG_EFULL); /* BATCHES-4 */
-    if (template <0 || wire_checks_builder_append(&gate->batches->builder, (uint32_t) template,
-                                                  check->operation, check->cost, check->values,
-                                                  check->count) < 0)
-        return TOOK_NOT;
-    const struct item item = {.ask = ASK_CHECK, .says = check->says, .tells = check->tells};
-    resp_batch_add(gate, peer, token, &item);
-    return TOOK;
-}
-
 /* A load as people write it, or less than 0. */
 static double read_load(struct wire_text text)
 {
@@ -123,61 +71,207 @@ static double read_load(struct wire_text text)
     return end == copy + text.len ? value : -1;
 }
 
-/* TG.LOAD pool x: a batch of its own, which is a message of another kind. */
-static enum took take_load(struct resp_gate *gate, struct resp_peer *peer, uint64_t token)
+/* What the request at hand asks of the shard, and by how many checks; nothing is appended yet.
+ * NULL, or the text of the error in `error` or elsewhere. */
+static const char *read_asked(struct resp_gate *gate, const struct resp_peer *peer,
+                              enum resp_command_id id, struct item *item, uint32_t *checks,
+                              char error[ERROR_LEN])
 {
-    const struct wire_text pool = gate->request.arguments[1];
-    const double value = read_load(gate->request.arguments[2]);
-    if (peer->base.waiting > 0 || batches_at_hand(gate->batches)->count > 0)
-        return TOOK_NOT;
-    if (!(value >= 0 && value <= 1) || pool.len > WIRE_RULE_MAX) {
-        resp_put_error(&peer->base.out, "ERR expected TG.LOAD pool load, with a load from 0 to 1");
-        return TOOK;
+    struct wire_text ignored;
+    const struct wire_text *words = gate->request.arguments;
+    *checks = 1;
+    if (id > RESP_TG_LOAD)
+        return resp_keys_read(gate, peer, id, item, checks);
+    if (id == RESP_TG_LOAD) {
+        const double load = read_load(words[2]);
+        item->ask = ASK_LOAD;
+        *checks = 0;
+        return load >= 0 && load <= 1 && words[1].len <= WIRE_RULE_MAX
+                   ? NULL
+                   : "ERR expected TG.LOAD pool load, with a load from 0 to 1";
     }
+    if (id == RESP_CL_THROTTLE) {
+        item->ask = ASK_THROTTLE;
+        if (throttle_read(&gate->request, &gate->throttle, error) != 0)
+            return error;
+        item->throttle = throttle_asked(&gate->throttle);
+        return resp_key_of(gate, peer, words[1], &ignored);
+    }
+    item->ask = ASK_CHECK;
+    if (resp_check_read(&gate->request, operation_of(id), &gate->check, error) != 0)
+        return error;
+    item->says = gate->check.says;
+    item->tells = gate->check.tells;
+    return NULL;
+}
+
+static int append_throttle(struct resp_gate *gate, const struct resp_peer *peer)
+{
+    const struct throttle *throttle = &gate->throttle;
+    struct wire_text key;
+    const char *fault = resp_key_of(gate, peer, gate->request.arguments[1], &key);
+    const int template = resp_batch_template(gate, &throttle->limit);
+    ASSERT(fault == NULL); /* read_asked looked */
+    if (template <0)
+        return template;
+    return wire_checks_builder_append(&gate->batches->builder, (uint32_t) template,
+                                      throttle->operation, throttle->cost, &key, 1);
+}
+
+static int append_check(struct resp_gate *gate)
+{
+    const struct resp_check *check = &gate->check;
+    struct wire_checks_builder *builder = &gate->batches->builder;
+    const int template = wire_checks_builder_attributes(builder, check->names, check->count);
+    if (template <0)
+        return template;
+    return wire_checks_builder_append(builder, (uint32_t) template, check->operation, check->cost,
+                                      check->values, check->count);
+}
+
+/* TG.LOAD pool x: a batch of its own, which is a message of another kind. */
+static int append_load(struct resp_gate *gate)
+{
+    const struct wire_text *words = gate->request.arguments;
     struct mp_writer *writer = batches_command(gate->batches, "pools.report", LOAD_PATIENCE_MS);
     mp_put_map(writer, 2);
     mp_put_str(writer, "pool");
-    mp_put_strn(writer, pool.data, pool.len);
+    mp_put_strn(writer, words[1].data, words[1].len);
     mp_put_str(writer, "load");
-    mp_put_real(writer, value);
+    mp_put_real(writer, read_load(words[2]));
     ASSERT(!writer->failed);
-    const struct item item = {.ask = ASK_LOAD};
-    resp_batch_add(gate, peer, token, &item);
-    return TOOK;
+    return 0;
 }
 
-/* Takes the request at hand into the open batch, of which there is one. */
-static enum took take_into_batch(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                                 enum resp_command_id id)
+static int append(struct resp_gate *gate, const struct resp_peer *peer, const struct item *item)
 {
-    if (id == RESP_CL_THROTTLE)
-        return take_throttle(gate, peer, token);
-    if (id == RESP_TG_LOAD)
-        return take_load(gate, peer, token);
-    return id > RESP_TG_LOAD ? resp_keys_take(gate, peer, token, id)
-                             : take_check(gate, peer, token, id);
+    if (item->ask == ASK_THROTTLE)
+        return append_throttle(gate, peer);
+    if (item->ask == ASK_CHECK)
+        return append_check(gate);
+    return item->ask == ASK_LOAD ? append_load(gate) : resp_keys_append(gate, peer, item);
+}
+
+/* The first right that is missing for what is appended, or "" (ACCESS-1). A load moves what others
+ * may take, as what is adjusted does. */
+static const char *missing_for(const struct resp_gate *gate, const struct item *item,
+                               uint32_t first)
+{
+    const uint8_t needed = item->ask == ASK_LOAD ? (uint8_t)RIGHT_ADJUST
+                                                 : access_needs(&gate->batches->builder, first);
+    return access_missing(&gate->access, needed);
+}
+
+enum asked {
+    ASKED,           /* it has begun in the open batch: commit or cancel it */
+    ASKED_WRONG,     /* what is wrong is in *fault */
+    ASKED_FORBIDDEN, /* the right that is missing is in *fault */
+    ASKED_BUSY,
+    ASKED_SUBMIT /* once the open batch is submitted */
+};
+
+/* Begins the request at hand in the open batch; where it has not begun, the batch is as it was. */
+static enum asked ask(struct resp_gate *gate, const struct resp_peer *peer, enum resp_command_id id,
+                      struct item *item, struct batch_call **call, const char **fault,
+                      char error[ERROR_LEN])
+{
+    struct batch_ask ask = {.timeout_ms = BATCH_TIMEOUT_MS};
+    *fault = read_asked(gate, peer, id, item, &ask.count, error);
+    if (*fault != NULL)
+        return ASKED_WRONG;
+    ask.kind = item->ask == ASK_LOAD ? BATCH_ADMIN : BATCH_SHARED;
+    const enum batch_begun begun = batches_begin(gate->batches, &ask, call);
+    if (begun != BATCH_BEGUN)
+        return begun == BATCH_BUSY ? ASKED_BUSY : ASKED_SUBMIT;
+    const int appended = append(gate, peer, item);
+    ASSERT(appended >= 0 || appended == TG_EFULL); /* BATCHES-4 */
+    if (appended < 0) {
+        ASSERT(batches_at_hand(gate->batches)->count > 0); /* submitting will help */
+        resp_batch_cancel(gate);
+        return ASKED_SUBMIT;
+    }
+    *fault = missing_for(gate, item, (*call)->first);
+    if (**fault == '\0')
+        return ASKED;
+    resp_batch_cancel(gate);
+    return ASKED_FORBIDDEN;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
+/* What a reply may take of `out`. */
+static uint32_t room_of(const struct item *item)
+{
+    if (item->ask == ASK_THROTTLE || item->ask >= ASK_KEY)
+        return RESP_THROTTLE_MAX;
+    return item->says ? RESP_ANSWER_MAX : RESP_CHECK_MAX;
+}
+
+static void commit(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
+                   struct item *item, struct batch_call *call)
+{
+    item->call = *call;
+    item->call.token = token;
+    item->call.user = &gate->user;
+    item->call.answered = false;
+    item->call.room = room_of(item);
+    *(struct item *)call = *item; /* it begins with its call */
+    batches_commit(gate->batches, &peer->base);
+}
+
 /* A request for the shard. TOOK_NOT: *stop tells what it waits for. */
 static enum took take_asked(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                            enum resp_command_id id, enum gateway_stop *stop)
+                            const struct resp_command *command, enum gateway_stop *stop)
 {
+    struct gateway_out *out = &peer->base.out;
+    struct item item = {.says = false};
+    struct batch_call *call = NULL;
+    const char *fault = NULL;
+    char error[ERROR_LEN];
     *stop = GATEWAY_NEED_ANSWER;
     if (batches_elsewhere(gate->batches, &peer->base))
         return TOOK_NOT;
-    const struct batch *batch = batches_open(gate->batches);
-    if (batch == NULL) {
-        put_busy(gate, &peer->base.out);
+    const enum asked asked = ask(gate, peer, command->id, &item, &call, &fault, error);
+    if (asked == ASKED) {
+        commit(gate, peer, token, &item, call);
         return TOOK;
     }
-    *stop = GATEWAY_NEED_SUBMIT;
-    if (batches_full(gate->batches))
+    if (asked == ASKED_SUBMIT)
+        *stop = GATEWAY_NEED_SUBMIT;
+    if (asked == ASKED_SUBMIT || peer->base.waiting > 0)
         return TOOK_NOT;
-    const enum took took = take_into_batch(gate, peer, token, id);
-    ASSERT(took == TOOK || batch->count > 0); /* submitting will help */
-    return took;
+    if (asked == ASKED_BUSY)
+        put_busy(gate, out);
+    else if (asked == ASKED_WRONG)
+        resp_put_error(out, fault);
+    else
+        resp_command_forbidden(command, resp_user_name(&gate->access), fault, out);
+    return TOOK;
+}
+
+/* A request for the shard that is kept for EXEC: who may not ask it is told now. What else is wrong
+ * EXEC tells, and looks at rights anew. */
+static enum took look_asked(struct resp_gate *gate, struct resp_peer *peer,
+                            const struct resp_command *command, enum gateway_stop *stop,
+                            bool *forbidden)
+{
+    struct item item = {.says = false};
+    struct batch_call *call;
+    const char *fault;
+    char error[ERROR_LEN];
+    *stop = GATEWAY_NEED_ANSWER;
+    if (peer->base.waiting > 0)
+        return TOOK_NOT;
+    const enum asked asked = ask(gate, peer, command->id, &item, &call, &fault, error);
+    *forbidden = asked == ASKED_FORBIDDEN;
+    *stop = GATEWAY_NEED_SUBMIT;
+    if (asked == ASKED_SUBMIT)
+        return TOOK_NOT;
+    if (asked == ASKED)
+        resp_batch_cancel(gate);
+    if (asked == ASKED_FORBIDDEN)
+        resp_command_forbidden(command, resp_user_name(&gate->access), fault, &peer->base.out);
+    return TOOK;
 }
 
 void resp_gate_close(struct resp_gate *gate, struct resp_peer *peer)
@@ -193,6 +287,11 @@ static void answer_here(struct resp_gate *gate, struct resp_peer *peer,
     if (command->id == RESP_RESET)
         resp_transaction_end(gate, peer);
     resp_local(&gate->facts, peer, command, &gate->request);
+}
+
+static bool asks_shard(const struct resp_command *command, const struct resp_request *request)
+{
+    return command != NULL && command->id <= RESP_UNLINK && resp_command_fits(command, request);
 }
 
 /* A request that is answered here: when all before it are. */
@@ -212,25 +311,65 @@ static enum took take_here(struct resp_gate *gate, struct resp_peer *peer,
     return TOOK;
 }
 
+/* Keeps the request at hand for EXEC, or says why not. */
+static enum took take_kept(struct resp_gate *gate, struct resp_peer *peer,
+                           const struct resp_command *command, const char *data, size_t len,
+                           enum gateway_stop *stop)
+{
+    bool forbidden = false;
+    if (asks_shard(command, &gate->request) &&
+        look_asked(gate, peer, command, stop, &forbidden) == TOOK_NOT)
+        return TOOK_NOT;
+    if (forbidden) {
+        peer->spoiled = true;
+        return TOOK;
+    }
+    *stop = GATEWAY_NEED_ANSWER;
+    return resp_transaction_keep(gate, peer, command, data, len);
+}
+
+/* Whether the command may come before AUTH. */
+static bool is_for_all(const struct resp_command *command)
+{
+    return command != NULL && (command->id == RESP_AUTH || command->id == RESP_HELLO ||
+                               command->id == RESP_QUIT || command->id == RESP_RESET);
+}
+
+/* AUTH has to come first. */
+static enum took refuse_unknown(struct resp_gate *gate, struct resp_peer *peer,
+                                const struct resp_command *command)
+{
+    if (peer->base.waiting > 0)
+        return TOOK_NOT;
+    if (peer->queues && command != NULL && command->id == RESP_EXEC) {
+        resp_transaction_end(gate, peer);
+        resp_put_error(&peer->base.out,
+                       "EXECABORT Transaction discarded because of: " UNKNOWN_SENTENCE);
+        return TOOK;
+    }
+    peer->spoiled = peer->queues;
+    resp_put_error(&peer->base.out, UNKNOWN_SENTENCE);
+    return TOOK;
+}
+
 /* Takes the request at hand, which came as `data`. TOOK_NOT: *stop tells why not. */
 static enum took take_request(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
                               const char *data, size_t len, enum gateway_stop *stop)
 {
     const struct resp_command *command = resp_command_find(gate->request.arguments[0]);
-    const bool asks =
-        command != NULL && command->id <= RESP_UNLINK && resp_command_fits(command, &gate->request);
+    const struct resp_users users = resp_local_users(&gate->facts);
+    const bool asks = asks_shard(command, &gate->request);
     const size_t room = asks ? RESP_ANSWER_MAX : RESP_LOCAL_MAX;
     *stop = GATEWAY_NEED_ROOM;
     if (peer->base.out.capacity - peer->base.out.len < peer->base.reserved + room)
         return TOOK_NOT; /* BATCHES-2 */
-    if (resp_transaction_keeps(peer, command)) {
-        *stop = GATEWAY_NEED_ANSWER;
-        return resp_transaction_keep(gate, peer, command, data, len);
-    }
-    if (asks)
-        return take_asked(gate, peer, token, command->id, stop);
     *stop = GATEWAY_NEED_ANSWER;
-    return take_here(gate, peer, command);
+    resp_user_look(&users, &peer->user, &gate->access); /* RESPUSER-1 */
+    if (resp_user_unknown(&gate->access) && !is_for_all(command))
+        return refuse_unknown(gate, peer, command);
+    if (resp_transaction_keeps(peer, command))
+        return take_kept(gate, peer, command, data, len, stop);
+    return asks ? take_asked(gate, peer, token, command, stop) : take_here(gate, peer, command);
 }
 
 /* The connection ends with what is wrong, when all before it is answered. */
@@ -313,14 +452,6 @@ enum gateway_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer,
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* What went wrong with a decision on a key, or NULL. */
-static const char *fault_of_decision(const struct wire_decision *decision)
-{
-    if (decision->outcome == OUTCOME_BUSY)
-        return BUSY_SENTENCE;
-    return decision->outcome == OUTCOME_ERROR ? UNAVAILABLE_SENTENCE : NULL;
-}
-
 static void decided(void *context, struct gateway_peer *base, struct batch_call *call,
                     const struct wire_decisions *decisions)
 {
@@ -330,13 +461,13 @@ static void decided(void *context, struct gateway_peer *base, struct batch_call 
     struct wire_decision decision;
     wire_decision_at(decisions, call->first, &decision);
     if (item->ask >= ASK_KEY)
-        resp_keys_answer((struct resp_peer *)base, item, &decision, fault_of_decision(&decision));
+        resp_keys_answer(item, decisions, out);
     else if (!decision.allowed && decision.outcome == OUTCOME_BUSY)
         put_busy(gate, out);
     else if (item->ask == ASK_CHECK)
         resp_check_answer(&decision, item->says, item->tells, out);
     else if (!decision.allowed && decision.outcome == OUTCOME_ERROR)
-        resp_put_error(out, UNAVAILABLE_SENTENCE);
+        resp_put_error(out, resp_batch_fault(&decision));
     else
         throttle_answer(&item->throttle, &decision, out);
 }
@@ -369,8 +500,7 @@ static void failed(void *context, struct gateway_peer *base, struct batch_call *
     const struct item *item = (const struct item *)call;
     const bool busy = failure->code == TG_EBUSY;
     if (item->ask >= ASK_KEY)
-        resp_keys_answer((struct resp_peer *)base, item, NULL,
-                         busy ? BUSY_SENTENCE : FAILED_SENTENCE);
+        resp_put_error(&base->out, busy ? RESP_BUSY : FAILED_SENTENCE);
     else if (busy)
         put_busy(gate, &base->out);
     else if (failure->late)
@@ -417,6 +547,12 @@ void resp_gate_now(struct resp_gate *gate, int64_t now_ns)
 {
     gate->facts.now_ns = now_ns;
     gate->batches->now_ns = now_ns;
+}
+
+void resp_gate_policy(struct resp_gate *gate, const struct policy *policy)
+{
+    if (gate != NULL)
+        gate->facts.policy = policy;
 }
 
 struct batches *resp_gate_batches(struct resp_gate *gate)

@@ -43,6 +43,9 @@ MUST_USE int resp_gate_new(const struct allocator *allocator, uint64_t session,
                            struct resp_gate **out);
 void resp_gate_free(struct resp_gate **gate);
 void resp_gate_now(struct resp_gate *gate, int64_t now_ns);
+/* The policy in force from now on, between two turns: it has to live until the next one is. `gate`
+ * may be NULL. */
+void resp_gate_policy(struct resp_gate *gate, const struct policy *policy);
 
 /* Takes requests from the peer's bytes; *used tells how many. `token` names the peer later. */
 enum gateway_stop resp_gate_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,

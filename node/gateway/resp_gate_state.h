@@ -1,6 +1,6 @@
 /* resp_gate_state.h - what the files of the gate of Redis clients share; resp_gate.h is for others.
  *
- *   resp_batch.c        checks into the open batch (batches.h)
+ *   resp_batch.c        limits and faults of checks in the open batch (batches.h)
  *   resp_gate.c         requests in, frames for the shard, decisions, replies in order
  *   resp_keys.c         keys and their databases, and the commands on keys
  *   resp_transaction.c  MULTI, EXEC, DISCARD, and what is between them
@@ -19,13 +19,15 @@
 #include "node/gateway/resp_gate.h"
 #include "node/gateway/throttle.h"
 
-/* A command on keys asks as often as it has keys, or twice; the last of these has the reply. */
+#define RESP_BUSY "BUSY the node has more requests than it can decide; try again later"
+
+/* A command on keys is a call of as many checks as it has keys, or twice as many. */
 enum ask {
     ASK_THROTTLE,
     ASK_CHECK,
     ASK_LOAD,
-    ASK_KEY, /* those from here on are of commands on keys */
-    ASK_KEY_NEW,
+    ASK_KEY,     /* those from here on are of commands on keys */
+    ASK_KEY_NEW, /* each is looked at, and made new by the next check */
     ASK_KEY_TYPE,
     ASK_KEY_TTL,
     ASK_KEY_PTTL
@@ -36,7 +38,6 @@ struct item {
     uint8_t ask;
     bool says;  /* ASK_CHECK: with the message, */
     bool tells; /* with the status */
-    bool more;  /* of a command on keys: others of it follow */
     struct throttle_asked throttle;
 };
 
@@ -51,30 +52,38 @@ struct resp_gate {
     uint64_t limit_batch; /* the seq of the batch that it is in, */
     int limit_template;   /* and its index there */
     struct resp_request request;
+    struct access access; /* of who has sent it */
     struct resp_check check;
+    struct throttle throttle;
     char key[WIRE_VALUE_MAX]; /* with its database */
 };
 
 /* What became of a request. */
 enum took { TOOK, TOOK_NOT };
 
-/* Takes a check that the builder has into the open batch, for the peer that the token names. */
-void resp_batch_add(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                    const struct item *item);
 /* The template of an inline limit in the open batch, or TG_EFULL. Clients use few limits, so mostly
  * it is the one before. */
 int resp_batch_template(struct resp_gate *gate, const struct limit *limit);
+
+/* Takes back what was appended for the request at hand: the batch is as it was. */
+void resp_batch_cancel(struct resp_gate *gate);
+/* What went wrong with a decision, or NULL. */
+const char *resp_batch_fault(const struct wire_decision *decision);
 
 /* The key in the peer's database: those of number 0 are the keys of native clients, too. NULL, or
  * what is wrong with the key. It lives until the next one is asked for. */
 const char *resp_key_of(struct resp_gate *gate, const struct resp_peer *peer, struct wire_text key,
                         struct wire_text *out);
-/* Takes a command on keys, DEL to UNLINK, into the open batch. */
-enum took resp_keys_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                         enum resp_command_id id);
-/* One of the asks of a command on keys is answered; `failed` is NULL if it was decided. */
-void resp_keys_answer(struct resp_peer *peer, const struct item *item,
-                      const struct wire_decision *decision, const char *failed);
+/* What a command on keys asks, DEL to UNLINK, and by how many checks. NULL, or why it may not be
+ * asked. */
+const char *resp_keys_read(struct resp_gate *gate, const struct resp_peer *peer,
+                           enum resp_command_id id, struct item *item, uint32_t *checks);
+/* Appends these. 0, or TG_EFULL. */
+MUST_USE int resp_keys_append(struct resp_gate *gate, const struct resp_peer *peer,
+                              const struct item *item);
+/* All of them are decided. */
+void resp_keys_answer(const struct item *item, const struct wire_decisions *decisions,
+                      struct gateway_out *out);
 
 /* MULTI, EXEC or DISCARD. What EXEC lets go is taken by resp_gate_take before anything else. */
 void resp_transaction_take(struct resp_gate *gate, struct resp_peer *peer, enum resp_command_id id);

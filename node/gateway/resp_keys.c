@@ -55,29 +55,13 @@ const char *resp_key_of(struct resp_gate *gate, const struct resp_peer *peer, st
 static const struct limit any_limit = {
     .algorithm = ALGORITHM_TOKEN_BUCKET, .count = 1, .window_ns = 1000000000, .burst = 1};
 
-static int ask_key(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                   struct wire_text name, enum ask ask, bool more)
-{
-    struct wire_text key;
-    const char *fault = resp_key_of(gate, peer, name, &key);
-    ASSERT(fault == NULL); /* resp_keys_take looked */
-    const int template = resp_batch_template(gate, &any_limit);
-    const enum operation operation = ask == ASK_KEY_NEW ? OPERATION_RESET : OPERATION_PEEK;
-    if (template <0 || wire_checks_builder_append(&gate->batches->builder, (uint32_t) template,
-                                                  (uint8_t)operation, 0, &key, 1) < 0)
-        return TG_EFULL;
-    const struct item item = {.ask = (uint8_t)ask, .more = more};
-    resp_batch_add(gate, peer, token, &item);
-    return 0;
-}
-
 /* Why a command on keys cannot be taken; NULL: it can. */
 static const char *fault_of_keys(struct resp_gate *gate, const struct resp_peer *peer,
-                                 uint32_t asks)
+                                 uint32_t checks)
 {
     struct wire_text ignored;
     const char *fault = NULL;
-    if (asks * (gate->request.count - 1) > BATCH_MAX)
+    if (checks > BATCH_MAX)
         return "ERR too many keys: expected at most 32 of DEL and UNLINK, and 64 of EXISTS";
     for (uint32_t i = 1; fault == NULL && i < gate->request.count; i++)
         fault = resp_key_of(gate, peer, gate->request.arguments[i], &ignored);
@@ -86,39 +70,47 @@ static const char *fault_of_keys(struct resp_gate *gate, const struct resp_peer 
 
 static enum ask ask_of(enum resp_command_id id)
 {
-    return id == RESP_TYPE   ? ASK_KEY_TYPE
-           : id == RESP_TTL  ? ASK_KEY_TTL
-           : id == RESP_PTTL ? ASK_KEY_PTTL
-                             : ASK_KEY;
+    return id == RESP_TYPE                       ? ASK_KEY_TYPE
+           : id == RESP_TTL                      ? ASK_KEY_TTL
+           : id == RESP_PTTL                     ? ASK_KEY_PTTL
+           : id == RESP_DEL || id == RESP_UNLINK ? ASK_KEY_NEW
+                                                 : ASK_KEY;
 }
 
-/* What asks more than once begins a batch, in which it has room for sure. */
-enum took resp_keys_take(struct resp_gate *gate, struct resp_peer *peer, uint64_t token,
-                         enum resp_command_id id)
+/* Checks of a key. */
+static uint32_t asks_of(const struct item *item)
 {
-    const bool makes_new = id == RESP_DEL || id == RESP_UNLINK;
-    const uint32_t count = gate->request.count - 1;
-    const uint32_t asks = makes_new ? 2 : 1;
-    const char *fault = fault_of_keys(gate, peer, asks);
-    if (fault != NULL) {
-        if (peer->base.waiting > 0)
-            return TOOK_NOT;
-        resp_put_error(&peer->base.out, fault);
-        return TOOK;
+    return item->ask == ASK_KEY_NEW ? 2 : 1;
+}
+
+const char *resp_keys_read(struct resp_gate *gate, const struct resp_peer *peer,
+                           enum resp_command_id id, struct item *item, uint32_t *checks)
+{
+    item->ask = (uint8_t)ask_of(id);
+    *checks = asks_of(item) * (gate->request.count - 1);
+    return fault_of_keys(gate, peer, *checks);
+}
+
+static int append(struct resp_gate *gate, uint32_t template, enum operation operation,
+                  const struct wire_text *key)
+{
+    return wire_checks_builder_append(&gate->batches->builder, template, (uint8_t)operation, 0, key,
+                                      1);
+}
+
+int resp_keys_append(struct resp_gate *gate, const struct resp_peer *peer, const struct item *item)
+{
+    const int template = resp_batch_template(gate, &any_limit);
+    int error = template <0 ? template : 0;
+    for (uint32_t i = 1; error >= 0 && i < gate->request.count; i++) {
+        struct wire_text key;
+        const char *fault = resp_key_of(gate, peer, gate->request.arguments[i], &key);
+        ASSERT(fault == NULL); /* resp_keys_read looked */
+        error = append(gate, (uint32_t) template, OPERATION_PEEK, &key);
+        if (error >= 0 && item->ask == ASK_KEY_NEW)
+            error = append(gate, (uint32_t) template, OPERATION_RESET, &key);
     }
-    if (asks * count > 1 && batches_at_hand(gate->batches)->count > 0)
-        return TOOK_NOT;
-    for (uint32_t i = 1; i <= count; i++) {
-        const struct wire_text name = gate->request.arguments[i];
-        const bool last = i == count;
-        int error = ask_key(gate, peer, token, name, ask_of(id), makes_new || !last);
-        if (error == 0 && makes_new)
-            error = ask_key(gate, peer, token, name, ASK_KEY_NEW, !last);
-        ASSERT(error == 0 || asks * count == 1);
-        if (error != 0)
-            return TOOK_NOT;
-    }
-    return TOOK;
+    return error < 0 ? error : 0;
 }
 
 /* What TTL and PTTL say: until the key's bucket is as new. Seconds are rounded as Redis does. */
@@ -130,24 +122,25 @@ static int64_t ttl_of(const struct wire_decision *decision, bool milliseconds)
     return milliseconds ? ms : (ms + 500) / 1000;
 }
 
-void resp_keys_answer(struct resp_peer *peer, const struct item *item,
-                      const struct wire_decision *decision, const char *failed)
+void resp_keys_answer(const struct item *item, const struct wire_decisions *decisions,
+                      struct gateway_out *out)
 {
-    struct gateway_out *out = &peer->base.out;
-    if (failed != NULL)
-        peer->failed = failed;
-    else
-        peer->sum += item->ask != ASK_KEY_NEW && decision->used > 0;
-    if (item->more)
-        return;
-    if (peer->failed != NULL)
-        resp_put_error(out, peer->failed);
+    struct wire_decision decision = {.used = 0};
+    const char *fault = NULL;
+    int64_t used = 0; /* keys that are in use */
+    for (uint32_t i = 0; i < item->call.count; i++) {
+        const bool looked = i % asks_of(item) == 0;
+        wire_decision_at(decisions, item->call.first + i, &decision);
+        const char *found = resp_batch_fault(&decision);
+        fault = found != NULL ? found : fault;
+        used += looked && decision.used > 0;
+    }
+    if (fault != NULL)
+        resp_put_error(out, fault);
     else if (item->ask == ASK_KEY_TYPE)
-        resp_put_simple(out, peer->sum > 0 ? "string" : "none");
+        resp_put_simple(out, used > 0 ? "string" : "none");
     else if (item->ask >= ASK_KEY_TTL)
-        resp_put_integer(out, ttl_of(decision, item->ask == ASK_KEY_PTTL));
+        resp_put_integer(out, ttl_of(&decision, item->ask == ASK_KEY_PTTL));
     else
-        resp_put_integer(out, peer->sum);
-    peer->sum = 0;
-    peer->failed = NULL;
+        resp_put_integer(out, used);
 }

@@ -1,8 +1,8 @@
 /* resp_local.c - the commands with which clients begin, look around and end.
  *
  * They are answered as Redis 7 answers them, as far as clients depend on it: its words in errors,
- * its fields in HELLO and INFO. There is one database, one user who needs no password, and nothing
- * to configure through this port.
+ * its fields in HELLO and INFO. Users are the cluster's credentials and `default`
+ * (resp_user.h), and there is nothing to configure through this port.
  *
  * RESPLOCAL-1  An answer has at most RESP_LOCAL_MAX bytes. Only a client that has much repeated to
  *              it (COMMAND INFO with a hundred names) could ask for more: it gets an error.
@@ -31,11 +31,12 @@ void resp_peer_init(struct resp_peer *peer)
     peer->base.begun = true;
 }
 
-/* ---- HELLO, AUTH ----------------------------------------------------------------------------- */
+/* ---- HELLO, AUTH, ACL
+ * ----------------------------------------------------------------------------- */
 
-static bool text_is(struct wire_text text, const char *other)
+struct resp_users resp_local_users(const struct resp_facts *facts)
 {
-    return text.len == strlen(other) && memcmp(text.data, other, text.len) == 0;
+    return (struct resp_users){facts->policy, facts->anonymous, facts->now_ns};
 }
 
 /* Whether `name` may be a connection's: printable, no blanks, short. */
@@ -55,14 +56,10 @@ static bool take_name(struct resp_peer *peer, struct wire_text name)
     "ERR Client names cannot contain spaces, newlines or special characters, or be longer than "   \
     "63 bytes."
 
-/* The one user needs no password, so any is right; others do not exist. */
-static bool authenticate(struct wire_text user, struct gateway_out *out)
-{
-    if (text_is(user, "default"))
-        return true;
-    resp_put_error(out, "WRONGPASS invalid username-password pair or user is disabled.");
-    return false;
-}
+#define NO_HELLO                                                                                   \
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "      \
+    "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "     \
+    "RESP protocol version at the same time"
 
 static void put_hello(const struct resp_facts *facts, struct resp_peer *peer)
 {
@@ -84,52 +81,94 @@ static void put_hello(const struct resp_facts *facts, struct resp_peer *peer)
     resp_put_array(out, 0);
 }
 
+/* What HELLO asks for. */
+struct hello {
+    int64_t version;
+    const struct wire_text *user; /* and the password behind it; NULL: as it was */
+    const struct wire_text *name; /* NULL: likewise */
+};
+
+/* NULL, or what is wrong. */
+static const char *read_hello(const struct resp_request *request, struct hello *hello)
+{
+    const struct wire_text *words = request->arguments;
+    if (request->count > 1 && !throttle_read_integer(words[1], &hello->version))
+        return "ERR Protocol version is not an integer or out of range";
+    if (hello->version != 2 && hello->version != 3)
+        return "NOPROTO unsupported protocol version";
+    for (uint32_t i = 2; i < request->count;) {
+        const uint32_t more = request->count - 1 - i;
+        if (more >= 2 && resp_is_word(words[i], "AUTH")) {
+            hello->user = &words[i + 1];
+            i += 3;
+        } else if (more >= 1 && resp_is_word(words[i], "SETNAME")) {
+            hello->name = &words[i + 1];
+            i += 2;
+        } else {
+            return "ERR Syntax error in HELLO: expected AUTH user password, or SETNAME name";
+        }
+    }
+    return NULL;
+}
+
+static bool is_unknown(const struct resp_users *users, const struct resp_peer *peer)
+{
+    struct access access;
+    resp_user_look(users, &peer->user, &access);
+    return resp_user_unknown(&access);
+}
+
 /* HELLO [version [AUTH user password] [SETNAME name]] */
 static void hello(const struct resp_facts *facts, struct resp_peer *peer,
                   const struct resp_request *request)
 {
     struct gateway_out *out = &peer->base.out;
-    const struct wire_text *words = request->arguments;
-    int64_t version = out->protocol;
-    if (request->count > 1 && !throttle_read_integer(words[1], &version)) {
-        resp_put_error(out, "ERR Protocol version is not an integer or out of range");
+    const struct resp_users users = resp_local_users(facts);
+    struct hello asked = {.version = out->protocol};
+    const char *fault = read_hello(request, &asked);
+    if (fault == NULL && asked.user != NULL)
+        fault = resp_user_auth(&users, peer->base.address, asked.user, asked.user[1], &peer->user);
+    if (fault == NULL && is_unknown(&users, peer))
+        fault = NO_HELLO;
+    if (fault == NULL && asked.name != NULL && !take_name(peer, *asked.name))
+        fault = BAD_NAME;
+    if (fault != NULL) {
+        resp_put_error(out, fault);
         return;
     }
-    if (version != 2 && version != 3) {
-        resp_put_error(out, "NOPROTO unsupported protocol version");
-        return;
-    }
-    for (uint32_t i = 2; i < request->count;) {
-        const uint32_t more = request->count - 1 - i;
-        if (more >= 2 && resp_is_word(words[i], "AUTH")) {
-            if (!authenticate(words[i + 1], out))
-                return;
-            i += 3;
-        } else if (more >= 1 && resp_is_word(words[i], "SETNAME")) {
-            if (!take_name(peer, words[i + 1])) {
-                resp_put_error(out, BAD_NAME);
-                return;
-            }
-            i += 2;
-        } else {
-            resp_put_error(out, "ERR Syntax error in HELLO: expected AUTH user password, or "
-                                "SETNAME name");
-            return;
-        }
-    }
-    out->protocol = (uint8_t)version;
+    out->protocol = (uint8_t)asked.version;
     put_hello(facts, peer);
 }
 
-static void auth(const struct resp_request *request, struct gateway_out *out)
+/* AUTH [user] password */
+static void auth(const struct resp_facts *facts, struct resp_peer *peer,
+                 const struct resp_request *request)
 {
-    if (request->count > 3)
-        resp_put_error(out, "ERR syntax error");
-    else if (request->count == 2)
-        resp_put_error(out, "ERR AUTH <password> called without any password configured for the "
-                            "default user. Are you sure your configuration is correct?");
-    else if (authenticate(request->arguments[1], out))
-        resp_put_simple(out, "OK");
+    const struct resp_users users = resp_local_users(facts);
+    const struct wire_text *words = request->arguments;
+    const bool named = request->count == 3;
+    const char *fault = "ERR syntax error";
+    if (request->count <= 3)
+        fault = resp_user_auth(&users, peer->base.address, named ? &words[1] : NULL,
+                               words[named ? 2 : 1], &peer->user);
+    if (fault != NULL)
+        resp_put_error(&peer->base.out, fault);
+    else
+        resp_put_simple(&peer->base.out, "OK");
+}
+
+/* ACL WHOAMI: of users there is no more to see here than oneself. */
+static void acl(const struct resp_facts *facts, const struct resp_peer *peer,
+                const struct resp_request *request, struct gateway_out *out)
+{
+    const struct resp_users users = resp_local_users(facts);
+    struct access access;
+    resp_user_look(&users, &peer->user, &access);
+    const struct wire_text name = resp_user_name(&access);
+    if (request->count == 2 && resp_is_word(request->arguments[1], "WHOAMI"))
+        resp_put_bulk(out, name.data, name.len);
+    else
+        resp_put_error(out, "ERR expected ACL WHOAMI; credentials are made and ended by operators");
 }
 
 /* ---- CLIENT ---------------------------------------------------------------------------------- */
@@ -356,6 +395,7 @@ static void reset(struct resp_peer *peer)
     peer->name[0] = '\0';
     peer->database = 0;
     peer->channels = 0;
+    peer->user = (struct resp_user){.shown = false};
     resp_put_simple(&peer->base.out, "RESET");
 }
 
@@ -395,13 +435,16 @@ static void answer(const struct resp_facts *facts, struct resp_peer *peer,
 {
     struct gateway_out *out = &peer->base.out;
     switch ((int)command->id) {
+    case RESP_ACL:
+        acl(facts, peer, request, out);
+        break;
     case RESP_ASKING:
     case RESP_READONLY:
     case RESP_READWRITE:
         resp_put_simple(out, "OK");
         break;
     case RESP_AUTH:
-        auth(request, out);
+        auth(facts, peer, request);
         break;
     case RESP_DBSIZE:
         resp_put_integer(out, facts->keys != NULL ? (int64_t)atomic_load(facts->keys) : 0);

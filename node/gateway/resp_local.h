@@ -11,6 +11,7 @@
 #include "node/gateway/resp_command.h"
 #include "node/gateway/resp_parser.h"
 #include "node/gateway/resp_queue.h"
+#include "node/gateway/resp_user.h"
 #include "node/gateway/resp_writer.h"
 
 enum {
@@ -33,23 +34,27 @@ struct resp_facts {
     uint16_t told_port;    /* NULL: where they came; borrowed */
     int64_t started_ns;
     int64_t now_ns;
+    uint8_t anonymous;           /* roles of who has shown no token */
+    const struct policy *policy; /* in force; NULL: none is yet. It lives until the next one is */
 };
 
 /* A connection. */
 struct resp_peer {
     struct gateway_peer base;
     char name[RESP_NAME_LEN];
+    struct resp_user user;
     uint8_t database;        /* that it has selected */
     bool queues;             /* between MULTI and EXEC */
     bool spoiled;            /* one of the commands since MULTI was refused */
     struct resp_queue queue; /* of these, or what EXEC has left of them */
     uint32_t channels;       /* that it has subscribed to */
-    uint32_t sum;            /* of the keys of the command that is being answered */
-    const char *failed;      /* what went wrong with one of these, or NULL */
 };
 
 /* A peer that has connected: all zero but for what `base` has by then. */
 void resp_peer_init(struct resp_peer *peer);
+
+/* By what users are told apart now. */
+struct resp_users resp_local_users(const struct resp_facts *facts);
 
 /* Answers `request`, which fits `command`, one with an id above RESP_TG_LOAD, into peer->out, which
  * has room for RESP_LOCAL_MAX bytes. */

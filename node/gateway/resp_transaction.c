@@ -53,10 +53,11 @@ enum took resp_transaction_keep(struct resp_gate *gate, struct resp_peer *peer,
                                 const struct resp_command *command, const char *data, size_t len)
 {
     struct gateway_out *out = &peer->base.out;
+    const bool spoiled = peer->spoiled;
     int error;
     if (peer->base.waiting > 0)
         return TOOK_NOT;
-    peer->spoiled = true; /* unless it is kept */
+    peer->spoiled = true; /* unless it is kept, and none before it was not */
     if (command == NULL)
         resp_command_unknown(&gate->request, out);
     else if (!resp_command_fits(command, &gate->request))
@@ -66,7 +67,7 @@ enum took resp_transaction_keep(struct resp_gate *gate, struct resp_peer *peer,
     else if ((error = resp_queue_put(&gate->queues, &peer->queue, data, len)) != 0)
         resp_put_error(out, error == TG_EFULL ? QUEUE_FULL : QUEUES_FULL);
     else {
-        peer->spoiled = false;
+        peer->spoiled = spoiled;
         resp_put_simple(out, "QUEUED");
     }
     return TOOK;

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TIDEGATE_BUILD", str(ROOT / "build"))).resolve()
 DOCS = BUILD / "docs"
 PAGES = ["tidegate.1", "tidegated.8", "tidegated.yaml.5", "tidegate-rules.5", "tidegate-metrics.7"]
-GROUPS = {"rules", "apikey", "quota", "pools"}
+GROUPS = {"rules", "apikey", "token", "credential", "quota", "pools"}
 
 
 def run(*command, **options):

@@ -12,6 +12,7 @@
 #include <proto/reflection.pb-c.h>
 
 #include "base/alloc.h"
+#include "node/gateway/access.h"
 #include "node/gateway/grpc/grpc_gate.h"
 #include "node/gateway/grpc/grpc_health.h"
 #include "node/gateway/grpc/grpc_reflection.h"
@@ -104,7 +105,8 @@ static const struct grpc_method methods[] = {
 
 static void open_gates(void)
 {
-    const struct grpc_facts facts = {.methods = methods, .method_count = 4};
+    const struct grpc_facts facts = {
+        .anonymous = ACCESS_ANONYMOUS, .methods = methods, .method_count = 4};
     if (h2 != NULL)
         return;
     ASSERT(batches_new(alloc_heap(), SESSION, CALL_LEN, &stats, &batches) == 0);

@@ -285,7 +285,11 @@ static void check_all(uint32_t step)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     static struct digest operators;
-    struct http_facts facts = {.name = "n", .version = "v", .operators = &operators};
+    struct http_facts facts = {.anonymous = ACCESS_ANONYMOUS,
+                               .anonymous_grpc = ACCESS_ANONYMOUS,
+                               .name = "n",
+                               .version = "v",
+                               .operators = &operators};
     digest_make("t", 1, &operators);
     facts.routes = api_routes(&facts.route_count);
     struct fuzz_input input = fuzz_open(data, len);

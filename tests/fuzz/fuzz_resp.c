@@ -4,7 +4,8 @@
  *                                                4   the batch is submitted
  *                                                5   a submitted batch is answered | which 1 |
  *                                                6   a peer is gone, and another comes
- *                                                7   time passes, what is late is given up
+ *                                                7   time passes, what is late is given up;
+ *                                                    op >> 3 says what who has no token may
  *
  * Properties: what is taken never depends on how the bytes are cut; the shard can read whatever the
  * gate sends it (BATCHES-4); no reply is lost for want of room (BATCHES-2); and a peer that is
@@ -15,7 +16,7 @@
 #include <string.h>
 
 #include "node/gateway/batches.h"
-#include "node/gateway/resp_gate.h"
+#include "node/gateway/resp_gate_state.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { PEERS = 4, FRAMES = 16, INPUT = RESP_PENDING_MAX + 256, SESSION = 7, CHECK_EVERY = 16 };
@@ -172,6 +173,7 @@ static void take_operation(struct fuzz_input *input)
         now_ns += INT64_C(700000000);
         resp_gate_now(gate, now_ns);
         batches_expire(resp_gate_batches(gate), &finder);
+        gate->facts.anonymous = (uint8_t)(~(unsigned)byte >> 3 & ACCESS_ANONYMOUS);
         break;
     default:
         take_piece(input, &peers[op]);
@@ -208,11 +210,13 @@ static void try_cuts(const uint8_t *data, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    const struct resp_facts facts = {.name = "n", .version = "v", .connections_max = PEERS};
+    const struct resp_facts facts = {
+        .anonymous = ACCESS_ANONYMOUS, .name = "n", .version = "v", .connections_max = PEERS};
     struct fuzz_input input = fuzz_open(data, len);
     try_cuts(data, len);
     if (gate == NULL && resp_gate_new(alloc_heap(), SESSION, &facts, &stats, &gate) != 0)
         return 0;
+    gate->facts.anonymous = ACCESS_ANONYMOUS;
     memset(frame_lens, 0, sizeof frame_lens);
     for (uint32_t i = 0; i < PEERS; i++)
         come(&peers[i]);

@@ -72,14 +72,16 @@ LAYERS = {
 HOUSES = {
     "client/cli": ("output", "arguments", "session", "status", "replay", "commands"),
     "node/limit": ("algorithms", "table", "engine"),
-    "node/policy": ("model", "readers", "index", "descriptors", "people", "compile"),
+    "node/policy": ("model", "readers", "index", "descriptors", "rights", "people", "compile"),
     "node/cluster": ("clock", "model", "metrics", "wire", "dedup", "consensus", "configstore", "usage", "peer",
                      "partition", "pending", "replication", "reconcile", "quorum", "writeback", "region",
-                     "lease", "admission", "election", "request", "shard", "control", "conditions", "operator"),
+                     "lease", "admission", "election", "request", "shard", "control", "conditions", "exposition",
+                     "operator"),
     "node/runtime": ("system", "config", "telemetry", "disk", "shard", "control", "start"),
 }
 # `control`, `conditions` and `operator` of node/cluster stand beside the shard's rooms: they call none of these.
 BESIDE = {"node/cluster/control": ("peer", "shard"), "node/cluster/conditions": ("peer", "shard"),
+          "node/cluster/exposition": ("peer", "shard"),
           "node/cluster/operator": ("peer", "shard")}
 # shard_state.h puts all rooms of node/cluster together, so each may include it.
 UMBRELLA = "node/cluster"

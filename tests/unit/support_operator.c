@@ -18,7 +18,11 @@ void operator_open(struct operator_bench *bench)
 {
     memset(bench, 0, sizeof *bench);
     digest_make(OPERATOR_TOKEN, strlen(OPERATOR_TOKEN), &bench->operators);
-    struct http_facts facts = {.name = "n1", .version = "9", .operators = &bench->operators};
+    struct http_facts facts = {.anonymous = ACCESS_ANONYMOUS,
+                               .anonymous_grpc = ACCESS_ANONYMOUS,
+                               .name = "n1",
+                               .version = "9",
+                               .operators = &bench->operators};
     facts.routes = api_routes(&facts.route_count);
     assert_int_equal(http_gate_new(alloc_heap(), SESSION, &facts, &bench->stats, &bench->gate), 0);
     bench->out = malloc(OPERATOR_OUT);

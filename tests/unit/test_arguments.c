@@ -624,15 +624,15 @@ static void api_keys_are_named_without_being_told(void **state)
     accepts(&out, "apikey create --name ci --owner ada --tier gold --for 90d --note why");
     assert_int_equal(out.command, CLI_APIKEY_CREATE);
     assert_string_equal(out.name, "ci");
-    assert_string_equal(out.owner, "ada");
-    assert_string_equal(out.tier, "gold");
+    assert_string_equal(out.holder.owner, "ada");
+    assert_string_equal(out.holder.tier, "gold");
     assert_int_equal(out.for_ms, 90 * UINT64_C(86400000));
     accepts(&out, "apikey create --limit 500/h --limit 7/day --burst 50");
     assert_string_equal(out.quota.limits, "500/h 7/day");
     assert_int_equal(out.quota.burst, 50);
     refuses("apikey list --limit 5/h", CLI_EXIT_USAGE, "does not take --limit");
     accepts(&out, "apikey list --owner ada");
-    assert_string_equal(out.owner, "ada");
+    assert_string_equal(out.holder.owner, "ada");
     accepts(&out, "apikey revoke tgk_abcdefghijkl_abcdefghijklmnopqrstuvwxyz234567");
     assert_int_equal(out.name_len, 12);
     assert_memory_equal(out.name, "abcdefghijkl", 12);

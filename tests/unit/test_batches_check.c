@@ -39,7 +39,8 @@ static void check(void *context)
  * somebody who is gone. */
 static void whole(void)
 {
-    static const struct resp_facts facts = {.name = "n", .version = "v", .connections_max = 1};
+    static const struct resp_facts facts = {
+        .anonymous = ACCESS_ANONYMOUS, .name = "n", .version = "v", .connections_max = 1};
     const uint8_t *frame;
     assert_int_equal(resp_gate_new(alloc_heap(), 7, &facts, &stats, &gate), 0);
     for (int i = 0; i < 2; i++) {

@@ -71,7 +71,8 @@ static int open_bench_at(bool required, bool native, int listener)
     assert_int_equal(clock_init(&bench.clock), 0);
     trust("127.0.0.2");
     trust("::1");
-    const struct resp_facts facts = {.name = "n", .version = "1", .stats = &bench.stats};
+    const struct resp_facts facts = {
+        .anonymous = ACCESS_ANONYMOUS, .name = "n", .version = "1", .stats = &bench.stats};
     assert_int_equal(resp_gate_new(alloc_heap(), 5, &facts, &bench.stats, &bench.gate), 0);
     bench.zmtp = (struct zmtp_gate){.message = take_message, .stats = &bench.stats};
     const struct connections_options options = {

@@ -111,7 +111,8 @@ static int setup(void **state)
     assert_int_equal(listener_open("127.0.0.1", 0, &listener), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
     bench.port = ntohs(address.sin_port);
-    const struct resp_facts facts = {.name = "n", .version = "1", .connections_max = CLIENTS_MAX};
+    const struct resp_facts facts = {
+        .anonymous = ACCESS_ANONYMOUS, .name = "n", .version = "1", .connections_max = CLIENTS_MAX};
     assert_int_equal(resp_gate_new(alloc_heap(), 5, &facts, &bench.stats, &bench.gate), 0);
     const struct connections_options options = {
         .codec = &resp_codec,

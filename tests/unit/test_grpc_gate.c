@@ -13,6 +13,7 @@
 #include <proto/health.pb-c.h>
 #include <proto/reflection.pb-c.h>
 
+#include "node/gateway/access.h"
 #include "node/gateway/grpc/grpc_gate.h"
 #include "node/gateway/grpc/grpc_health.h"
 #include "node/gateway/grpc/grpc_reflection.h"
@@ -130,7 +131,8 @@ static void submit(void)
 
 static int setup(void **state)
 {
-    const struct grpc_facts facts = {.methods = methods, .method_count = 4};
+    const struct grpc_facts facts = {
+        .anonymous = ACCESS_ANONYMOUS, .methods = methods, .method_count = 4};
     (void)state;
     memset(&bench, 0, sizeof bench);
     bench.now_ns = INT64_C(1795687200000) * MS;

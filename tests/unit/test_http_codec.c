@@ -89,7 +89,8 @@ static int setup(void **state)
     assert_int_equal(listener_open("127.0.0.1", 0, &listener), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
     bench.port = ntohs(address.sin_port);
-    struct http_facts facts = {.name = "n"};
+    struct http_facts facts = {
+        .anonymous = ACCESS_ANONYMOUS, .anonymous_grpc = ACCESS_ANONYMOUS, .name = "n"};
     facts.routes = api_routes(&facts.route_count);
     assert_int_equal(http_gate_new(alloc_heap(), 5, &facts, &bench.stats, &bench.gate), 0);
     const struct connections_options options = {

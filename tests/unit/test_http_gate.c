@@ -55,8 +55,13 @@ static const struct gateway_finder finder = {find, &bench};
 
 static int setup(void **state)
 {
-    struct http_facts facts = {
-        .node_id = 7, .name = "n1", .version = "9.9", .name_count = 1, .names = {"limits.example"}};
+    struct http_facts facts = {.anonymous = ACCESS_ANONYMOUS,
+                               .anonymous_grpc = ACCESS_ANONYMOUS,
+                               .node_id = 7,
+                               .name = "n1",
+                               .version = "9.9",
+                               .name_count = 1,
+                               .names = {"limits.example"}};
     (void)state;
     memset(&bench, 0, sizeof bench);
     facts.routes = api_routes(&facts.route_count);

@@ -99,7 +99,12 @@ static const struct gateway_finder finder = {find, NULL};
 
 static int setup(void **state)
 {
-    struct http_facts facts = {.name = "n1", .version = "9", .routes = routes, .route_count = 1};
+    struct http_facts facts = {.anonymous = ACCESS_ANONYMOUS,
+                               .anonymous_grpc = ACCESS_ANONYMOUS,
+                               .name = "n1",
+                               .version = "9",
+                               .routes = routes,
+                               .route_count = 1};
     (void)state;
     memset(&bench, 0, sizeof bench);
     memset(&source, 0, sizeof source);

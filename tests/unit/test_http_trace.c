@@ -63,7 +63,11 @@ static void open_gate(enum trace_sampler sampler, uint32_t ratio)
 {
     const struct tracer_options options = {
         .sampler = sampler, .ratio = ratio, .node = "n1", .seed = 11, .sink = {ended, lost, NULL}};
-    struct http_facts facts = {.node_id = 7, .name = "n1", .version = "9.9"};
+    struct http_facts facts = {.anonymous = ACCESS_ANONYMOUS,
+                               .anonymous_grpc = ACCESS_ANONYMOUS,
+                               .node_id = 7,
+                               .name = "n1",
+                               .version = "9.9"};
     static struct digest operators;
     memset(&bench, 0, sizeof bench);
     digest_make("token", 5, &operators);

@@ -40,7 +40,11 @@ static void open_hall(struct hall *hall, int protocol)
     assert_int_equal(getsockname(hall->listener, (struct sockaddr *)&hall->address, &len), 0);
     assert_int_equal(clock_init(&hall->clock), 0);
     hall->none = -1;
-    struct http_facts facts = {.name = "n1", .name_count = 1, .names = {"limits.example"}};
+    struct http_facts facts = {.anonymous = ACCESS_ANONYMOUS,
+                               .anonymous_grpc = ACCESS_ANONYMOUS,
+                               .name = "n1",
+                               .name_count = 1,
+                               .names = {"limits.example"}};
     facts.routes = api_routes(&facts.route_count);
     const struct lobby_options options = {
         .native = protocol == NATIVE ? &hall->listener : &hall->none,

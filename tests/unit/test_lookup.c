@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "node/policy/people/lookup.h"
+#include "node/policy/index/lookup.h"
 
 enum { ENTRIES = 1000, HASHES = 50, TEXT_LEN = 16 };
 

@@ -413,7 +413,7 @@ static void no_call_is_asked_without_the_token(void **state)
             say(request);
             assert_string_equal(bench.asked, "");
             expect("HTTP/1.1 401 Unauthorized\r\n");
-            expect("WWW-Authenticate: Bearer realm=\"tidegate\"\r\n");
+            expect("WWW-Authenticate: Bearer realm=\"tidegate\"");
         }
     }
     assert_int_equal(seen, OPERATE_CALLS);

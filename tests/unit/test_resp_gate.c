@@ -53,7 +53,8 @@ static const struct gateway_finder finder = {find, &bench};
 static int setup(void **state)
 {
     static const _Atomic uint64_t keys = 12;
-    const struct resp_facts facts = {.node_id = 7,
+    const struct resp_facts facts = {.anonymous = ACCESS_ANONYMOUS,
+                                     .node_id = 7,
                                      .keys = &keys,
                                      .name = "n1",
                                      .version = "9.9",
@@ -582,6 +583,9 @@ static void a_spoiled_or_dropped_transaction_decides_nothing(void **state)
               "-ERR unknown command 'NOTHING', with args beginning with: \r\n"
               "-EXECABORT Transaction discarded because of previous errors.\r\n"
               "-ERR EXEC without MULTI\r\n");
+    say(0, "MULTI\r\nNOTHING\r\nCL.THROTTLE a 15 30 60 1\r\nEXEC\r\n");
+    expect(0, "+OK\r\n-ERR unknown command 'NOTHING', with args beginning with: \r\n+QUEUED\r\n"
+              "-EXECABORT Transaction discarded because of previous errors.\r\n");
     say(0, "MULTI\r\nCL.THROTTLE a 15 30 60 1\r\nDISCARD\r\nDISCARD\r\n");
     expect(0, "+OK\r\n+QUEUED\r\n+OK\r\n-ERR DISCARD without MULTI\r\n");
     say(0, "MULTI\r\nSUBSCRIBE c\r\nECHO\r\nEXEC\r\n");
@@ -780,7 +784,7 @@ static void the_node_tells_of_itself(void **state)
               "0\r\n*0\r\n"
               "*0\r\n$-1\r\n");
     say(0, "COMMAND COUNT\r\n");
-    expect(0, ":40\r\n");
+    expect(0, ":41\r\n");
     say(0, "CONFIG GET *\r\n");
     assert_memory_equal(out->data, "*14\r\n", 5);
     out->len = 0;

@@ -65,6 +65,11 @@ enum cli_command {
     CLI_APIKEY_SHOW,
     CLI_APIKEY_REVOKE,
     CLI_APIKEY_DELETE,
+    CLI_TOKEN_CREATE,
+    CLI_CREDENTIAL_LIST,
+    CLI_CREDENTIAL_SHOW,
+    CLI_CREDENTIAL_ROTATE,
+    CLI_CREDENTIAL_REVOKE,
     CLI_QUOTA_SET,
     CLI_QUOTA_SHOW,
     CLI_QUOTA_LIST,
@@ -97,6 +102,14 @@ struct cli_quota {
     const char *notes;
     bool unblock;
     bool clear;
+};
+
+/* Who holds an API key or a token, and what he may. NULL: it is not said. */
+struct cli_holder {
+    const char *owner; /* of CLI_APIKEY_CREATE, CLI_APIKEY_LIST */
+    const char *tier;  /* of CLI_APIKEY_CREATE */
+    const char *roles; /* of CLI_TOKEN_CREATE */
+    const char *networks;
 };
 
 enum { CLI_IMPORTED_MAX = 64 };
@@ -157,12 +170,12 @@ struct cli_arguments {
     const char *note;   /* NULL: none */
     const char *target; /* of CLI_BLOCK, CLI_UNBLOCK: attr=value or CIDR; NULL: by key */
     const char *reason; /* of CLI_BLOCK; NULL: none */
-    const char *owner;  /* of CLI_APIKEY_CREATE, CLI_APIKEY_LIST; NULL: none */
-    const char *tier;   /* of CLI_APIKEY_CREATE; NULL: none */
     const char *after;  /* of CLI_APIKEY_LIST, CLI_QUOTA_LIST: rows behind this one; NULL: all */
+    struct cli_holder holder;
     struct cli_quota quota;
     struct cli_domains domains;
-    uint64_t for_ms;   /* of CLI_BLOCK, CLI_APIKEY_CREATE, CLI_QUOTA_SET; 0: not given */
+    uint64_t for_ms;   /* of CLI_BLOCK, CLI_APIKEY_CREATE, CLI_QUOTA_SET, CLI_TOKEN_CREATE and
+                          CLI_CREDENTIAL_ROTATE; 0: not given */
     uint64_t until_ms; /* Unix time, 0: not given */
     char names[TG_ATTRIBUTES_MAX][TG_ATTRIBUTE_NAME_MAX + 1]; /* what attributes[].name point to */
 };

@@ -346,6 +346,47 @@ static const struct cli_command_row commands[CLI_COMMAND_COUNT] = {
          .notes = "The last one is not deleted: without any key, api_key is an attribute like "
                   "any other, and nobody is refused for it. --force does so nevertheless.\n",
          .examples = "tidegate apikey delete 4wq7ce2lkzam\n"},
+    [CLI_TOKEN_CREATE] =
+        {.name = "token create",
+         .usage = "NAME --role ROLES [--network CIDR[,CIDR...]] [--for DURATION | --until TIME] "
+                  "[--note TEXT] [--author NAME]",
+         .operand = CLI_OPERAND_CREDENTIAL,
+         .summary = "make a credential, and its token; that is shown this once",
+         .notes = "The token is made here, of 160 random bits, and goes nowhere: the cluster keeps "
+                  "its digest. Callers show it as `Authorization: Bearer TOKEN` over HTTP and "
+                  "gRPC, and Redis clients by AUTH, with the name or `default` as the user.\n"
+                  "Whoever shows none has the anonymous roles of his protocol: --http-anonymous, "
+                  "--grpc-anonymous and --resp-anonymous of tidegated.\n",
+         .examples = "tidegate token create web --role check --for 365d\n"
+                     "tidegate token create grafana --role observe --network 10.0.0.0/8\n"},
+    [CLI_CREDENTIAL_LIST] = {.name = "credential list",
+                             .usage = "[--after ID]",
+                             .summary = "who may do what: the credentials that were made, by id",
+                             .notes = "At most 1000 are shown; --after goes on behind that id.\n",
+                             .examples = "tidegate credential list\n"
+                                         "tidegate credential list -o json\n"},
+    [CLI_CREDENTIAL_SHOW] = {.name = "credential show",
+                             .usage = "NAME",
+                             .operand = CLI_OPERAND_CREDENTIAL,
+                             .summary = "one credential",
+                             .notes = "Of a token only the id is sent.\n",
+                             .examples = "tidegate credential show web\n"},
+    [CLI_CREDENTIAL_ROTATE] =
+        {.name = "credential rotate",
+         .usage = "NAME [--for DURATION] [--note TEXT] [--author NAME]",
+         .operand = CLI_OPERAND_CREDENTIAL,
+         .summary = "make a further token of a credential, instead of the one before",
+         .notes = "With --for the token before is good for so long yet: give callers the new one "
+                  "meanwhile. Roles, networks and end stay.\n",
+         .examples = "tidegate credential rotate web --for 24h\n"},
+    [CLI_CREDENTIAL_REVOKE] =
+        {.name = "credential revoke",
+         .usage = "NAME [--note TEXT] [--author NAME]",
+         .operand = CLI_OPERAND_CREDENTIAL,
+         .summary = "refuse a credential from now on, on every node",
+         .notes = "Every reachable node refuses it within two seconds, on connections that are "
+                  "there, too. There is no way back.\n",
+         .examples = "tidegate credential revoke web --note leaked\n"},
     [CLI_QUOTA_SET] =
         {.name = "quota set",
          .usage = "USER [--tier T] [--limit RATE]... [--burst N] [--block REASON [--for "
@@ -533,6 +574,8 @@ static const struct cli_operand_row operands[CLI_OPERAND_COUNT] = {
     [CLI_OPERAND_API_KEY] =
         {.term = "KEY",
          .help = "the id of an API key, its name if it has it alone, or the key itself"},
+    [CLI_OPERAND_CREDENTIAL] = {.term = "NAME",
+                                .help = "the name of a credential, its id, or its token"},
     [CLI_OPERAND_USER] = {.term = "USER", .help = "the user, as the attribute user names him"},
     [CLI_OPERAND_POOL] = {.term = "NAME", .help = "the name of a pool"},
 };
@@ -540,6 +583,8 @@ static const struct cli_operand_row operands[CLI_OPERAND_COUNT] = {
 static const struct cli_group_row groups[] = {
     {"rules", "see and change the rules"},
     {"apikey", "issue and revoke API keys"},
+    {"token", "make tokens, by which callers are known"},
+    {"credential", "see, replace and revoke credentials"},
     {"quota", "what is set for one user"},
     {"pools", "what elastic limits borrow of"},
 };

@@ -40,6 +40,7 @@ enum cli_operand {
     CLI_OPERAND_VERSION,
     CLI_OPERAND_BLOCKED, /* an attribute, a CIDR, or --key */
     CLI_OPERAND_API_KEY,
+    CLI_OPERAND_CREDENTIAL,
     CLI_OPERAND_USER,
     CLI_OPERAND_POOL,
     CLI_OPERAND_COUNT
@@ -147,6 +148,8 @@ enum cli_flag {
     CLI_FLAG_REASON,
     CLI_FLAG_NAME,
     CLI_FLAG_OWNER,
+    CLI_FLAG_ROLE,
+    CLI_FLAG_NETWORK,
     CLI_FLAG_TIER,
     CLI_FLAG_LIMIT,
     CLI_FLAG_BLOCK,

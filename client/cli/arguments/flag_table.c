@@ -10,6 +10,7 @@
 #include "base/vocabulary.h"
 #include "client/cli/arguments/command_table.h"
 #include "node/policy/people/api_keys.h"
+#include "node/policy/rights/rights.h"
 
 #define CLI_REPEAT_MAX UINT64_C(1000000000)
 
@@ -32,6 +33,8 @@
 #define QUOTING  (CLI_SET(CLI_QUOTA_SET) | CLI_SET(CLI_QUOTA_DELETE)) /* quotas change */
 #define KEYING                                                                                     \
     (CLI_SET(CLI_APIKEY_CREATE) | CLI_SET(CLI_APIKEY_REVOKE) | CLI_SET(CLI_APIKEY_DELETE))
+#define VOUCHING                                                                                   \
+    (CLI_SET(CLI_TOKEN_CREATE) | CLI_SET(CLI_CREDENTIAL_ROTATE) | CLI_SET(CLI_CREDENTIAL_REVOKE))
 #define LIMITING (CLI_SET(CLI_QUOTA_SET) | CLI_SET(CLI_APIKEY_CREATE)) /* own limits */
 #define EVERY    (CLI_SET(CLI_COMMAND_COUNT) - 1)
 
@@ -142,11 +145,19 @@ static const struct cli_flag_row rows[] = {
     {CLI_FLAG_NAME, "name", .commands = CLI_SET(CLI_APIKEY_CREATE), .value = "TEXT",
      BYTES(name, API_KEY_NAME_LEN_MAX), .help = "what people call the key"},
     {CLI_FLAG_OWNER, "owner", .commands = CLI_SET(CLI_APIKEY_CREATE), .value = "USER",
-     BYTES(owner, API_KEY_OWNER_LEN_MAX), .help = "the user of its requests, whatever they say"},
+     BYTES(holder.owner, API_KEY_OWNER_LEN_MAX),
+     .help = "the user of its requests, whatever they say"},
     {CLI_FLAG_OWNER, "owner", .commands = CLI_SET(CLI_APIKEY_LIST), .value = "USER",
-     BYTES(owner, API_KEY_OWNER_LEN_MAX), .help = "the keys of this user alone"},
+     BYTES(holder.owner, API_KEY_OWNER_LEN_MAX), .help = "the keys of this user alone"},
+    {CLI_FLAG_ROLE, "role", .commands = CLI_SET(CLI_TOKEN_CREATE), .value = "ROLES",
+     BYTES(holder.roles, RIGHTS_TEXT_LEN),
+     .help = "what it may do: check, adjust, inline, observe, "
+             "operate, admin; several with commas between"},
+    {CLI_FLAG_NETWORK, "network", .commands = CLI_SET(CLI_TOKEN_CREATE), .value = "CIDR[,CIDR...]",
+     TEXT(holder.networks),
+     .help = "where it may be used from, such as 10.0.0.0/8; else everywhere"},
     {CLI_FLAG_TIER, "tier", .commands = CLI_SET(CLI_APIKEY_CREATE), .value = "TIER",
-     BYTES(tier, API_KEY_TIER_LEN_MAX), .help = "the tier of its requests"},
+     BYTES(holder.tier, API_KEY_TIER_LEN_MAX), .help = "the tier of its requests"},
     {CLI_FLAG_TIER, "tier", .commands = CLI_SET(CLI_QUOTA_SET), .value = "T", TEXT(quota.tier),
      .help = "the tier of his requests, whatever they say themselves"},
     {CLI_FLAG_LIMIT, "limit", .commands = CLI_SET(CLI_APIKEY_CREATE), .value = "RATE",
@@ -170,12 +181,18 @@ static const struct cli_flag_row rows[] = {
      .help = "it lifts itself after this time: 1h (never 0)"},
     {CLI_FLAG_FOR, "for", .commands = CLI_SET(CLI_APIKEY_CREATE), .value = "DURATION",
      .help = "it ends by itself after this time: 90d"},
+    {CLI_FLAG_FOR, "for", .commands = CLI_SET(CLI_TOKEN_CREATE), .value = "DURATION",
+     .help = "it ends by itself after this time: 365d"},
+    {CLI_FLAG_FOR, "for", .commands = CLI_SET(CLI_CREDENTIAL_ROTATE), .value = "DURATION",
+     .help = "how long the token before is good yet: 24h; without it, not at all"},
     {CLI_FLAG_FOR, "for", .commands = CLI_SET(CLI_QUOTA_SET), .value = "DURATION",
      .help = "how long the block lasts: 1h"},
     {CLI_FLAG_UNTIL, "until", .commands = CLI_SET(CLI_BLOCK), .value = "TIME",
      .help = "it lifts itself then: 2026-12-31T18:00:00Z (UTC), or with a zone (+01:00), or a day "
              "alone, which must exist"},
     {CLI_FLAG_UNTIL, "until", .commands = CLI_SET(CLI_APIKEY_CREATE), .value = "TIME",
+     .help = "it ends by itself then: 2026-12-31T18:00:00Z (UTC)"},
+    {CLI_FLAG_UNTIL, "until", .commands = CLI_SET(CLI_TOKEN_CREATE), .value = "TIME",
      .help = "it ends by itself then: 2026-12-31T18:00:00Z (UTC)"},
     {CLI_FLAG_UNTIL, "until", .commands = CLI_SET(CLI_QUOTA_SET), .value = "TIME",
      .help = "when the block ends: 2026-12-31T18:00:00Z (UTC)"},
@@ -188,6 +205,8 @@ static const struct cli_flag_row rows[] = {
     {CLI_FLAG_CLEAR, "clear", .commands = CLI_SET(CLI_QUOTA_SET), SWITCH(quota.clear),
      .help = "forget what the record says, and begin anew"},
     {CLI_FLAG_AFTER, "after", .commands = CLI_SET(CLI_APIKEY_LIST), .value = "ID",
+     BYTES(after, API_KEY_NAME_LEN_MAX), .help = "go on behind this id"},
+    {CLI_FLAG_AFTER, "after", .commands = CLI_SET(CLI_CREDENTIAL_LIST), .value = "ID",
      BYTES(after, API_KEY_NAME_LEN_MAX), .help = "go on behind this id"},
     {CLI_FLAG_AFTER, "after", .commands = CLI_SET(CLI_QUOTA_LIST), .value = "USER",
      BYTES(after, TG_VALUE_MAX), .help = "go on behind this user"},
@@ -219,10 +238,10 @@ static const struct cli_flag_row rows[] = {
      .help = "also where most voters are gone for good; see below"},
     {CLI_FLAG_NO_WAIT, "no-wait", .commands = CHANGING, SWITCH(no_wait),
      .help = "return at once; what was begun goes on"},
-    {CLI_FLAG_NOTE, "note", .commands = APPLYING | KEYING | QUOTING, .value = "TEXT", TEXT(note),
-     .help = "why it is changed; kept with the change"},
-    {CLI_FLAG_AUTHOR, "author", .commands = APPLYING | BLOCKING | KEYING | QUOTING, .value = "NAME",
-     TEXT(author), .help = "who changes it (default: you, on this host)"},
+    {CLI_FLAG_NOTE, "note", .commands = APPLYING | KEYING | VOUCHING | QUOTING, .value = "TEXT",
+     TEXT(note), .help = "why it is changed; kept with the change"},
+    {CLI_FLAG_AUTHOR, "author", .commands = APPLYING | BLOCKING | KEYING | VOUCHING | QUOTING,
+     .value = "NAME", TEXT(author), .help = "who changes it (default: you, on this host)"},
 
     {CLI_FLAG_FORMAT, "format", .commands = CLI_SET(CLI_REPLAY), .value = "F",
      .choices = "auto combined xff json",

@@ -8,6 +8,8 @@
 #include "client/cli/arguments/given.h"
 #include "client/cli/arguments/pool_flags.h"
 #include "node/policy/people/api_keys.h"
+#include "node/policy/rights/credential.h"
+#include "node/policy/rights/token.h"
 
 static int take_attribute(struct cli_arguments *out, const struct cli_given *given,
                           const char *word)
@@ -255,6 +257,33 @@ static int take_api_key(struct cli_arguments *out, const struct cli_given *given
     return CLI_EXIT_OK;
 }
 
+/* The name of a credential, its id, or its token, which is cut to its id, so that it goes nowhere.
+ */
+static int take_credential(struct cli_arguments *out, const struct cli_given *given,
+                           struct cli_words *words)
+{
+    if (words->count == 0)
+        return cli_refuse(given, CLI_EXIT_USAGE, "'%s' needs a NAME",
+                          cli_command_name(out->command));
+    out->name = words->list[0];
+    out->name_len = strlen(words->list[0]);
+    if (token_begins(out->name, out->name_len)) {
+        out->name = token_id(out->name, out->name_len);
+        if (out->name == NULL || out->command == CLI_TOKEN_CREATE)
+            return cli_refuse(given, CLI_EXIT_INVALID,
+                              "NAME begins as a token does, and is none; expected a name");
+        out->name_len = TOKEN_ID_LEN;
+    }
+    if (!credential_name_ok(out->name, out->name_len))
+        return cli_refuse(given, CLI_EXIT_INVALID,
+                          "NAME: found '%.64s'; expected 1 to %d letters, digits, and . _ - only",
+                          words->list[0], (int)CREDENTIAL_NAME_LEN_MAX);
+    if (out->command == CLI_TOKEN_CREATE && out->holder.roles == NULL)
+        return cli_refuse(given, CLI_EXIT_USAGE,
+                          "'token create' needs --role, such as --role check");
+    return CLI_EXIT_OK;
+}
+
 static int check_quota_flags(const struct cli_quota *quota, const struct cli_given *given)
 {
     const bool timed = given->values[CLI_FLAG_FOR] != NULL || given->values[CLI_FLAG_UNTIL] != NULL;
@@ -372,6 +401,7 @@ static const struct {
     [CLI_OPERAND_VERSION] = {take_version, 1},
     [CLI_OPERAND_BLOCKED] = {take_blocked, 1},
     [CLI_OPERAND_API_KEY] = {take_api_key, 1},
+    [CLI_OPERAND_CREDENTIAL] = {take_credential, 1},
     [CLI_OPERAND_USER] = {take_quota, 1},
     [CLI_OPERAND_POOL] = {take_pool, 1},
 };

@@ -108,8 +108,8 @@ static int show_new(struct cli *cli, const struct new_key *key)
     } fields[] = {{"key", key->text},
                   {"id", NULL},
                   {"name", arguments->name},
-                  {"owner", arguments->owner},
-                  {"tier", arguments->tier}};
+                  {"owner", arguments->holder.owner},
+                  {"tier", arguments->holder.tier}};
     mp_writer_init(&writer, bytes, sizeof bytes);
     mp_put_map(&writer, sizeof fields / sizeof *fields);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -161,8 +161,8 @@ static int create(struct cli *cli)
     add_text(&edit, "key", key.id, API_KEY_ID_LEN);
     add_text(&edit, "digest", key.digest, DIGEST_TEXT_LEN);
     add_word(&edit, "name", arguments->name);
-    add_word(&edit, "owner", arguments->owner);
-    add_word(&edit, "tier", arguments->tier);
+    add_word(&edit, "owner", arguments->holder.owner);
+    add_word(&edit, "tier", arguments->holder.tier);
     if (arguments->quota.limits[0] != '\0')
         add_word(&edit, "limits", arguments->quota.limits);
     add_number(&edit, "burst", arguments->quota.burst);
@@ -197,8 +197,8 @@ int cli_api_key(struct cli *cli)
     case CLI_APIKEY_CREATE:
         return create(cli);
     case CLI_APIKEY_LIST:
-        return ask_and_show(cli, "owner", arguments->owner,
-                            arguments->owner != NULL ? strlen(arguments->owner) : 0);
+        return ask_and_show(cli, "owner", arguments->holder.owner,
+                            arguments->holder.owner != NULL ? strlen(arguments->holder.owner) : 0);
     case CLI_APIKEY_SHOW:
         return ask_and_show(cli, "key", arguments->name, arguments->name_len);
     default:

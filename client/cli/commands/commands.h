@@ -59,6 +59,11 @@ MUST_USE int cli_block(struct cli *cli);
 /* apikey create, list, show, revoke, delete. Returns the exit status. */
 MUST_USE int cli_api_key(struct cli *cli);
 
+/* ---- credential.c ---- */
+
+/* token create; credential list, show, rotate, revoke. Returns the exit status. */
+MUST_USE int cli_credential(struct cli *cli);
+
 /* ---- quota.c ---- */
 
 /* quota set, show, list, delete. Returns the exit status. */

@@ -40,6 +40,10 @@ const char *const cli_api_key_columns[] = {"id",        "name",  "owner",   "tie
                                            "burst",     "state", "created", "created_by", "expires",
                                            "last_used", "total", "revoked", "revoked_by", NULL};
 
+const char *const cli_credential_columns[] = {"id",       "name",    "roles",      "networks",
+                                              "state",    "created", "created_by", "expires",
+                                              "replaced", "revoked", "revoked_by", NULL};
+
 /* ---- finding things -------------------------------------------------------------------------- */
 
 static size_t next_value(const struct mp_token *tokens, size_t at, size_t count)
@@ -108,8 +112,8 @@ enum unit { UNIT_NONE, UNIT_MOMENT, UNIT_MS, UNIT_US };
 enum { SUFFIX_LEN = 3 }; /* "_ms" */
 
 /* The fields whose ms are since 1970; those of others say how long something lasts. */
-static const char *const moments[] = {"time_ms",    "until_ms",     "created_ms",  "expires_ms",
-                                      "revoked_ms", "last_seen_ms", "last_used_ms"};
+static const char *const moments[] = {"time_ms",    "until_ms",     "created_ms",   "expires_ms",
+                                      "revoked_ms", "last_seen_ms", "last_used_ms", "replaced_ms"};
 
 static bool name_is(const char *name, size_t len, const char *other)
 {

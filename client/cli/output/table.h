@@ -28,6 +28,7 @@ extern const char *const cli_rule_columns[];
 extern const char *const cli_version_columns[];
 extern const char *const cli_block_columns[];
 extern const char *const cli_api_key_columns[];
+extern const char *const cli_credential_columns[];
 extern const char *const cli_quota_columns[];
 
 /* Adds an array of maps. `columns` NULL shows the fields of the first row. */

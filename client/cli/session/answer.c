@@ -180,6 +180,9 @@ static void add_table(struct cli *cli, const struct cli_answer *answer)
     case CLI_APIKEY_LIST:
         cli_table_rows(text, answer->tokens, answer->count, cli_api_key_columns, cli->colour);
         break;
+    case CLI_CREDENTIAL_LIST:
+        cli_table_rows(text, answer->tokens, answer->count, cli_credential_columns, cli->colour);
+        break;
     case CLI_QUOTA_LIST:
         cli_table_rows(text, answer->tokens, answer->count, cli_quota_columns, cli->colour);
         break;

@@ -333,3 +333,24 @@ void conditions_tell(const struct control *control, const struct control_report 
     const bool all = conditions.more == 0 || count < conditions.count; /* CONDITIONS-1 */
     event_log_follow(report->events, unix_ns, lasting, count, all);
 }
+
+/* ---- members that are gone ------------------------------------------------------------------- */
+
+bool control_gone(const struct control *control, enum view_state state, const char *region,
+                  uint64_t id)
+{
+    const bool ours = strcmp(region, control->options.region) == 0;
+    return state == VIEW_LEFT || (state == VIEW_DEAD && ours && control->config->epoch > 0 &&
+                                  ring_config_find(control->config, id) == NULL);
+}
+
+uint32_t control_count_removed(const struct control *control)
+{
+    uint32_t count = 0;
+    size_t cursor = 0;
+    const struct swim_member *member;
+    while ((member = swim_next(control->swim, &cursor)) != NULL)
+        count += member->state == SWIM_DEAD &&
+                 control_gone(control, VIEW_DEAD, member->record.region, member->record.id);
+    return count;
+}

@@ -49,4 +49,12 @@ void conditions_look(const struct control *control, const struct control_report 
 void conditions_tell(const struct control *control, const struct control_report *report,
                      int64_t unix_ns);
 
+/* Whether a member is nothing that anybody waits for any more: it has left, or it is dead and not
+ * in the ring of its region, which is known of the own one alone. */
+bool control_gone(const struct control *control, enum view_state state, const char *region,
+                  uint64_t id);
+
+/* How many of the dead of the own region that is: they were removed, or never in the ring. */
+uint32_t control_count_removed(const struct control *control);
+
 #endif

@@ -59,7 +59,8 @@ enum settings_kind {
     SETTINGS_REGION = 7, /* name: the region; value: who founds its ring (control_region.c) */
     SETTINGS_ORDINALS =
         8, /* name: "rules"; value: which count is whose (node/policy/compile/ordinals.h) */
-    SETTINGS_KINDS, /* those of this release are below */
+    SETTINGS_CREDENTIAL = 9, /* name: its id; value: node/policy/rights/credential.h */
+    SETTINGS_KINDS,          /* those of this release are below */
     SETTINGS_KIND_MAX = 255
 };
 

@@ -570,7 +570,8 @@ void control_kind_missed(struct control *control, uint32_t kind)
 
 void control_spread(struct control *control, uint64_t rules)
 {
-    static const uint32_t kinds[] = {SETTINGS_BLOCK, SETTINGS_API_KEY, SETTINGS_QUOTA};
+    static const uint32_t kinds[] = {SETTINGS_BLOCK, SETTINGS_API_KEY, SETTINGS_QUOTA,
+                                     SETTINGS_CREDENTIAL};
     const struct settings *settings = control->settings;
     struct settings_entry newest;
     control->spreads = true;

@@ -25,6 +25,7 @@
 #include "node/policy/people/api_keys.h"
 #include "node/policy/people/blocks.h"
 #include "node/policy/people/people.h"
+#include "node/policy/rights/credential.h"
 
 enum { RULES_NAME_LEN = 17 };
 
@@ -354,6 +355,7 @@ static bool say_full(const struct settings *settings, struct settings_edit *edit
         const char *what;
     } bounds[] = {{SETTINGS_BLOCK, BLOCKS_MAX, "blocks"},
                   {SETTINGS_API_KEY, API_KEYS_MAX, "API keys"},
+                  {SETTINGS_CREDENTIAL, CREDENTIALS_MAX, "credentials"},
                   {SETTINGS_QUOTA, PEOPLE_MAX, "users with quotas"}};
     const struct settings_table *table = &settings->table;
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {

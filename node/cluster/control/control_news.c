@@ -3,8 +3,8 @@
  *   asked for   drain, leave and remove, by whom
  *   frozen      the ring, or the configuration, lost its majority; and won it back
  *   time        that of all is off the wall clocks of a majority; or right again
- *   changed     blocks, API keys and quotas, by whom; rules have lines of their own, where they
- *               are put in force (rules_file.c)
+ *   changed     blocks, API keys, credentials and quotas, by whom; rules have lines of their own,
+ * where they are put in force (rules_file.c)
  *
  * NEWS-1  A state is told when it has lasted for a second: a restart in order is none.
  * NEWS-2  Of changes at most NEWS_LINES are told in a second, and then how many more: an import of
@@ -19,6 +19,7 @@
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/control/control_state.h"
 #include "node/policy/people/api_keys.h"
+#include "node/policy/rights/credential.h"
 
 enum { NEWS_LINES = 8, WHAT_LEN = 160, SHOWN_MAX = 64 };
 
@@ -118,14 +119,17 @@ static void say_block(const struct settings_op *op, char out[WHAT_LEN])
 
 static void say_key(const struct settings_op *op, char out[WHAT_LEN])
 {
-    struct api_key_record record;
-    const char *done = "was created";
-    if (op->removes)
-        done = "was deleted";
-    else if (api_key_decode(op->value.data, op->value.len, &record) && record.revoked_ms > 0)
-        done = "was revoked";
-    (void)snprintf(out, WHAT_LEN, "the API key with id %.*s %s",
-                   (int)(op->name.len < SHOWN_MAX ? op->name.len : SHOWN_MAX), op->name.data, done);
+    struct api_key_record key;
+    const bool revoked =
+        op->kind == SETTINGS_API_KEY
+            ? api_key_decode(op->value.data, op->value.len, &key) && key.revoked_ms > 0
+            : credential_revoked(op->value.data, op->value.len);
+    (void)snprintf(out, WHAT_LEN, "the %s with id %.*s was %s",
+                   op->kind == SETTINGS_API_KEY ? "API key" : "credential",
+                   (int)(op->name.len < SHOWN_MAX ? op->name.len : SHOWN_MAX), op->name.data,
+                   op->removes ? "deleted"
+                   : revoked   ? "revoked"
+                               : "created");
 }
 
 /* What an operation did; false if it is nothing to tell. */
@@ -133,7 +137,7 @@ static bool say_op(const struct settings_op *op, char out[WHAT_LEN])
 {
     if (op->kind == SETTINGS_BLOCK)
         say_block(op, out);
-    else if (op->kind == SETTINGS_API_KEY)
+    else if (op->kind == SETTINGS_API_KEY || op->kind == SETTINGS_CREDENTIAL)
         say_key(op, out);
     else if (op->kind == SETTINGS_QUOTA)
         (void)snprintf(out, WHAT_LEN, "what is set for a user was %s",

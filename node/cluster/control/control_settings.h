@@ -57,6 +57,8 @@ const struct settings_entry *control_setting_next(const struct control *control,
 struct api_key_entry;
 /* A setting of kind SETTINGS_API_KEY. What it points to is the entry's. */
 struct api_key_entry control_api_key_of(const struct settings_entry *entry);
+/* A setting of kind SETTINGS_CREDENTIAL, likewise. */
+struct credential_entry control_credential_of(const struct settings_entry *entry);
 
 struct quota;
 /* Reads a setting of kind SETTINGS_QUOTA; false if it cannot be read. What it points to is the

@@ -3,7 +3,7 @@
  *   {"tidegate_keys", METRIC_GAUGE, "", "Keys in memory."}  -->  # HELP, # TYPE of /metrics
  *                                                           -->  the reference page
  *
- * Where a value comes from is beside what collects it (operator/control_metrics.c), which has one
+ * Where a value comes from is beside what collects it (exposition/metrics_page.c), which has one
  * entry for each of these.
  *
  * METRIC-1  Of our own, counters end with _total, and nothing else does; times are in seconds,

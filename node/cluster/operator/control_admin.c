@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/mp_walk.h"
 #include "base/natural.h"
+#include "node/cluster/exposition/metrics_page.h"
 #include "node/cluster/operator/control_answer.h"
 
 enum { ROWS_MAX = 1000 }; /* of a list */
@@ -175,25 +176,6 @@ static void put_member(const struct answer_context *context, const struct view *
         control_put_time(writer, "unreachable_since", (uint64_t)(lost_ns / CONTROL_MS));
 }
 
-bool control_gone(const struct control *control, enum view_state state, const char *region,
-                  uint64_t id)
-{
-    const bool ours = strcmp(region, control->options.region) == 0;
-    return state == VIEW_LEFT || (state == VIEW_DEAD && ours && control->config->epoch > 0 &&
-                                  ring_config_find(control->config, id) == NULL);
-}
-
-uint32_t control_count_removed(const struct control *control)
-{
-    uint32_t count = 0;
-    size_t cursor = 0;
-    const struct swim_member *member;
-    while ((member = swim_next(control->swim, &cursor)) != NULL)
-        count += member->state == SWIM_DEAD &&
-                 control_gone(control, VIEW_DEAD, member->record.region, member->record.id);
-    return count;
-}
-
 /* Names first, so that people find them; whoever has the same name elsewhere is beside. */
 static int compare_members(const struct view_member *a, const struct view_member *b)
 {
@@ -288,6 +270,20 @@ static void answer_ring(struct answer_context *context)
     view_free(&view);
 }
 
+/* A page takes a millisecond: of many who ask together, one has it made. */
+static void answer_metrics(struct answer_context *context)
+{
+    const struct control_report *report = context->report;
+    struct control_page *page = report->page;
+    if (page == NULL ||
+        (page->len == 0 && !metrics_page_make(context->control, report, context->now_ns, page))) {
+        answer_error(context, TG_EUNAVAILABLE, "the page of metrics has no room");
+        return;
+    }
+    answer_begin(context);
+    mp_put_strn(context->writer, page->text, page->len);
+}
+
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -320,6 +316,11 @@ static const struct {
     {"apikey.show", answer_apikey_show},
     {"apikey.revoke", answer_apikey_revoke},
     {"apikey.delete", answer_apikey_delete},
+    {"credential.create", answer_credential_create},
+    {"credential.list", answer_credential_list},
+    {"credential.show", answer_credential_show},
+    {"credential.rotate", answer_credential_rotate},
+    {"credential.revoke", answer_credential_revoke},
     {"quota.set", answer_quota_set},
     {"quota.show", answer_quota_show},
     {"quota.list", answer_quota_list},
@@ -341,7 +342,9 @@ static void dispatch(struct answer_context *context)
                  "owner, rules.list, "
                  "rules.show, rules.validate, rules.explain, rules.diff, rules.history, "
                  "rules.apply, edit.state, block, unblock, blocks, apikey.create, apikey.list, "
-                 "apikey.show, apikey.revoke, apikey.delete, quota.set, quota.show, "
+                 "apikey.show, apikey.revoke, apikey.delete, credential.create, "
+                 "credential.list, credential.show, credential.rotate, credential.revoke, "
+                 "quota.set, quota.show, "
                  "quota.list, quota.delete, pools.list, "
                  "pools.report, drain, leave or remove");
 }

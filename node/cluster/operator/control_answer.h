@@ -8,10 +8,10 @@
  *                                            rules.apply, edit.state
  *                     --> control_blocks.c   block, unblock, blocks
  *                     --> control_api_keys.c apikey.create, list, show, revoke, delete
+ *                     --> control_credentials.c credential.create, list, show, rotate, revoke
  *                     --> control_quotas.c   quota.set, quota.show, quota.list, quota.delete
  *                     --> control_regions_answer.c   regions, remove of one
- *                     --> control_metrics.c  metrics
- *                     --> (itself)           members, ring
+ *                     --> (itself)           members, ring, metrics
  *
  * OPERATOR-1  Each answer is exactly one msgpack value after answer_begin, or one sentence by
  *             answer_error.
@@ -26,6 +26,7 @@
 
 #include "base/mp.h"
 #include "client/protocol/wire.h"
+#include "node/cluster/conditions/conditions.h"
 #include "node/cluster/control/control_state.h"
 #include "node/policy/index/policy_resolve.h"
 
@@ -59,14 +60,6 @@ void answer_error(struct answer_context *context, int code, const char *text);
 
 /* The whole answer is what this node waits for, which cannot answer before. */
 void answer_waiting(struct answer_context *context);
-
-/* Whether a member is nothing that anybody waits for any more: it has left, or it is dead and not
- * in the ring of its region, which is known of the own one alone. */
-bool control_gone(const struct control *control, enum view_state state, const char *region,
-                  uint64_t id);
-
-/* How many of the dead of the own region that is: they were removed, or never in the ring. */
-uint32_t control_count_removed(const struct control *control);
 
 /* Where a member stands in this node's ring: who has drained still lives, but nothing is its own.
  * Static storage. */
@@ -154,7 +147,6 @@ void answer_pools(struct answer_context *context);
 void answer_status(struct answer_context *context);
 void answer_regions(struct answer_context *context);
 void answer_events(struct answer_context *context);
-void answer_metrics(struct answer_context *context);
 void answer_rules(struct answer_context *context);
 void answer_validate(struct answer_context *context);
 void answer_explain(struct answer_context *context);
@@ -170,6 +162,11 @@ void answer_apikey_list(struct answer_context *context);
 void answer_apikey_show(struct answer_context *context);
 void answer_apikey_revoke(struct answer_context *context);
 void answer_apikey_delete(struct answer_context *context);
+void answer_credential_create(struct answer_context *context);
+void answer_credential_list(struct answer_context *context);
+void answer_credential_show(struct answer_context *context);
+void answer_credential_rotate(struct answer_context *context);
+void answer_credential_revoke(struct answer_context *context);
 void answer_quota_set(struct answer_context *context);
 void answer_quota_show(struct answer_context *context);
 void answer_quota_list(struct answer_context *context);

@@ -175,6 +175,9 @@ static void say_op(const struct settings_change *change, const struct settings_o
         (void)snprintf(out, CHANGE_LEN, "quota of %.*s %s", len, name,
                        op->removes ? "deleted" : "set");
         break;
+    case SETTINGS_CREDENTIAL:
+        (void)snprintf(out, CHANGE_LEN, "credential %.*s set", len, name);
+        break;
     case SETTINGS_API_KEY:
         (void)snprintf(out, CHANGE_LEN, "API key %s", op->removes ? "deleted" : "set");
         break;

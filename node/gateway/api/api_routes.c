@@ -1,6 +1,8 @@
 /* api_routes.c - the table of what HTTP is answered: the router, OPTIONS and OpenAPI come of it. */
 #include "node/gateway/api/api_routes.h"
 
+#include <string.h>
+
 #include "node/gateway/api/auth_api.h"
 #include "node/gateway/api/check_api.h"
 #include "node/gateway/api/events_api.h"
@@ -13,6 +15,7 @@
 #include "node/gateway/http/http_probe.h"
 #include "node/gateway/page/page.h"
 #include "node/gateway/page/page_look.h"
+#include "node/policy/rights/commands.h"
 
 #define CHECKS(word, says)                                                                         \
     {                                                                                              \
@@ -23,8 +26,14 @@
 #define OPERATOR(verb, at, word, takes, number, says)                                              \
     {                                                                                              \
         .method = HTTP1_##verb, .path = (at), .name = (word), .summary = (says), .body = (takes),  \
-        .flags = HTTP_ROUTE_OPERATOR, .handle = api_operate, .call = &operate_calls[number]        \
+        .flags = HTTP_ROUTE_OPERATOR, .right_of = right_of, .handle = api_operate,                 \
+        .call = &operate_calls[number]                                                             \
     }
+
+static uint8_t right_of(const struct http_route *route)
+{
+    return (uint8_t)command_right(route->call->command, strlen(route->call->command));
+}
 
 static const struct http_route routes[] = {
     CHECKS(check, "Decides whether requests may pass, and charges those that may"),
@@ -95,6 +104,7 @@ static const struct http_route routes[] = {
      .name = "events",
      .summary = "Lists what came about lately; with Accept: text/event-stream, and goes on",
      .flags = HTTP_ROUTE_OPERATOR | HTTP_ROUTE_PAGE,
+     .right = RIGHT_OBSERVE,
      .handle = api_events,
      .call = &operate_calls[OPERATE_EVENTS]},
     OPERATOR(POST, "/v1/owner", "owner", HTTP_BODY_JSON, OPERATE_OWNER,
@@ -157,18 +167,21 @@ static const struct http_route routes[] = {
      .name = "page",
      .summary = "Shows the cluster at a glance, as a page",
      .flags = HTTP_ROUTE_PAGE,
+     .right = RIGHT_OBSERVE,
      .handle = page_show},
     {.method = HTTP1_GET,
      .path = "/live",
      .name = "page_live",
      .summary = "Shows what the page shows again and again, as server-sent events",
      .flags = HTTP_ROUTE_PAGE,
+     .right = RIGHT_OBSERVE,
      .handle = page_live},
     {.method = HTTP1_GET,
      .path = "/look",
      .name = "page_look",
      .summary = "Shows what becomes of a request, as a page",
      .flags = HTTP_ROUTE_PAGE,
+     .right = RIGHT_OBSERVE,
      .handle = page_look},
     {.method = HTTP1_GET,
      .path = "/v1/openapi.json",
@@ -180,6 +193,7 @@ static const struct http_route routes[] = {
      .name = "metrics",
      .summary = "Tells the node's metrics, as Prometheus reads them",
      .flags = HTTP_ROUTE_CHECKS | HTTP_ROUTE_ASIDE,
+     .right = RIGHT_OBSERVE,
      .handle = api_metrics},
     {.method = HTTP1_GET,
      .path = "/livez",

@@ -298,12 +298,30 @@ static enum http_verdict refuse(struct http_exchange *exchange, unsigned status,
     return HTTP_ANSWERED;
 }
 
-/* "http 10.0.0.7": where the request comes from, without its port. */
-static void write_author(const char *address, char out[AUTHOR_LEN])
+/* "http 10.0.0.7", and whose token it is: where the request comes from, without its port. */
+static void write_author(const struct http_exchange *exchange, char out[AUTHOR_LEN])
 {
+    const char *address = exchange->peer->base.address;
+    const struct credential *credential = exchange->access.credential;
     const char *colon = strrchr(address, ':');
     const int len = colon != NULL ? (int)(colon - address) : (int)strlen(address);
-    (void)snprintf(out, AUTHOR_LEN, "http %.*s", len, address);
+    (void)snprintf(out, AUTHOR_LEN, "%.*s%shttp %.*s",
+                   credential != NULL ? (int)credential->name.len : 0,
+                   credential != NULL ? credential->name.data : "", credential != NULL ? ", " : "",
+                   len, address);
+}
+
+/* Whoever shows a credential cannot sign as somebody else alone. */
+static void add_signature(const struct http_exchange *exchange, struct question *question)
+{
+    struct operate_value *author = &question->values.of_edits[0];
+    const struct credential *credential = exchange->access.credential;
+    if (credential == NULL || !author->given)
+        return;
+    (void)snprintf(question->author, sizeof question->author, "%.*s, for %.*s",
+                   (int)credential->name.len, credential->name.data, (int)author->text.len,
+                   author->text.data);
+    author->text = wire_text_of(question->author);
 }
 
 enum http_verdict api_operate(struct http_exchange *exchange)
@@ -327,7 +345,7 @@ enum http_verdict api_operate(struct http_exchange *exchange)
         .yaml = (call->flags & OPERATE_DOCUMENT) != 0 && has_word(request, "Accept", "yaml"),
         .gzip = has_word(request, "Accept-Encoding", "gzip"),
     };
-    write_author(exchange->peer->base.address, question.author);
+    write_author(exchange, question.author);
     if (!operate_read(exchange, call, exchange->room, HTTP_ADMIN_ROOM, &question.values,
                       question.error) ||
         !read_preconditions(request, &question) ||
@@ -336,6 +354,7 @@ enum http_verdict api_operate(struct http_exchange *exchange)
     if ((call->flags & OPERATE_MAKES) != 0)
         make_key(exchange, &question);
     sign(&question);
+    add_signature(exchange, &question);
     put_arguments(writer, &question);
     if (writer->failed)
         return refuse(exchange, 413,

@@ -59,6 +59,7 @@ struct grpc_facts {
     const struct grpc_method *methods;
     size_t method_count;
     const char *waits;           /* why the node is not ready; NULL: it is */
+    uint8_t anonymous;           /* enum right: roles of whoever shows no token */
     uint8_t fields;              /* enum ratelimit_fields: which ones proxies are to add */
     struct hash_key secret;      /* of the cluster: shortens long paths of descriptors */
     const struct policy *policy; /* the rules in force, in this turn; NULL: there are none yet */

@@ -28,9 +28,12 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/assert.h"
+#include "node/gateway/access.h"
 #include "node/gateway/grpc/grpc_arena.h"
+#include "node/policy/rights/token.h"
 
 #define NS_PER_MS     INT64_C(1000000)
 #define STEPS_FROM_NS (50 * NS_PER_MS)
@@ -315,6 +318,34 @@ enum grpc_verdict grpc_ask_full(struct grpc_call *call)
                      "of attributes, and 1 MiB");
 }
 
+/* Whether who asks may not ask that: then it is taken back, and answered. */
+static bool refuse_checks(struct grpc_gate *gate, struct grpc_call *call)
+{
+    struct batches *batches = gate->batches;
+    const struct h2_stream *stream = call->stream;
+    static const char scheme[] = "Bearer ";
+    const size_t len = sizeof scheme - 1;
+    char text[ACCESS_SENTENCE_LEN];
+    struct access access;
+    struct wire_text token = {"", 0};
+    if (strncasecmp(stream->authorization, scheme, len) == 0)
+        token = wire_text_of(stream->authorization + len);
+    if (!token_begins(token.data, token.len))
+        token.len = 0; /* it is none of ours */
+    access_judge(gate->facts.policy, gate->facts.anonymous, token, h2_base(stream->peer)->address,
+                 call->now_ns, &access);
+    const uint8_t needed = access_needs(&batches->builder, batches->mark.count);
+    if (access.verdict == CREDENTIAL_GOOD && access_missing(&access, needed)[0] == '\0')
+        return false;
+    batches_cancel(batches);
+    access_sentence(&access, needed, text);
+    (void)grpc_fail(call,
+                    access.shown && access.verdict == CREDENTIAL_GOOD ? GRPC_PERMISSION_DENIED
+                                                                      : GRPC_UNAUTHENTICATED,
+                    text);
+    return true;
+}
+
 /* The handler has asked. */
 static void commit(struct grpc_gate *gate, struct h2_stream *stream)
 {
@@ -562,6 +593,8 @@ static bool take(void *context, struct h2_stream *stream, enum gateway_stop *sto
     *stop = call.stop;
     if (verdict == GRPC_AGAIN)
         return false;
+    if (verdict == GRPC_ASKED && refuse_checks(gate, &call))
+        verdict = GRPC_ANSWERED;
     if (verdict == GRPC_ASKED)
         commit(gate, stream);
     ASSERT(verdict == GRPC_ASKED || stream->answered); /* GRPC-1 */

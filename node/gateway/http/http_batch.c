@@ -243,6 +243,17 @@ enum http_verdict http_ask_full(struct http_exchange *exchange)
     return HTTP_ANSWERED;
 }
 
+bool http_batches_refused(struct http_exchange *exchange, struct http_stats *stats,
+                          struct http_guarded *guarded)
+{
+    const struct batches *batches = exchange->batches->batches;
+    if (exchange->form.stream != HTTP_STREAM_NONE ||
+        !http_guard_checks(exchange, &batches->builder, batches->mark.count, stats, guarded))
+        return false;
+    http_ask_cancel(exchange);
+    return true;
+}
+
 void http_batches_commit(struct http_exchange *exchange)
 {
     struct batches *batches = exchange->batches->batches;

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "node/gateway/batches.h"
 #include "node/gateway/http/http_exchange.h"
+#include "node/gateway/http/http_guard.h"
 
 enum {
     HTTP_ADMIN_TIMEOUT_MS = 30000 /* in which an operator's command is to be answered */
@@ -44,6 +45,10 @@ const char *http_batches_date(const struct http_batches *batches);
 struct batches *http_batches_of(struct http_batches *batches);
 /* The handler has returned HTTP_ASKED: the request waits for its answer from now on. */
 void http_batches_commit(struct http_exchange *exchange);
+/* Whether who asks may not ask what the handler has appended: then it is taken back, and *guarded
+ * tells why. */
+bool http_batches_refused(struct http_exchange *exchange, struct http_stats *stats,
+                          struct http_guarded *guarded);
 /* Counts a response that is complete; one that did not fit becomes a 500 before. */
 void http_batches_close(struct http_batches *batches, struct http_reply *reply);
 

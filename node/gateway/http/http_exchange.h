@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "client/protocol/wire.h"
+#include "node/gateway/access.h"
 #include "node/gateway/gateway.h"
 #include "node/gateway/grpc/grpc_gate.h"
 #include "node/gateway/gubernator/gubernator.h"
@@ -77,6 +78,8 @@ struct http_facts {
     struct hash_key path_secret;         /* of the cluster, where a shard is asked */
     const struct policy *policy; /* the rules in force, in this turn; NULL: there are none yet */
     uint8_t secret[32];          /* random; of what is made here, such as API keys */
+    uint8_t anonymous;           /* enum right: roles of whoever shows no token, over HTTP, */
+    uint8_t anonymous_grpc;      /* and over gRPC */
     uint8_t headers; /* enum decision_headers (decision_json.h): which ones tell of limits */
     uint8_t fields;  /* enum ratelimit_fields (ratelimit.h): which ones proxies are to add */
     uint32_t name_count;
@@ -115,6 +118,7 @@ struct http_exchange {
     struct wire_text parameters[HTTP_PARAMETERS_MAX]; /* of the pattern, in its order, decoded */
     struct wire_text rest;                            /* what its "*" stands for, as it was sent */
     const struct http_facts *facts;
+    struct access access; /* who asks */
     int64_t now_ns;
     int64_t asked_ns;        /* when the gate first came to it: it may have had to wait */
     struct http_reply reply; /* for an answer at once; HTTP_ROOM bytes, or what http_room gave */

@@ -56,6 +56,7 @@ static int open_streams(struct http_gate *gate, uint64_t random)
     struct grpc_facts facts = {.waits = gate->facts.waits,
                                .address = gate->facts.address,
                                .fields = gate->facts.fields,
+                               .anonymous = gate->facts.anonymous_grpc,
                                .name = gate->facts.name,
                                .gubernator = gate->facts.gubernator,
                                .secret = gate->facts.path_secret};
@@ -169,6 +170,23 @@ static void end_with(struct http_gate *gate, struct http_peer *peer, unsigned st
     peer->base.closing = true; /* HTTPGATE-3 */
 }
 
+/* RFC 6750, 3; of the page what makes a browser ask for a password. */
+static void challenge(struct http_exchange *exchange, const struct http_route *route,
+                      unsigned status)
+{
+    struct http_reply *reply = &exchange->reply;
+    const unsigned kinds = HTTP_ROUTE_PAGE | HTTP_ROUTE_OPERATOR;
+    const char *text = "Bearer realm=\"tidegate\"";
+    if (status == 401 && (route->flags & kinds) == HTTP_ROUTE_PAGE)
+        text = "Basic realm=\"tidegate: a token, or that of admin.cred, as password\", "
+               "charset=\"UTF-8\"";
+    else if (status == 403)
+        text = "Bearer realm=\"tidegate\", error=\"insufficient_scope\"";
+    else if (exchange->access.shown)
+        text = "Bearer realm=\"tidegate\", error=\"invalid_token\"";
+    http_reply_header(reply, "WWW-Authenticate", text);
+}
+
 /* A response of router or guard. */
 static void answer_refusal(struct http_gate *gate, struct http_exchange *exchange,
                            const struct http_match *match, const struct http_guarded *guarded)
@@ -181,13 +199,8 @@ static void answer_refusal(struct http_gate *gate, struct http_exchange *exchang
     gate->http_stats.unknown += status == 404;
     gate->http_stats.methods += status == 405;
     http_reply_begin(reply, status);
-    if (status == 401)
-        http_reply_header(reply, "WWW-Authenticate",
-                          (match->route->flags & (HTTP_ROUTE_PAGE | HTTP_ROUTE_OPERATOR)) ==
-                                  HTTP_ROUTE_PAGE
-                              ? "Basic realm=\"tidegate: the token of admin.cred as password\", "
-                                "charset=\"UTF-8\""
-                              : "Bearer realm=\"tidegate\"");
+    if (guarded->needed != 0)
+        challenge(exchange, match->route, status);
     if (match->allow[0] != '\0' && (status == 204 || status == 405))
         http_reply_header(reply, "Allow", match->allow);
     if (status == 204) {
@@ -275,7 +288,7 @@ static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_
     struct http_guarded guarded;
     enum http_verdict verdict = HTTP_ANSWERED;
     http_route_find(&gate->request, &exchange, among(peer), gate->parameters, &match);
-    http_guard(&gate->request, match.route, &gate->facts, &peer->base, &gate->http_stats, &guarded);
+    http_guard(&exchange, match.route, gate->stage == HTTP_WAITS, &gate->http_stats, &guarded);
     const bool refused = guarded.status != 0 || match.route == NULL;
     *stop = GATEWAY_NEED_ANSWER;
     if (refused && peer->base.waiting > 0)
@@ -285,6 +298,10 @@ static bool take_request(struct http_gate *gate, struct http_peer *peer, uint64_
         answer_refusal(gate, &exchange, &match, &guarded);
     else
         verdict = handle(gate, &exchange, match.route);
+    if (verdict == HTTP_ASKED && http_batches_refused(&exchange, &gate->http_stats, &guarded)) {
+        answer_refusal(gate, &exchange, &match, &guarded);
+        verdict = HTTP_ANSWERED;
+    }
     if (verdict == HTTP_ASKED) {
         http_batches_commit(&exchange);
     } else if (verdict == HTTP_AGAIN || peer->base.waiting > 0) {
@@ -313,7 +330,7 @@ static bool tell_to_go_on(struct http_gate *gate, struct http_peer *peer)
     if (peer->base.waiting > 0)
         return false;
     http_route_find(&gate->request, &exchange, among(peer), gate->parameters, &match);
-    http_guard(&gate->request, match.route, &gate->facts, &peer->base, &gate->http_stats, &guarded);
+    http_guard(&exchange, match.route, gate->stage == HTTP_WAITS, &gate->http_stats, &guarded);
     if (guarded.status == 0 && match.route != NULL) {
         http_put(&exchange.reply, go_on, sizeof go_on - 1);
         gate->http_stats.expectations++;

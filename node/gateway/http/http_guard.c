@@ -2,15 +2,20 @@
  *
  * HTTPGUARD-1  What a page of another origin can make a browser send is refused before any handler
  *              sees it, unless it is a GET or HEAD of a probe.
- * HTTPGUARD-2  Without the operators' token no request reaches a call of operators.
+ * HTTPGUARD-2  Nobody reaches a call of operators but by a token whose roles say so, or by that of
+ *              the node's admin.cred.
+ * HTTPGUARD-3  What is asked of the shard has the rights that it needs (ACCESS-1).
  */
 #include "node/gateway/http/http_guard.h"
 
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/digest.h"
+#include "node/gateway/http/http_batch.h"
 #include "node/gateway/networks.h"
+#include "node/policy/rights/token.h"
 
 enum { IPV4_PARTS = 4, PLAIN_MAX = 1024 };
 
@@ -139,35 +144,42 @@ static bool take_scheme(const struct http1_request *request, const char *scheme,
     return true;
 }
 
-static bool is_token(const struct http_facts *facts, const char *data, size_t len)
+static bool is_operators(const struct http_facts *facts, struct wire_text token)
 {
     struct digest digest;
-    digest_make(data, len, &digest);
+    if (facts->operators == NULL || token.len == 0)
+        return false;
+    digest_make(token.data, token.len, &digest);
     return digest_equal(&digest, facts->operators);
 }
 
-/* Whether the password of `Authorization: Basic ...` is the token, whatever the user is called. */
-static bool is_password(const struct http_facts *facts, struct wire_text text)
+/* The password of `Authorization: Basic ...`, into `plain`, whatever the user is called. */
+static struct wire_text password_of(struct wire_text text, char plain[PLAIN_MAX])
 {
-    char plain[PLAIN_MAX];
     size_t len = 0;
-    if (sodium_base642bin((unsigned char *)plain, sizeof plain, text.data, text.len, NULL, &len,
-                          NULL, sodium_base64_VARIANT_ORIGINAL) != 0)
-        return false;
+    if (sodium_base642bin((unsigned char *)plain, PLAIN_MAX, text.data, text.len, NULL, &len, NULL,
+                          sodium_base64_VARIANT_ORIGINAL) != 0)
+        return (struct wire_text){"", 0};
     const char *colon = memchr(plain, ':', len);
-    return colon != NULL && is_token(facts, colon + 1, len - (size_t)(colon + 1 - plain));
+    return colon != NULL ? (struct wire_text){colon + 1, len - (size_t)(colon + 1 - plain)}
+                         : (struct wire_text){"", 0};
 }
 
-/* Whether the request has the operators' token, as `Authorization: Bearer TOKEN`. Only of the page
- * it may be the password that a browser sends by itself: such it sends for other pages, too. */
-static bool is_operators(const struct http1_request *request, const struct http_route *route,
-                         const struct http_facts *facts)
+/* What the request shows. Of what a proxy passes on Authorization is its caller's, and none of
+ * ours. Only of the page it may be the password that a browser sends by itself: such it sends for
+ * other pages, too. */
+static struct wire_text shown_by(const struct http1_request *request,
+                                 const struct http_route *route, char plain[PLAIN_MAX])
 {
+    const struct wire_text *own = http1_header(request, "Tidegate-Token");
     struct wire_text text;
-    if (take_scheme(request, "Bearer", &text))
-        return is_token(facts, text.data, text.len);
-    return (route->flags & HTTP_ROUTE_PAGE) != 0 && take_scheme(request, "Basic", &text) &&
-           is_password(facts, text);
+    if (own != NULL)
+        return *own;
+    if ((route->flags & HTTP_ROUTE_PROXY) == 0 && take_scheme(request, "Bearer", &text))
+        return text;
+    if ((route->flags & HTTP_ROUTE_PAGE) != 0 && take_scheme(request, "Basic", &text))
+        return password_of(text, plain);
+    return (struct wire_text){"", 0};
 }
 
 static bool is_probe(const struct http1_request *request, const struct http_route *route)
@@ -185,38 +197,99 @@ static bool is_proxys(const struct http_route *route, const struct http_facts *f
            networks_trust(facts->trusted, peer->address, &ip);
 }
 
-static void guard_operators(const struct http1_request *request, const struct http_route *route,
-                            const struct http_facts *facts, struct http_stats *stats,
-                            struct http_guarded *out)
+/* The right that the route needs itself. Whoever may ask nothing of the shard is not listened to.
+ */
+static uint8_t needed_by(const struct http_route *route, const struct access *access)
 {
-    if (facts->operators == NULL)
-        *out = (struct http_guarded){
-            403, "operators' calls are off: this node has no admin.cred (--admin-cred)",
-            &stats->unauthorized};
-    else if (!is_operators(request, route, facts))
-        *out = (struct http_guarded){
-            401, "expected one Authorization: Bearer and the token in the node's admin.cred",
-            &stats->unauthorized};
+    const uint8_t any = RIGHT_CHECK | RIGHT_ADJUST;
+    if (route->right_of != NULL)
+        return route->right_of(route);
+    if ((route->flags & HTTP_ROUTE_CHECKS) != 0 && route->right == 0)
+        return (access->rights & any) == 0 ? RIGHT_CHECK : 0;
+    return route->right;
 }
 
-void http_guard(const struct http1_request *request, const struct http_route *route,
-                const struct http_facts *facts, const struct gateway_peer *peer,
+static void refuse(const struct access *access, uint8_t needed, struct http_stats *stats,
+                   struct http_guarded *out)
+{
+    const bool known = access->shown && access->verdict == CREDENTIAL_GOOD;
+    access_sentence(access, needed, out->text);
+    out->status = known ? 403 : 401;
+    out->needed = needed;
+    out->detail = out->text;
+    out->counter = &stats->unauthorized;
+}
+
+/* Who asks, and whether he may ask that at all. */
+static void guard_access(struct http_exchange *exchange, const struct http_route *route, bool early,
+                         struct http_stats *stats, struct http_guarded *out)
+{
+    static const uint8_t token_only = HTTP_ROUTE_OPERATOR | HTTP_ROUTE_PAGE;
+    char plain[PLAIN_MAX];
+    const struct http_facts *facts = exchange->facts;
+    const bool closed = (route->flags & token_only) != 0;
+    struct wire_text shown = shown_by(exchange->request, route, plain);
+    if (closed && is_operators(facts, shown)) {
+        exchange->access.rights = rights_of(RIGHT_ADMIN);
+        return;
+    }
+    if (!closed && !token_begins(shown.data, shown.len))
+        shown.len = 0; /* it is none of ours: Authorization may be meant for somebody else */
+    access_judge(facts->policy, closed ? 0 : facts->anonymous, shown, exchange->peer->base.address,
+                 exchange->now_ns, &exchange->access);
+    if (early && exchange->access.shown && token_begins(shown.data, shown.len))
+        return; /* whose it is will be known: nothing is answered before but that */
+    const uint8_t needed = needed_by(route, &exchange->access);
+    if (exchange->access.verdict != CREDENTIAL_GOOD ||
+        access_missing(&exchange->access, needed)[0] != '\0')
+        refuse(&exchange->access, needed, stats, out);
+    if (closed && out->status == 401 && !exchange->access.shown)
+        (void)snprintf(
+            out->text, sizeof out->text,
+            "expected Authorization: Bearer and a token with the role %s, or that of the "
+            "node's admin.cred",
+            right_name((enum right)needed));
+}
+
+bool http_guard_checks(const struct http_exchange *exchange,
+                       const struct wire_checks_builder *builder, uint32_t from,
+                       struct http_stats *stats, struct http_guarded *out)
+{
+    const uint8_t needed = access_needs(builder, from);
+    if (access_missing(&exchange->access, needed)[0] == '\0')
+        return false;
+    refuse(&exchange->access, needed, stats, out);
+    return true;
+}
+
+void http_guard(struct http_exchange *exchange, const struct http_route *route, bool early,
                 struct http_stats *stats, struct http_guarded *out)
 {
-    *out = (struct http_guarded){.status = 0};
-    if (is_probe(request, route) || is_proxys(route, facts, peer))
+    const struct http1_request *request = exchange->request;
+    const struct http_facts *facts = exchange->facts;
+    const struct gateway_peer *peer = &exchange->peer->base;
+    out->status = 0;
+    out->counter = NULL;
+    out->needed = 0;
+    if (is_probe(request, route))
         return;
-    if (request->host.data != NULL && !may_be_named(request->host, facts, peer))
-        *out = (struct http_guarded){421, "Host names neither loopback nor a name of --http-name",
-                                     &stats->hosts};
-    else if (!is_own(request))
-        *out = (struct http_guarded){
-            403, "the request is of a page of another origin (Origin, Sec-Fetch-Site)",
-            &stats->origins};
-    else if (route != NULL && (route->flags & (HTTP_ROUTE_OPERATOR | HTTP_ROUTE_PAGE)) != 0)
-        guard_operators(request, route, facts, stats, out);
-    if (out->status == 0 && route != NULL && !is_taken(request, route))
-        *out = (struct http_guarded){
-            415, "expected Content-Type: application/json, without Content-Encoding",
-            &stats->types};
+    if (!is_proxys(route, facts, peer)) {
+        if (request->host.data != NULL && !may_be_named(request->host, facts, peer)) {
+            out->status = 421;
+            out->detail = "Host names neither loopback nor a name of --http-name";
+            out->counter = &stats->hosts;
+        } else if (!is_own(request)) {
+            out->status = 403;
+            out->detail = "the request is of a page of another origin (Origin, Sec-Fetch-Site)";
+            out->counter = &stats->origins;
+        }
+    }
+    if (out->status == 0 && route != NULL && !peer->aside)
+        guard_access(exchange, route, early, stats, out);
+    if (out->status == 0 && route != NULL && !is_proxys(route, facts, peer) &&
+        !is_taken(request, route)) {
+        out->status = 415;
+        out->detail = "expected Content-Type: application/json, without Content-Encoding";
+        out->counter = &stats->types;
+    }
 }

@@ -27,7 +27,7 @@ enum {
     HTTP_ROUTE_CHECKS = 2, /* it asks the shard: it may join the batch of requests before it */
     HTTP_ROUTE_ANY = 4,    /* it takes every method, whatever `method` says */
     HTTP_ROUTE_PROXY = 8,  /* a trusted proxy asks, by the name and from the page of its caller */
-    HTTP_ROUTE_OPERATOR = 16, /* the operators' token is needed, wherever the request comes from */
+    HTTP_ROUTE_OPERATOR = 16, /* nobody has the right without a token, wherever he comes from */
     HTTP_ROUTE_PAGE = 32,     /* likewise; a browser may send it as the password of Basic */
     HTTP_ROUTE_ASIDE = 64     /* it is there by a listener aside, too, as probes are */
 };
@@ -45,6 +45,9 @@ struct http_route {
     const char *summary;
     enum http_body body;
     unsigned flags;
+    uint8_t right; /* enum right that is needed before the handler is called; 0: none but those of
+                      the checks that it asks for */
+    uint8_t (*right_of)(const struct http_route *route); /* the same; NULL: it is `right` */
     http_handler_fn *handle;
     const struct operate_call *call; /* of OPERATOR: which (api/operate_call.h) */
     /* What OpenAPI says of its body and of the answer 200; NULL: what it says of its kind. */

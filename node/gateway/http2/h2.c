@@ -262,6 +262,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         keep(stream->type, sizeof stream->type, value, value_len);
     else if (is_named(name, name_len, "grpc-encoding"))
         keep(stream->encoding, sizeof stream->encoding, value, value_len);
+    else if (is_named(name, name_len, "authorization"))
+        keep(stream->authorization, sizeof stream->authorization, value, value_len);
     else if (is_named(name, name_len, "grpc-timeout"))
         keep(stream->timeout, sizeof stream->timeout, value, value_len);
     return 0;

@@ -34,7 +34,8 @@ enum {
     H2_REST_MAX = 64 << 10,    /* bytes of a request that are dropped behind its answer */
     H2_CONTROL_MAX = 1000,     /* frames of PING, SETTINGS, PRIORITY, RST_STREAM in a second */
     H2_PATH_LEN = 256,         /* of a path, with its NUL; no longer one is served */
-    H2_VALUE_LEN = 64          /* of other fields that are looked at */
+    H2_VALUE_LEN = 64,         /* of other fields that are looked at, */
+    H2_TOKEN_LEN = 96          /* and of authorization */
 };
 
 /* How long a connection lives at most by default, a tenth more or less by chance; from the first
@@ -72,6 +73,7 @@ struct h2_stream {
     char type[H2_VALUE_LEN]; /* content-type; a field that is too long is cut */
     char encoding[H2_VALUE_LEN];
     char timeout[H2_VALUE_LEN];
+    char authorization[H2_TOKEN_LEN];
     uint8_t *out; /* of the body: what is not sent */
     size_t out_len;
     size_t out_at;

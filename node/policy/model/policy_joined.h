@@ -7,14 +7,16 @@
 
 struct api_keys;
 struct blocks;
+struct credentials;
 struct people;
 
 /* Each is NULL where there is none. */
 struct policy_joined {
-    struct blocks *blocks;     /* blocks.h */
-    struct api_keys *api_keys; /* api_keys.h */
-    struct people *people;     /* people.h */
-    uint64_t version;          /* of the rules, in the configuration store; 0: they are not of it */
+    struct blocks *blocks;           /* blocks.h */
+    struct api_keys *api_keys;       /* api_keys.h */
+    struct people *people;           /* people.h */
+    struct credentials *credentials; /* credentials.h */
+    uint64_t version; /* of the rules, in the configuration store; 0: they are not of it */
 };
 
 #endif

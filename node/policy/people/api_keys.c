@@ -14,8 +14,8 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/mp.h"
+#include "node/policy/index/lookup.h"
 #include "node/policy/index/policy_resolve.h"
-#include "node/policy/people/lookup.h"
 
 enum {
     RECORD_VERSION = 1,

@@ -16,9 +16,9 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "node/policy/index/lookup.h"
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/model/policy_ip.h"
-#include "node/policy/people/lookup.h"
 
 enum {
     ADDRESS_LEN = 16,

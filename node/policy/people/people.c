@@ -16,10 +16,10 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "node/policy/index/lookup.h"
 #include "node/policy/index/policy_resolve.h"
 #include "node/policy/model/policy_internal.h"
 #include "node/policy/model/policy_pattern.h"
-#include "node/policy/people/lookup.h"
 
 enum { ENCODING = 1, FLAG_TIER = 1, FLAG_BLOCKED = 2, FLAGS = 3, STATUS_BLOCKED = 403 };
 

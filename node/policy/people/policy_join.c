@@ -10,6 +10,7 @@
 #include "node/policy/people/api_keys.h"
 #include "node/policy/people/blocks.h"
 #include "node/policy/people/people.h"
+#include "node/policy/rights/credentials.h"
 
 static void free_joined(struct policy *policy)
 {
@@ -17,6 +18,7 @@ static void free_joined(struct policy *policy)
     blocks_free(&policy->joined.blocks);
     api_keys_free(&policy->joined.api_keys);
     people_free(&policy->joined.people);
+    credentials_free(&policy->joined.credentials);
     alloc_put(policy->joiner, policy, sizeof *policy);
 }
 

@@ -104,10 +104,18 @@ enum config_rules_watch {
     CONFIG_RULES_WATCH_OFF
 };
 
+/* What whoever shows no token may do: roles (enum right), by the protocol that he speaks. */
+struct config_anonymous {
+    uint8_t http;
+    uint8_t grpc;
+    uint8_t resp;
+};
+
 /* What stands between the node and its clients. */
 struct config_between {
     struct networks trusted_proxies; /* who may say for whom a connection is */
     enum config_proxy_protocol proxy_protocol;
+    struct config_anonymous anonymous;
     struct auth_endpoints auth;       /* of /v1/auth, where proxies ask */
     char admin_cred[CONFIG_PATH_LEN]; /* "": in the data directory, if there is one */
     /* Where Redis clients of a cluster are told to connect; port 0: where they came. */
@@ -212,7 +220,7 @@ MUST_USE int config_parse(int argc, const char *const *argv, const struct contai
 
 /* Writes the help text, every flag with default and unit, and a NUL, cut to `capacity`. Returns the
  * length the whole text has; CONFIG_HELP_LEN is enough. */
-enum { CONFIG_HELP_LEN = 8192 };
+enum { CONFIG_HELP_LEN = 16384 };
 size_t config_help(char *out, size_t capacity);
 
 /* Bytes that a node of so many shards needs beside its keys. Pure. */

@@ -32,6 +32,7 @@ enum config_kind {
     CONFIG_KIND_TOLD,     /* struct config_endpoint that others reach, of CONFIG_ADDRESS_LEN */
     CONFIG_KIND_NETWORK,  /* one more of a struct networks */
     CONFIG_KIND_AUTH,     /* struct auth_endpoints; a mapping */
+    CONFIG_KIND_ROLES,    /* uint8_t: enum right, or'd */
     CONFIG_KIND_WORD,     /* an enum, by the names of `words` */
     CONFIG_KIND_LEVEL,
     CONFIG_KIND_UNSUPPORTED, /* known, refused by name */

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/quantity.h"
+#include "node/gateway/access.h"
 #include "node/runtime/config/config_auth.h"
 #include "node/runtime/config/config_option.h"
 
@@ -84,6 +85,7 @@ const char *config_option_expected(const struct config_option *option, char out[
         [CONFIG_KIND_TOLD] = "HOST:PORT that clients reach (an IPv6 address in brackets)",
         [CONFIG_KIND_NETWORK] = NETWORKS_TEXT,
         [CONFIG_KIND_AUTH] = "a mapping of endpoints, as {nginx: {status: {deny: 403}}}",
+        [CONFIG_KIND_ROLES] = "none, or some of check, adjust, inline, observe with commas between",
         [CONFIG_KIND_LEVEL] = "debug, info, warn or error",
         [CONFIG_KIND_VERSION] = NULL,
     };
@@ -442,6 +444,19 @@ static int set_word(const struct config_option *option, void *field, const char 
     return refuse_value(option, text, why);
 }
 
+/* Who is not known has no roles that change what all others get. */
+static int set_roles(const struct config_option *option, uint8_t *field, const char *text,
+                     char why[CONFIG_WHY_LEN])
+{
+    char error[RIGHTS_EXPECTED_LEN];
+    uint8_t roles;
+    if (rights_parse(text, strlen(text), &roles, error) != TG_OK ||
+        (roles & ~ACCESS_ANONYMOUS) != 0)
+        return refuse_value(option, text, why);
+    *field = roles;
+    return TG_OK;
+}
+
 int config_option_set(const struct config_option *option, struct config *config, const char *text,
                       char why[CONFIG_WHY_LEN])
 {
@@ -485,6 +500,8 @@ int config_option_set(const struct config_option *option, struct config *config,
         return config_auth_set(text, field, why, CONFIG_WHY_LEN);
     case CONFIG_KIND_LEVEL:
         return log_level_parse(text, field) == TG_OK ? TG_OK : refuse_value(option, text, why);
+    case CONFIG_KIND_ROLES:
+        return set_roles(option, field, text, why);
     case CONFIG_KIND_WORD:
         return set_word(option, field, text, why);
     case CONFIG_KIND_UNSUPPORTED:

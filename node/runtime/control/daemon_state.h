@@ -77,11 +77,12 @@ struct daemon_sockets {
     struct socket_holder holder;
 };
 
-/* Quota records and API keys in force. */
+/* Quota records, API keys and credentials in force. */
 struct daemon_records {
-    struct people *people;     /* or NULL */
-    struct api_keys *api_keys; /* or NULL */
-    int64_t collected_ns;      /* when some were collected last, and how long it is left at that */
+    struct people *people;           /* or NULL */
+    struct api_keys *api_keys;       /* or NULL */
+    struct credentials *credentials; /* or NULL */
+    int64_t collected_ns; /* when some were collected last, and how long it is left at that */
     int64_t pause_ns;
     bool owed;         /* the newest found no memory */
     int64_t missed_ns; /* when they found no memory beside the rules; or 0 */

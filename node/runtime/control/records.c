@@ -16,6 +16,7 @@
 #include "node/cluster/configstore/settings.h"
 #include "node/policy/people/api_keys.h"
 #include "node/policy/people/people.h"
+#include "node/policy/rights/credentials.h"
 #include "node/runtime/control/daemon_state.h"
 
 #define RECORDS_PAUSE_NS INT64_C(250000000)
@@ -74,21 +75,47 @@ static int collect_api_keys(const struct daemon *daemon, struct api_keys **out)
     return error;
 }
 
+/* All credentials; as collect_people. */
+static int collect_credentials(const struct daemon *daemon, struct credentials **out)
+{
+    const struct settings_entry *entry;
+    size_t cursor = 0;
+    size_t count = 0;
+    const size_t most = count_of(daemon, SETTINGS_CREDENTIAL);
+    *out = NULL;
+    if (most == 0)
+        return 0;
+    struct credential_entry *list = calloc(most, sizeof *list);
+    if (list == NULL)
+        return TG_ENOMEM;
+    while ((entry = control_setting_next(daemon->control, SETTINGS_CREDENTIAL, &cursor)) != NULL) {
+        ASSERT(count < most);
+        list[count++] = control_credential_of(entry);
+    }
+    const int error = credentials_new(alloc_heap(), list, count, out);
+    free(list);
+    return error;
+}
+
+/* There was no memory: those before stay, and it is tried again. Always false. */
+static bool miss(struct daemon *daemon, uint32_t kind, const char *what, int error)
+{
+    log_printf(daemon->log, LOG_LEVEL_ERROR, "%s not put in force: %s", what, error_message(error));
+    control_kind_missed(daemon->control, kind);
+    daemon->records.owed = true;
+    daemon->records.collected_ns = clock_now_ns(&daemon->clock);
+    daemon->records.pause_ns = RECORDS_PAUSE_NS;
+    return false;
+}
+
 static bool look_at_people(struct daemon *daemon)
 {
     struct people *people;
     if (!control_kind_due(daemon->control, SETTINGS_QUOTA))
         return false;
     const int error = collect_people(daemon, &people);
-    if (error != 0) {
-        log_printf(daemon->log, LOG_LEVEL_ERROR, "quotas not put in force: %s",
-                   error_message(error));
-        control_kind_missed(daemon->control, SETTINGS_QUOTA);
-        daemon->records.owed = true;
-        daemon->records.collected_ns = clock_now_ns(&daemon->clock);
-        daemon->records.pause_ns = RECORDS_PAUSE_NS;
-        return false;
-    }
+    if (error != 0)
+        return miss(daemon, SETTINGS_QUOTA, "quotas", error);
     people_free(&daemon->records.people);
     daemon->records.people = people;
     return true;
@@ -100,17 +127,23 @@ static bool look_at_api_keys(struct daemon *daemon)
     if (!control_kind_due(daemon->control, SETTINGS_API_KEY))
         return false;
     const int error = collect_api_keys(daemon, &keys);
-    if (error != 0) {
-        log_printf(daemon->log, LOG_LEVEL_ERROR, "API keys not put in force: %s",
-                   error_message(error));
-        control_kind_missed(daemon->control, SETTINGS_API_KEY);
-        daemon->records.owed = true;
-        daemon->records.collected_ns = clock_now_ns(&daemon->clock);
-        daemon->records.pause_ns = RECORDS_PAUSE_NS;
-        return false;
-    }
+    if (error != 0)
+        return miss(daemon, SETTINGS_API_KEY, "API keys", error);
     api_keys_free(&daemon->records.api_keys);
     daemon->records.api_keys = keys;
+    return true;
+}
+
+static bool look_at_credentials(struct daemon *daemon)
+{
+    struct credentials *credentials;
+    if (!control_kind_due(daemon->control, SETTINGS_CREDENTIAL))
+        return false;
+    const int error = collect_credentials(daemon, &credentials);
+    if (error != 0)
+        return miss(daemon, SETTINGS_CREDENTIAL, "credentials", error);
+    credentials_free(&daemon->records.credentials);
+    daemon->records.credentials = credentials;
     return true;
 }
 
@@ -123,7 +156,8 @@ bool records_look(struct daemon *daemon)
     daemon->records.owed = false;
     const bool people = look_at_people(daemon);
     const bool keys = look_at_api_keys(daemon);
-    if (!people && !keys)
+    const bool credentials = look_at_credentials(daemon);
+    if (!people && !keys && !credentials)
         return false;
     daemon->records.collected_ns = clock_now_ns(&daemon->clock);
     daemon->records.pause_ns = PAUSE_SHARE * (daemon->records.collected_ns - now_ns);

@@ -37,6 +37,7 @@
 #include "node/policy/people/blocks.h"
 #include "node/policy/people/people.h"
 #include "node/policy/people/policy_join.h"
+#include "node/policy/rights/credentials.h"
 #include "node/runtime/control/daemon_state.h"
 #include "node/sources/rules_source.h"
 #include "node/zones/zones.h"
@@ -264,13 +265,16 @@ static int join_records(struct daemon *daemon, struct policy *rules, uint64_t ve
         with.api_keys = api_keys_share(daemon->records.api_keys);
     if (daemon->records.people != NULL)
         with.people = people_share(daemon->records.people);
-    if (error == 0 &&
-        (ruled || with.blocks != NULL || with.api_keys != NULL || with.people != NULL))
+    if (daemon->records.credentials != NULL)
+        with.credentials = credentials_share(daemon->records.credentials);
+    if (error == 0 && (ruled || with.blocks != NULL || with.api_keys != NULL ||
+                       with.people != NULL || with.credentials != NULL))
         error = policy_join(alloc_heap(), ruled ? rules : policy_empty(), &with, &policy);
     if (error != 0) {
         blocks_free(&with.blocks);
         api_keys_free(&with.api_keys);
         people_free(&with.people);
+        credentials_free(&with.credentials);
         return error;
     }
     ASSERT(!ruled || policy != NULL);

@@ -221,6 +221,7 @@ static struct resp_facts redis_facts(const struct daemon *daemon, uint32_t numbe
         .told_port = config->between.resp_advertise.port,
         .started_ns = daemon->started_ns,
         .now_ns = daemon->started_ns,
+        .anonymous = daemon->config->between.anonymous.resp,
     };
 }
 
@@ -247,6 +248,8 @@ struct http_facts daemon_http_facts(const struct daemon *daemon)
     facts.operators = daemon->cred.given ? &daemon->cred.digest : NULL;
     randombytes_buf(facts.secret, sizeof facts.secret);
     facts.age_ns = config->http.age_ns;
+    facts.anonymous = config->between.anonymous.http;
+    facts.anonymous_grpc = config->between.anonymous.grpc;
     facts.headers = (uint8_t)config->http.headers;
     facts.fields = (uint8_t)config->http.fields;
     tell_address(config, facts.address);

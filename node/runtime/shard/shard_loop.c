@@ -412,6 +412,7 @@ static void exchange_policies(struct shard_loop *loop)
     if (loop->policy_next == NULL || loop->policies_held == POLICIES_HELD_MAX)
         return;
     shard_policy(loop->options.shard, loop->policy_next);
+    resp_gate_policy(loop->resp, loop->policy_next);
     atomic_store(&loop->policies, loop->policies_got);
     loop->policy_next = NULL;
     loop->policies_held++;
@@ -587,11 +588,6 @@ static void on_timer(uv_timer_t *timer)
     (void)timer; /* only wakes the loop */
 }
 
-static void on_wake(uv_async_t *wake)
-{
-    (void)wake;
-}
-
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     bool *due = poll->data;
@@ -713,7 +709,7 @@ static int open_loop(struct shard_loop *loop)
     if (uv_loop_init(&loop->loop) != 0)
         return TG_EIO;
     loop->opened = true;
-    const bool ok = uv_async_init(&loop->loop, &loop->wake, on_wake) == 0 &&
+    const bool ok = uv_async_init(&loop->loop, &loop->wake, NULL) == 0 &&
                     uv_timer_init(&loop->loop, &loop->timer) == 0 &&
                     uv_idle_init(&loop->loop, &loop->idle) == 0 &&
                     uv_poll_init(&loop->loop, &loop->poll_peers, peers_fd) == 0 &&

@@ -18,6 +18,7 @@
 #include "node/cluster/configstore/settings.h"
 #include "node/policy/people/api_keys.h"
 #include "node/policy/people/people.h"
+#include "node/policy/rights/credentials.h"
 #include "node/runtime/control/daemon_state.h"
 #include "node/runtime/system/listener.h"
 #include "node/runtime/telemetry/telemetry.h"
@@ -593,6 +594,7 @@ static void stop(struct daemon *daemon)
     policy_free(&daemon->rules.joined);
     people_free(&daemon->records.people);
     api_keys_free(&daemon->records.api_keys);
+    credentials_free(&daemon->records.credentials);
     rules_file_fini(daemon);
     free(daemon->rules.ordinals);
     free(daemon->kept_on_disk.items);
@@ -616,6 +618,7 @@ int daemon_check(const struct config *config)
     policy_free(&daemon->rules.joined);
     people_free(&daemon->records.people);
     api_keys_free(&daemon->records.api_keys);
+    credentials_free(&daemon->records.credentials);
     rules_file_fini(daemon);
     free(daemon);
     return result == 0 ? DAEMON_OK : DAEMON_CONFIG;

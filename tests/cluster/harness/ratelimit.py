@@ -46,7 +46,8 @@ def descriptor(*entries, hits=None, refund=False, limit=None):
 class RateLimit:
     """A channel to one node."""
 
-    def __init__(self, port):
+    def __init__(self, port, token=None):
+        self.metadata = None if token is None else [("authorization", f"Bearer {token}")]
         self.channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.use_local_subchannel_pool", 1)])
         grpc.channel_ready_future(self.channel).result(timeout=20)
 
@@ -62,7 +63,7 @@ class RateLimit:
         ask = self.channel.unary_unary(method, kinds.RateLimitRequest.SerializeToString,
                                        kinds.RateLimitResponse.FromString)
         return ask.future(kinds.RateLimitRequest(domain=domain, descriptors=descriptors, hits_addend=hits),
-                          timeout=timeout_s)
+                          timeout=timeout_s, metadata=self.metadata)
 
     def ask(self, domain, *descriptors, **how):
         """The response."""

@@ -1,10 +1,13 @@
-/* control_metrics.c - metrics: this node's figures, for Prometheus; metric_table.h has the table.
+/* metrics_page.c - see metrics_page.h: this node's figures, for Prometheus; metric_table.h has the
+ * table.
  *
  * Each metric has a source here: a sum of a counter of all shards, one number, or a function that
  * writes several lines. The answer is the text; it is bounded, for all that names a
  * series is (METRIC-2), and it is made of what is known at once. A page takes a millisecond: of
  * many who ask together, one has it made.
  */
+#include "node/cluster/exposition/metrics_page.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -15,7 +18,6 @@
 #include "node/cluster/conditions/conditions.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/metrics/metric_text.h"
-#include "node/cluster/operator/control_answer.h"
 #include "node/cluster/shard/shard_told.h"
 
 static_assert((int)METRIC_PEERS_MAX == (int)SHARD_TOLD_PEERS_MAX, "each peer that is told has one");
@@ -31,7 +33,7 @@ struct peer_series {
 };
 
 struct collecting {
-    const struct answer_context *context;
+    int64_t now_ns;
     const struct control *control;
     const struct control_report *report;
     struct metric_text *text;
@@ -124,8 +126,7 @@ static int64_t figures_age(const struct collecting *collecting)
 {
     int64_t age_ns = 0;
     for (uint32_t i = 0; i < collecting->report->shard_count; i++) {
-        const int64_t shard_ns =
-            collecting->context->now_ns - collecting->report->shards[i].taken_ns;
+        const int64_t shard_ns = collecting->now_ns - collecting->report->shards[i].taken_ns;
         age_ns = shard_ns > age_ns ? shard_ns : age_ns;
     }
     return age_ns;
@@ -273,7 +274,7 @@ static uint64_t regions_unreachable(const struct collecting *collecting)
                  region->members[SWIM_ALIVE] + region->members[SWIM_SUSPECT] +
                          region->members[SWIM_DEAD] >
                      0 &&
-                 !control_region_reached(collecting->context->now_ns, region);
+                 !control_region_reached(collecting->now_ns, region);
     return count;
 }
 
@@ -691,28 +692,18 @@ static void collect(const struct collecting *collecting)
     }
 }
 
-static bool make_page(const struct answer_context *context, struct control_page *page)
+bool metrics_page_make(const struct control *control, const struct control_report *report,
+                       int64_t now_ns, struct control_page *page)
 {
     struct conditions conditions;
     struct metric_text text;
     struct collecting collecting = {
-        .context = context, .control = context->control, .report = context->report, .text = &text};
-    conditions_look(context->control, context->report, &conditions);
+        .control = control, .report = report, .now_ns = now_ns, .text = &text};
+    conditions_look(control, report, &conditions);
     collecting.healthy = !conditions.grave;
     collect_peers(&collecting);
     metric_text_init(&text, page->text, sizeof page->text);
     collect(&collecting);
     page->len = text.failed ? 0 : text.len;
     return !text.failed;
-}
-
-void answer_metrics(struct answer_context *context)
-{
-    struct control_page *page = context->report->page;
-    if (page == NULL || (page->len == 0 && !make_page(context, page))) {
-        answer_error(context, TG_EUNAVAILABLE, "the page of metrics has no room");
-        return;
-    }
-    answer_begin(context);
-    mp_put_strn(context->writer, page->text, page->len);
 }

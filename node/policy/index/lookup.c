@@ -1,5 +1,5 @@
 /* lookup.c - filling such a set, and giving its memory back; see lookup.h. */
-#include "node/policy/people/lookup.h"
+#include "node/policy/index/lookup.h"
 
 #include <string.h>
 

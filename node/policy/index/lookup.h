@@ -12,8 +12,8 @@
  * All memory is taken at the beginning; nothing is ever taken out. Reading needs no lock once the
  * last entry is in. Must not: know what an entry is, or allocate later.
  */
-#ifndef NODE_POLICY_PEOPLE_LOOKUP_H
-#define NODE_POLICY_PEOPLE_LOOKUP_H
+#ifndef NODE_POLICY_INDEX_LOOKUP_H
+#define NODE_POLICY_INDEX_LOOKUP_H
 
 #include <stdbool.h>
 #include <stddef.h>
