@@ -10,20 +10,55 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
+static const struct credentials *in_force(const struct policy *policy)
+{
+    return policy != NULL ? policy_joined(policy)->credentials : NULL;
+}
+
+/* By id and digest, which are there. */
+static void judge(const struct policy *policy, const char *id, int64_t now_ns, struct access *out)
+{
+    out->verdict =
+        (uint8_t)credentials_judge_kept(in_force(policy), id, &out->digest, &out->ip,
+                                        (uint64_t)(now_ns / NS_PER_MS), &out->credential);
+    out->rights = out->credential != NULL ? out->credential->rights : 0;
+}
+
 void access_judge(const struct policy *policy, uint8_t anonymous, struct wire_text token,
                   const char *address, int64_t now_ns, struct access *out)
 {
-    struct policy_ip ip;
     *out = (struct access){.rights = rights_of(anonymous), .shown = token.len > 0};
     if (!out->shown)
         return;
-    const struct credentials *credentials =
-        policy != NULL ? policy_joined(policy)->credentials : NULL;
-    if (!policy_ip_parse(address, strlen(address), &ip))
-        ip.len = 0;
-    out->verdict = (uint8_t)credentials_judge(credentials, token.data, token.len, &ip,
-                                              (uint64_t)(now_ns / NS_PER_MS), &out->credential);
-    out->rights = out->credential != NULL ? out->credential->rights : 0;
+    const char *id = token_id(token.data, token.len);
+    out->rights = 0;
+    out->verdict = CREDENTIAL_MALFORMED;
+    if (id == NULL)
+        return;
+    if (!policy_ip_parse(address, strlen(address), &out->ip))
+        out->ip.len = 0;
+    digest_make(token.data, token.len, &out->digest);
+    judge(policy, id, now_ns, out);
+}
+
+void access_keep(const struct access *access, struct access_kept *out)
+{
+    *out = (struct access_kept){.shown = access->credential != NULL};
+    if (!out->shown)
+        return;
+    memcpy(out->id, access->credential->id.data, TOKEN_ID_LEN);
+    out->digest = access->digest;
+    out->ip = access->ip;
+}
+
+void access_look(const struct policy *policy, uint8_t anonymous, const struct access_kept *kept,
+                 int64_t now_ns, struct access *out)
+{
+    *out = (struct access){.shown = kept->shown, .digest = kept->digest, .ip = kept->ip};
+    if (kept->shown)
+        judge(policy, kept->id, now_ns, out);
+    else
+        out->rights = rights_of(anonymous);
 }
 
 static uint8_t needs_of(uint8_t operation)

@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/mp.h"
 #include "node/gateway/resp_gate_state.h"
+#include "node/policy/rights/commands.h"
 
 #define FAILED_SENTENCE  "UNAVAILABLE the node did not decide; what became of the keys is not known"
 #define LATE_SENTENCE    "TIMEOUT the node did not decide in time; whether it counted is not known"
@@ -152,12 +153,12 @@ static int append(struct resp_gate *gate, const struct resp_peer *peer, const st
     return item->ask == ASK_LOAD ? append_load(gate) : resp_keys_append(gate, peer, item);
 }
 
-/* The first right that is missing for what is appended, or "" (ACCESS-1). A load moves what others
- * may take, as what is adjusted does. */
+/* The first right that is missing for what is appended, or "" (ACCESS-1). */
 static const char *missing_for(const struct resp_gate *gate, const struct item *item,
                                uint32_t first)
 {
-    const uint8_t needed = item->ask == ASK_LOAD ? (uint8_t)RIGHT_ADJUST
+    static const char load[] = "pools.report";
+    const uint8_t needed = item->ask == ASK_LOAD ? (uint8_t)command_right(load, sizeof load - 1)
                                                  : access_needs(&gate->batches->builder, first);
     return access_missing(&gate->access, needed);
 }

@@ -39,14 +39,19 @@ struct resp_users resp_local_users(const struct resp_facts *facts)
     return (struct resp_users){facts->policy, facts->anonymous, facts->now_ns};
 }
 
-/* Whether `name` may be a connection's: printable, no blanks, short. */
-static bool take_name(struct resp_peer *peer, struct wire_text name)
+/* Whether it may be a connection's: printable, no blanks, short. */
+static bool is_name(struct wire_text name)
 {
-    if (name.len >= RESP_NAME_LEN)
-        return false;
-    for (size_t i = 0; i < name.len; i++)
+    for (size_t i = 0; i < name.len && name.len < RESP_NAME_LEN; i++)
         if (name.data[i] < '!' || name.data[i] > '~')
             return false;
+    return name.len < RESP_NAME_LEN;
+}
+
+static bool take_name(struct resp_peer *peer, struct wire_text name)
+{
+    if (!is_name(name))
+        return false;
     memcpy(peer->name, name.data, name.len);
     peer->name[name.len] = '\0';
     return true;
@@ -126,16 +131,18 @@ static void hello(const struct resp_facts *facts, struct resp_peer *peer,
     const struct resp_users users = resp_local_users(facts);
     struct hello asked = {.version = out->protocol};
     const char *fault = read_hello(request, &asked);
+    if (fault == NULL && asked.name != NULL && !is_name(*asked.name))
+        fault = BAD_NAME;
     if (fault == NULL && asked.user != NULL)
         fault = resp_user_auth(&users, peer->base.address, asked.user, asked.user[1], &peer->user);
     if (fault == NULL && is_unknown(&users, peer))
         fault = NO_HELLO;
-    if (fault == NULL && asked.name != NULL && !take_name(peer, *asked.name))
-        fault = BAD_NAME;
     if (fault != NULL) {
         resp_put_error(out, fault);
         return;
     }
+    if (asked.name != NULL)
+        (void)take_name(peer, *asked.name);
     out->protocol = (uint8_t)asked.version;
     put_hello(facts, peer);
 }
@@ -395,7 +402,7 @@ static void reset(struct resp_peer *peer)
     peer->name[0] = '\0';
     peer->database = 0;
     peer->channels = 0;
-    peer->user = (struct resp_user){.shown = false};
+    peer->user = (struct access_kept){.shown = false};
     resp_put_simple(&peer->base.out, "RESET");
 }
 

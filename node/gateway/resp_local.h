@@ -42,7 +42,7 @@ struct resp_facts {
 struct resp_peer {
     struct gateway_peer base;
     char name[RESP_NAME_LEN];
-    struct resp_user user;
+    struct access_kept user;
     uint8_t database;        /* that it has selected */
     bool queues;             /* between MULTI and EXEC */
     bool spoiled;            /* one of the commands since MULTI was refused */

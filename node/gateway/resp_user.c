@@ -14,20 +14,10 @@
 #define NO_CREDENTIALS                                                                             \
     "UNAVAILABLE the node does not know the credentials of its cluster yet; try again later"
 
-void resp_user_look(const struct resp_users *users, const struct resp_user *user,
+void resp_user_look(const struct resp_users *users, const struct access_kept *user,
                     struct access *out)
 {
-    *out = (struct access){.shown = user->shown};
-    if (!user->shown) {
-        out->rights = rights_of(users->anonymous);
-        return;
-    }
-    const struct credentials *credentials =
-        users->policy != NULL ? policy_joined(users->policy)->credentials : NULL;
-    out->verdict =
-        (uint8_t)credentials_judge_kept(credentials, user->id, &user->digest, &user->ip,
-                                        (uint64_t)(users->now_ns / NS_PER_MS), &out->credential);
-    out->rights = out->credential != NULL ? out->credential->rights : 0; /* RESPUSER-2 */
+    access_look(users->policy, users->anonymous, user, users->now_ns, out); /* RESPUSER-2 */
 }
 
 bool resp_user_unknown(const struct access *access)
@@ -49,9 +39,9 @@ static bool same(struct wire_text a, struct wire_text b)
 
 static const char *take_token(const struct resp_users *users, const char *address,
                               const struct wire_text *name, struct wire_text token,
-                              struct resp_user *user)
+                              struct access_kept *user)
 {
-    struct resp_user shown = {.shown = true};
+    struct access_kept shown = {.shown = true};
     struct access access;
     const char *id = token_id(token.data, token.len);
     if (id == NULL)
@@ -70,7 +60,7 @@ static const char *take_token(const struct resp_users *users, const char *addres
 
 const char *resp_user_auth(const struct resp_users *users, const char *address,
                            const struct wire_text *name, struct wire_text password,
-                           struct resp_user *user)
+                           struct access_kept *user)
 {
     const bool is_default = name != NULL && same(*name, wire_text_of("default"));
     if (token_begins(password.data, password.len))
@@ -79,6 +69,6 @@ const char *resp_user_auth(const struct resp_users *users, const char *address,
         return WRONG_PASSWORD;
     if (name == NULL)
         return NO_PASSWORD;
-    *user = (struct resp_user){.shown = false};
+    *user = (struct access_kept){.shown = false};
     return NULL;
 }

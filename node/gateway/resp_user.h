@@ -31,16 +31,8 @@ struct resp_users {
     int64_t now_ns;              /* Unix time */
 };
 
-/* Whom a connection has shown itself to be. All zero: `default`. */
-struct resp_user {
-    bool shown; /* a token, which was good then */
-    char id[TOKEN_ID_LEN];
-    struct digest digest;
-    struct policy_ip ip; /* from where */
-};
-
 /* What the user may now; `out` lives with the policy. */
-void resp_user_look(const struct resp_users *users, const struct resp_user *user,
+void resp_user_look(const struct resp_users *users, const struct access_kept *user,
                     struct access *out);
 /* Whether AUTH has to come first. */
 bool resp_user_unknown(const struct access *access);
@@ -50,6 +42,6 @@ struct wire_text resp_user_name(const struct access *access);
  * NULL, and *user is who it is from now on; or the text of the error, and *user is as before. */
 const char *resp_user_auth(const struct resp_users *users, const char *address,
                            const struct wire_text *name, struct wire_text password,
-                           struct resp_user *user);
+                           struct access_kept *user);
 
 #endif

@@ -1,5 +1,6 @@
 """Who may do what: tokens over HTTP and gRPC, made and revoked on one node of three, and rights of those who show none."""
 
+import socket
 import threading
 import time
 
@@ -181,6 +182,39 @@ def test_a_token_that_is_replaced_meanwhile_does_not_undo_a_revocation(start):
             IN_FORCE_S, "it stays revoked")
 
 
+# A stream goes on for hours: it ends when who opened it may no more, however that came about.
+@pytest.mark.parametrize("path", ["/v1/events", "/live"])
+def test_a_stream_ends_with_the_token_that_opened_it(start, path):
+    node = start(1)[0]
+    for ends in (("credential", "revoke", "watch"), ("credential", "rotate", "watcher")):
+        made = token(node, ends[2], "observe")
+        with socket.create_connection((node.host, node.port + 4), timeout=scaled(20)) as link:
+            link.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {made}\r\n"
+                         f"Accept: text/event-stream\r\n\r\n".encode())
+            assert link.recv(1 << 16).startswith(b"HTTP/1.1 200 OK\r\n")
+            assert tidegate(node, *ends).code == 0
+            while link.recv(1 << 16):
+                pass
+
+
+def test_grpc_answers_nobody_whom_it_does_not_know(start):
+    node = start(1, *NOBODY)[0]
+    with RateLimit(node.port + 5) as client:
+        for asked in (client.refusal("shop", descriptor(("unknown", "x"))), client.refusal("no such domain", descriptor(("a", "b"))),
+                      client.refusal("", descriptor(("a", "b")))):
+            assert asked[0] == "UNAUTHENTICATED", asked
+
+
+def test_nobody_signs_for_another_alone(start):
+    cluster = start(3)
+    http, made = Http(cluster[1]), token(cluster[0], "robot", "operate")
+    wait_for(lambda: ask(http, made, "/v1/status")[0] == 200, IN_FORCE_S, "it is known there")
+    assert ask(http, made, "/v1/drain", {"author": "alice"})[0] == 200
+    wait_for(lambda: "robot, for alice" in cluster[1].log(), 20, "who asked is told")
+    status, said, _ = ask(http, made, "/v1/block", {"what": "user=eve", "reason": "x", "author": "a" * 125})
+    assert status == 400 and "author: too long" in said["detail"]
+
+
 def test_a_replaced_token_is_good_for_as_long_as_was_said(start):
     node = start(1, *NOBODY)[0]
     http = Http(node)
@@ -212,6 +246,7 @@ def test_a_credential_ends_by_time_and_keeps_to_its_networks(start):
                                 (("web", "--role", "node"), "node is none of a token's"),
                                 (("web", "--role", "check", "--network", "10.0.0.1/8"), "no bits behind the prefix"),
                                 (("here", "--role", "check"), "a credential of this name is there"),
+                                (("web", "--role", "check", "--network", ""), "networks: expected"),
                                 (("a b", "--role", "check"), "letters, digits"),
                                 (("web",), "needs --role")):
         refused = tidegate(node, "token", "create", *arguments)

@@ -64,7 +64,7 @@ def test_no_call_of_operators_is_answered_without_the_token(trio):
                          {"Authorization": "Bearer " + trio[1].token()}, {"Authorization": trio[0].token()}):
                 answer = http.ask(method.upper(), path.replace("{", "").replace("}", ""), {}, **said)
                 assert answer.status == 401, (method, path, said)
-                assert answer.headers["WWW-Authenticate"] == 'Bearer realm="tidegate"'
+                assert answer.headers["WWW-Authenticate"].startswith('Bearer realm="tidegate"')
     figures = trio[0].fresh_status()["http"]
     assert figures["unauthorized"] >= 5 * len(calls)
 
@@ -96,7 +96,7 @@ def test_a_node_that_keeps_nothing_has_calls_only_by_a_file_that_is_named(new_cl
     node = new_cluster(1, "--ephemeral").start()[0]
     with Http(node) as http:
         answer = http.ask("GET", "/v1/status", Authorization="Bearer " + "a" * 56)
-    assert answer.status == 403 and "--admin-cred" in answer.said["detail"]
+    assert answer.status == 401 and "none of Tidegate" in answer.said["detail"]
     other = new_cluster(1, "--ephemeral", "--admin-cred", str(tmp_path / "cred")).start()[0]
     with Http(other) as http:
         token = (tmp_path / "cred").read_text().strip()

@@ -17,7 +17,7 @@ enum {
     TERM_COLUMN = 24,   /* where what a flag does begins */
     ITEM_COLUMN = 31,   /* and what an item of a list says */
     COMMON_COLUMN = 40, /* and what a flag of every command does */
-    NAME_WIDTH = 18,
+    NAME_WIDTH = 19,
     TERM_LEN = 80
 };
 

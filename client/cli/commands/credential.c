@@ -125,6 +125,18 @@ static int show_token(struct cli *cli, const struct new_token *token)
     return cli_flush(cli);
 }
 
+/* A token that may be in force is shown, too: else nobody would have it. */
+static int end(struct cli *cli, int status, const struct new_token *token)
+{
+    if (status == CLI_EXIT_OK)
+        return show_token(cli, token);
+    if (status == CLI_EXIT_UNREACHABLE || status == CLI_EXIT_DENIED) {
+        cli_complain("perhaps this token is in force later; `tidegate credential list` tells");
+        (void)show_token(cli, token);
+    }
+    return status;
+}
+
 static int create(struct cli *cli)
 {
     const struct cli_arguments *arguments = cli->arguments;
@@ -142,9 +154,7 @@ static int create(struct cli *cli)
              arguments->holder.networks != NULL ? strlen(arguments->holder.networks) : 0);
     add_number(&edit, "for_ms", arguments->for_ms);
     add_number(&edit, "until_ms", arguments->until_ms);
-    int status = cli_edit(cli, &edit);
-    if (status == CLI_EXIT_OK)
-        status = show_token(cli, &token);
+    const int status = end(cli, cli_edit(cli, &edit), &token);
     explicit_bzero(&token, sizeof token);
     return status;
 }
@@ -181,9 +191,7 @@ static int rotate(struct cli *cli)
     add_text(&edit, "credential", id, TOKEN_ID_LEN);
     add_text(&edit, "digest", token.digest, DIGEST_TEXT_LEN);
     add_number(&edit, "for_ms", arguments->for_ms);
-    status = cli_edit(cli, &edit);
-    if (status == CLI_EXIT_OK)
-        status = show_token(cli, &token);
+    status = end(cli, cli_edit(cli, &edit), &token);
     explicit_bzero(&token, sizeof token);
     return status;
 }

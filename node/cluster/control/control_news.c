@@ -3,8 +3,8 @@
  *   asked for   drain, leave and remove, by whom
  *   frozen      the ring, or the configuration, lost its majority; and won it back
  *   time        that of all is off the wall clocks of a majority; or right again
- *   changed     blocks, API keys, credentials and quotas, by whom; rules have lines of their own,
- * where they are put in force (rules_file.c)
+ *   changed     blocks, keys, credentials and quotas, by whom; rules have lines of their own, where
+ *               they are put in force (rules_file.c)
  *
  * NEWS-1  A state is told when it has lasted for a second: a restart in order is none.
  * NEWS-2  Of changes at most NEWS_LINES are told in a second, and then how many more: an import of
@@ -129,7 +129,7 @@ static void say_key(const struct settings_op *op, char out[WHAT_LEN])
                    (int)(op->name.len < SHOWN_MAX ? op->name.len : SHOWN_MAX), op->name.data,
                    op->removes ? "deleted"
                    : revoked   ? "revoked"
-                               : "created");
+                               : "created or changed");
 }
 
 /* What an operation did; false if it is nothing to tell. */

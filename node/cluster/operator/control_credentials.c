@@ -104,7 +104,7 @@ static bool read_networks(struct answer_context *context, struct credential_reco
     const struct settings_text text = control_read_text(context, "networks");
     size_t at = 0;
     record->network_count = 0;
-    while (text.data != NULL && at < text.len) {
+    while (text.data != NULL && at <= text.len) { /* an empty text is no network, not all of them */
         const char *comma = memchr(text.data + at, ',', text.len - at);
         const size_t len = comma != NULL ? (size_t)(comma - text.data) - at : text.len - at;
         if (record->network_count == CREDENTIAL_NETWORKS_MAX ||
@@ -162,8 +162,10 @@ void answer_credential_create(struct answer_context *context)
         !read_networks(context, &record) || !read_author(context, &record.created_by) ||
         !control_read_end(context, "the credential would have expired already", &record.expires_ms))
         return;
-    (void)find_by_name(context, &name, &count);
-    if (count > 0) {
+    const struct settings_entry *other = find_by_name(context, &name, &count);
+    const bool own = other != NULL && other->name.len == id.len &&
+                     memcmp(other->name.data, id.data, id.len) == 0; /* it is asked again */
+    if (count > 0 && !own) {
         answer_error(
             context, TG_EINVALID,
             "a credential of this name is there: choose another name, or rotate its token");

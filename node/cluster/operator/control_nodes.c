@@ -10,6 +10,7 @@
 #include "base/natural.h"
 #include "node/cluster/configstore/settings.h"
 #include "node/cluster/operator/control_answer.h"
+#include "node/policy/rights/credential.h"
 
 enum { NODES_MAX = 512, CHANGES_MAX = 5, LOOKED_MAX = 64, CHANGE_LEN = 160, NODE_FIELDS = 17 };
 
@@ -176,7 +177,8 @@ static void say_op(const struct settings_change *change, const struct settings_o
                        op->removes ? "deleted" : "set");
         break;
     case SETTINGS_CREDENTIAL:
-        (void)snprintf(out, CHANGE_LEN, "credential %.*s set", len, name);
+        (void)snprintf(out, CHANGE_LEN, "credential %.*s %s", len, name,
+                       credential_revoked(op->value.data, op->value.len) ? "revoked" : "set");
         break;
     case SETTINGS_API_KEY:
         (void)snprintf(out, CHANGE_LEN, "API key %s", op->removes ? "deleted" : "set");

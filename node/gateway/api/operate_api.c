@@ -26,8 +26,8 @@ enum {
     HUGE_ROOM = 4 << 20,   /* of all that a message has, as JSON */
     ID_DIGITS = 32,        /* of an edit */
     RETRY_KEY_MAX = 256,
-    AUTHOR_LEN = 96,
-    TAG_LEN_MAX = 22 /* 20 digits in quotes */
+    AUTHOR_LEN = 129, /* that of an edit may have, and a NUL */
+    TAG_LEN_MAX = 22  /* 20 digits in quotes */
 };
 
 /* A question before it is asked. */
@@ -230,10 +230,7 @@ static void put_edit(struct mp_writer *writer, const struct question *question)
     const struct operate_value *author = &question->values.of_edits[0];
     const struct operate_value *note = &question->values.of_edits[1];
     put_text(writer, "id", question->id, ID_DIGITS);
-    if (author->given)
-        put_text(writer, "author", author->text.data, author->text.len);
-    else
-        put_text(writer, "author", question->author, strlen(question->author));
+    put_text(writer, "author", author->text.data, author->text.len); /* it is signed */
     put_text(writer, "note", note->given ? note->text.data : "", note->given ? note->text.len : 0);
     mp_put_str(writer, "wait");
     mp_put_bool(writer, true);
@@ -279,18 +276,6 @@ static void put_arguments(struct mp_writer *writer, const struct question *quest
 
 /* ---- the handler ----------------------------------------------------------------------------- */
 
-/* Says who asks where the request does not, of what is no edit and is told to a log all the same.
- */
-static void sign(struct question *question)
-{
-    for (uint32_t i = 0; i < question->call->field_count; i++) {
-        struct operate_value *value = &question->values.of[i];
-        if (value->given || strcmp(question->call->fields[i].name, "author") != 0)
-            continue;
-        *value = (struct operate_value){.given = true, .text = wire_text_of(question->author)};
-    }
-}
-
 static enum http_verdict refuse(struct http_exchange *exchange, unsigned status, const char *detail)
 {
     http_ask_cancel(exchange);
@@ -311,17 +296,34 @@ static void write_author(const struct http_exchange *exchange, char out[AUTHOR_L
                    len, address);
 }
 
-/* Whoever shows a credential cannot sign as somebody else alone. */
-static void add_signature(const struct http_exchange *exchange, struct question *question)
+/* Whoever shows a credential cannot sign as somebody else alone. False: there is no room. */
+static bool add_name(const struct credential *credential, struct operate_value *author,
+                     char out[AUTHOR_LEN])
 {
-    struct operate_value *author = &question->values.of_edits[0];
+    if (credential == NULL)
+        return true;
+    const int len = snprintf(out, AUTHOR_LEN, "%.*s, for %.*s", (int)credential->name.len,
+                             credential->name.data, (int)author->text.len, author->text.data);
+    author->text = wire_text_of(out);
+    return len < AUTHOR_LEN;
+}
+
+/* Says who asks where the request does not: of an edit, and of what is told to a log. */
+static bool sign(const struct http_exchange *exchange, struct question *question)
+{
+    const struct operate_call *call = question->call;
     const struct credential *credential = exchange->access.credential;
-    if (credential == NULL || !author->given)
-        return;
-    (void)snprintf(question->author, sizeof question->author, "%.*s, for %.*s",
-                   (int)credential->name.len, credential->name.data, (int)author->text.len,
-                   author->text.data);
-    author->text = wire_text_of(question->author);
+    struct operate_value *author =
+        (call->flags & OPERATE_EDITS) != 0 ? &question->values.of_edits[0] : NULL;
+    for (uint32_t i = 0; i < call->field_count && author == NULL; i++)
+        if (strcmp(call->fields[i].name, "author") == 0)
+            author = &question->values.of[i];
+    if (author == NULL)
+        return true;
+    if (author->given)
+        return add_name(credential, author, question->author);
+    *author = (struct operate_value){.given = true, .text = wire_text_of(question->author)};
+    return true;
 }
 
 enum http_verdict api_operate(struct http_exchange *exchange)
@@ -353,8 +355,9 @@ enum http_verdict api_operate(struct http_exchange *exchange)
         return refuse(exchange, STATUS_BAD, question.error);
     if ((call->flags & OPERATE_MAKES) != 0)
         make_key(exchange, &question);
-    sign(&question);
-    add_signature(exchange, &question);
+    if (!sign(exchange, &question))
+        return refuse(exchange, STATUS_BAD,
+                      "author: too long; expected at most 128 bytes with the credential's name");
     put_arguments(writer, &question);
     if (writer->failed)
         return refuse(exchange, 413,

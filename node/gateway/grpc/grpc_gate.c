@@ -51,6 +51,7 @@ struct request {
     bool has_message; /* one has come as a whole */
     bool asked;       /* GRPC-2 */
     bool compressed;  /* refused for that */
+    uint8_t fault;    /* enum fault: of its head */
     uint8_t status;
     uint8_t *message;
     uint32_t len;
@@ -318,31 +319,40 @@ enum grpc_verdict grpc_ask_full(struct grpc_call *call)
                      "of attributes, and 1 MiB");
 }
 
-/* Whether who asks may not ask that: then it is taken back, and answered. */
-static bool refuse_checks(struct grpc_gate *gate, struct grpc_call *call)
+/* Who asks. */
+static void judge(const struct grpc_gate *gate, const struct h2_stream *stream,
+                  struct access *access)
 {
-    struct batches *batches = gate->batches;
-    const struct h2_stream *stream = call->stream;
     static const char scheme[] = "Bearer ";
     const size_t len = sizeof scheme - 1;
-    char text[ACCESS_SENTENCE_LEN];
-    struct access access;
     struct wire_text token = {"", 0};
     if (strncasecmp(stream->authorization, scheme, len) == 0)
         token = wire_text_of(stream->authorization + len);
     if (!token_begins(token.data, token.len))
         token.len = 0; /* it is none of ours */
     access_judge(gate->facts.policy, gate->facts.anonymous, token, h2_base(stream->peer)->address,
-                 call->now_ns, &access);
+                 gate->batches->now_ns, access);
+}
+
+static void refuse_access(struct grpc_call *call, const struct access *access, uint8_t needed)
+{
+    char text[ACCESS_SENTENCE_LEN];
+    const bool known = access->shown && access->verdict == CREDENTIAL_GOOD;
+    access_sentence(access, needed, text);
+    (void)grpc_fail(call, known ? GRPC_PERMISSION_DENIED : GRPC_UNAUTHENTICATED, text);
+}
+
+/* Whether who asks may not ask that: then it is taken back, and answered. */
+static bool refuse_checks(struct grpc_gate *gate, struct grpc_call *call)
+{
+    struct batches *batches = gate->batches;
+    struct access access;
+    judge(gate, call->stream, &access);
     const uint8_t needed = access_needs(&batches->builder, batches->mark.count);
     if (access.verdict == CREDENTIAL_GOOD && access_missing(&access, needed)[0] == '\0')
         return false;
     batches_cancel(batches);
-    access_sentence(&access, needed, text);
-    (void)grpc_fail(call,
-                    access.shown && access.verdict == CREDENTIAL_GOOD ? GRPC_PERMISSION_DENIED
-                                                                      : GRPC_UNAUTHENTICATED,
-                    text);
+    refuse_access(call, &access, needed);
     return true;
 }
 
@@ -432,31 +442,87 @@ static int64_t deadline_of(const struct h2_stream *stream, int64_t now_ns)
     return timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
 }
 
+/* What is wrong with a head. */
+enum fault {
+    FAULT_NONE,
+    FAULT_TYPE,
+    FAULT_VERB,
+    FAULT_LEN,
+    FAULT_METHOD,
+    FAULT_TIMEOUT,
+    FAULT_EARLY,
+    FAULT_ACCESS /* whoever may ask nothing of the shard is not listened to */
+};
+
+static enum fault fault_of(const struct grpc_gate *gate, const struct h2_stream *stream,
+                           const struct request *request)
+{
+    struct access access;
+    if (!grpc_type_fits(stream->type))
+        return FAULT_TYPE;
+    if (!stream->post)
+        return FAULT_VERB;
+    if (stream->head_len > H2_HEAD_MAX)
+        return FAULT_LEN;
+    if (request->method == NULL)
+        return FAULT_METHOD;
+    if (request->deadline_ns < 0)
+        return FAULT_TIMEOUT;
+    if (request->method->always)
+        return FAULT_NONE;
+    if (!gate->serves)
+        return FAULT_EARLY;
+    judge(gate, stream, &access);
+    return access.verdict != CREDENTIAL_GOOD || (access.rights & (RIGHT_CHECK | RIGHT_ADJUST)) == 0
+               ? FAULT_ACCESS
+               : FAULT_NONE;
+}
+
+/* It is told when the request is whole, or does not end: curl 7 waits for ever where an answer
+ * comes before it has said all. */
+static void tell_fault(struct grpc_gate *gate, struct h2_stream *stream)
+{
+    struct grpc_call call = call_of(gate, stream);
+    struct access access;
+    char text[GRPC_TEXT_LEN];
+    switch ((enum fault)request_of(stream)->fault) {
+    case FAULT_TYPE:
+        refuse(gate, stream, "415");
+        return;
+    case FAULT_VERB:
+        refuse(gate, stream, "405");
+        return;
+    case FAULT_LEN:
+        (void)grpc_fail(&call, GRPC_RESOURCE_EXHAUSTED,
+                        "the header fields are too long: expected at most 16384 bytes");
+        return;
+    case FAULT_METHOD:
+        (void)snprintf(text, sizeof text, "unknown method %.200s", stream->path);
+        (void)grpc_fail(&call, GRPC_UNIMPLEMENTED, text);
+        return;
+    case FAULT_TIMEOUT:
+        (void)grpc_fail(&call, GRPC_INTERNAL,
+                        "grpc-timeout: expected 1 to 8 digits and one of H M S m u n");
+        return;
+    case FAULT_EARLY:
+        (void)grpc_fail(&call, GRPC_UNAVAILABLE,
+                        gate->facts.waits != NULL ? gate->facts.waits : "the node is not ready");
+        return;
+    case FAULT_ACCESS:
+    case FAULT_NONE:
+        break;
+    }
+    judge(gate, stream, &access);
+    refuse_access(&call, &access, RIGHT_CHECK);
+}
+
 static void headed(void *context, struct h2_stream *stream)
 {
     struct grpc_gate *gate = context;
     struct request *request = request_of(stream);
     request->deadline_ns = deadline_of(stream, gate->batches->now_ns);
     request->method = find_method(&gate->facts, stream->path);
-    struct grpc_call call = call_of(gate, stream);
-    char text[GRPC_TEXT_LEN];
-    if (!grpc_type_fits(stream->type)) {
-        refuse(gate, stream, "415");
-    } else if (!stream->post) {
-        refuse(gate, stream, "405");
-    } else if (stream->head_len > H2_HEAD_MAX) {
-        (void)grpc_fail(&call, GRPC_RESOURCE_EXHAUSTED,
-                        "the header fields are too long: expected at most 16384 bytes");
-    } else if (request->method == NULL) {
-        (void)snprintf(text, sizeof text, "unknown method %.200s", stream->path);
-        (void)grpc_fail(&call, GRPC_UNIMPLEMENTED, text);
-    } else if (request->deadline_ns < 0) {
-        (void)grpc_fail(&call, GRPC_INTERNAL,
-                        "grpc-timeout: expected 1 to 8 digits and one of H M S m u n");
-    } else if (!gate->serves && !request->method->always) {
-        (void)grpc_fail(&call, GRPC_UNAVAILABLE,
-                        gate->facts.waits != NULL ? gate->facts.waits : "the node is not ready");
-    }
+    request->fault = (uint8_t)fault_of(gate, stream, request);
 }
 
 /* The prefix of a message has come. False: it is refused. */
@@ -571,6 +637,13 @@ static size_t take_piece(struct grpc_gate *gate, struct h2_stream *stream, const
 
 static void take_data(void *context, struct h2_stream *stream, const uint8_t *data, size_t len)
 {
+    struct request *request = request_of(stream);
+    if (request->fault != FAULT_NONE) { /* what is said is not looked at */
+        request->size += request->size > H2_REST_MAX ? 0 : (uint32_t)len;
+        if (request->size > H2_REST_MAX)
+            tell_fault(context, stream);
+        return;
+    }
     for (size_t at = 0; at < len && !stream->ended;)
         at += take_piece(context, stream, data + at, len - at);
 }
@@ -581,7 +654,9 @@ static bool take(void *context, struct h2_stream *stream, enum gateway_stop *sto
     const struct request *request = request_of(stream);
     struct grpc_call call = call_of(gate, stream);
     enum grpc_verdict verdict = GRPC_ANSWERED;
-    if (request->method->many && request->prefix_len == 0)
+    if (request->fault != FAULT_NONE)
+        tell_fault(gate, stream);
+    else if (request->method->many && request->prefix_len == 0)
         (void)grpc_fail(&call, GRPC_OK, "");
     else if (!request->has_message || request->prefix_len > 0)
         (void)grpc_fail(&call, GRPC_INTERNAL,
@@ -613,7 +688,11 @@ static void look(void *context, struct h2_stream *stream)
     struct grpc_gate *gate = context;
     const struct request *request = request_of(stream);
     struct grpc_call call = call_of(gate, stream);
-    if (call.now_ns >= call.deadline_ns)
+    if (request->fault != FAULT_NONE && call.now_ns - stream->since_ns >= H2_REST_NS)
+        tell_fault(gate, stream);
+    else if (request->fault != FAULT_NONE)
+        return;
+    else if (call.now_ns >= call.deadline_ns)
         (void)grpc_fail(&call, GRPC_DEADLINE_EXCEEDED, "the request's time is over");
     else if (stream->lasts && request->method->look != NULL)
         request->method->look(&call);

@@ -17,6 +17,7 @@
 #include "node/gateway/http/http_stream.h"
 #include "node/gateway/http/http_trace.h"
 #include "node/gateway/trace/tracer.h"
+#include "node/policy/rights/commands.h"
 
 #define NS_PER_S INT64_C(1000000000)
 
@@ -204,6 +205,11 @@ enum http_verdict http_ask_admin(struct http_exchange *exchange, const char *com
     struct batches *batches = exchange->batches->batches;
     const struct http_ask ask = {.count = 0, .room = room, .complete = complete};
     struct call *call;
+    const uint8_t needed = (uint8_t)command_right(command, strlen(command));
+    if (!exchange->peer->base.aside && access_missing(&exchange->access, needed)[0] != '\0') {
+        http_problem(&exchange->reply, 403, "the route's right is not that of its command");
+        return HTTP_ANSWERED; /* ACCESS-1: no route goes without */
+    }
     const enum http_verdict verdict = begin_call(exchange, &ask, BATCH_ADMIN, &call);
     if (verdict != HTTP_ASKED)
         return verdict;

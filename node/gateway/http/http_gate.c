@@ -199,7 +199,7 @@ static void answer_refusal(struct http_gate *gate, struct http_exchange *exchang
     gate->http_stats.unknown += status == 404;
     gate->http_stats.methods += status == 405;
     http_reply_begin(reply, status);
-    if (guarded->needed != 0)
+    if (status == 401 || guarded->needed != 0)
         challenge(exchange, match->route, status);
     if (match->allow[0] != '\0' && (status == 204 || status == 405))
         http_reply_header(reply, "Allow", match->allow);
@@ -371,6 +371,16 @@ static enum gateway_stop refuse(struct http_gate *gate, struct http_peer *peer,
 /* ---- streams --------------------------------------------------------------------------------- */
 
 /* A turn of a stream, if it is due; the end of it, if the node stops. */
+/* Who asked, now; false: he may not go on. */
+static bool may_go_on(const struct http_gate *gate, const struct http_stream *stream,
+                      struct http_exchange *exchange)
+{
+    access_look(gate->facts.policy, 0, &stream->who, exchange->now_ns, &exchange->access);
+    if (!stream->who.shown)
+        exchange->access.rights = stream->rights;
+    return access_missing(&exchange->access, stream->needed)[0] == '\0';
+}
+
 static enum gateway_stop go_on_with(struct http_gate *gate, struct http_peer *peer, uint64_t token)
 {
     static const struct http1_request none = {.method = HTTP1_GET, .minor = 1};
@@ -384,7 +394,7 @@ static enum gateway_stop go_on_with(struct http_gate *gate, struct http_peer *pe
     struct http_exchange exchange = exchange_of(gate, peer, token, now_ns);
     exchange.stream = stream->context;
     exchange.form = exchange.reply.form = stream->form;
-    if (gate->stage != HTTP_SERVES) {
+    if (gate->stage != HTTP_SERVES || !may_go_on(gate, stream, &exchange)) {
         http_stream_end(&exchange.reply);
         http_stream_settle(&exchange.reply);
         http_streams_close(peer);

@@ -5,9 +5,9 @@
  *   Origin            that of the host itself, if it is there
  *   Sec-Fetch-Site    same-origin or none, if it is there
  *   Authorization     Bearer and a token: of a credential, or the operators' one of the node
- *   Tidegate-Token    the same without Bearer, where Authorization is somebody else's; it goes
- * first Content-Type      application/json, of what has a body of JSON: forms of pages cannot send
- * it
+ *   Tidegate-Token    the same without Bearer, where Authorization is somebody else's; if it is
+ *                     there, the other is not looked at
+ *   Content-Type      application/json, of what has a body of JSON: forms of pages cannot send it
  *
  * A request of HTTP/1.0 may have no Host. Pure.
  */

@@ -86,7 +86,10 @@ bool http_streams_open(struct http_streams *streams, const struct http_exchange 
         *stream = (struct http_stream){.token = exchange->token,
                                        .due_ns = exchange->now_ns,
                                        .more = exchange->more,
-                                       .form = exchange->form};
+                                       .form = exchange->form,
+                                       .rights = exchange->access.rights,
+                                       .needed = exchange->route->right};
+        access_keep(&exchange->access, &stream->who);
         memcpy(stream->context, exchange->stream, sizeof stream->context);
         peer->stream = stream; /* HTTPSTREAM-1 */
         peer->base.told = true;

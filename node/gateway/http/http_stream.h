@@ -27,6 +27,10 @@ struct http_stream {
     uint64_t token;
     int64_t due_ns;
     struct http_form form;
+    struct access_kept
+        who;        /* asks; he may go on as long as he has the right that the route needs */
+    uint8_t rights; /* of whoever showed no credential */
+    uint8_t needed;
     uint64_t context[HTTP_CONTEXT_LEN / sizeof(uint64_t)];
 };
 

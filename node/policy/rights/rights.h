@@ -1,11 +1,11 @@
 /* rights.h - roles, and what each may do.
  *
  *   role       may
- *   check      check, peek, leases of concurrency
- *   adjust     hit, refund, reserve and commit, leases of tokens, reset a key; and check
+ *   check      check, peek, leases
+ *   adjust     hit, refund, reserve and commit, reset a key, tell a pool's load; and check
  *   inline     name the limit itself, instead of a rule; and check
  *   observe    status, members, ring, owner, explain, metrics, usage, the page
- *   operate    blocks, quotas, pools, drain; and observe
+ *   operate    blocks, quotas, drain; and observe
  *   admin      rules, API keys, credentials, leave, remove; and all above
  *   node       the protocols between nodes, and nothing above
  *
