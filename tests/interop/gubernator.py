@@ -78,7 +78,7 @@ def running(folder, count, first_port):
             for peer in peers:
                 peer.start(program, peers, log)
             wait_for(lambda: any(peer.process.poll() is not None for peer in peers) or
-                     all(peer.peers() == count for peer in peers), 120, f"{count} nodes of Gubernator know one another")
+                     all(peer.peers() == count for peer in peers), 60, f"{count} nodes of Gubernator know one another")
             assert all(peer.process.poll() is None for peer in peers), f"Gubernator ended: see {log.name}"
             yield peers
         finally:

@@ -61,7 +61,7 @@ int writeback_init(struct shard *shard)
     table_set_write_period(shard->table, shard->options.flush_ns);
     shard->writeback.round_ok = true;
     return sort_buffer_init(&shard->writeback.sort_buffer, shard->allocator,
-                            most == 0                ? 1
+                            most < SHARD_STAGE_MIN   ? SHARD_STAGE_MIN
                             : most < SHARD_STAGE_MAX ? (uint32_t)most
                                                      : SHARD_STAGE_MAX,
                             shard->options.vnodes);

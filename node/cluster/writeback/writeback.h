@@ -11,9 +11,10 @@
 struct shard;
 
 enum {
-    SHARD_WRITES_MAX = 1 << 15,  /* slots of one write-back batch */
-    SHARD_STAGE_MAX = 1 << 20,   /* slots that are put in order for write-back, at most, */
-    SHARD_STAGE_SLOT_BYTES = 48, /* and one for so many bytes of the table */
+    SHARD_WRITES_MAX = 1 << 15,   /* slots of one write-back batch */
+    SHARD_STAGE_MAX = 1 << 20,    /* slots that are put in order for write-back, at most, */
+    SHARD_STAGE_MIN = 1 << 15,    /* a batch of them */
+    SHARD_STAGE_SLOT_BYTES = 192, /* and one for so many bytes of the table */
 };
 
 /* What of the slots is due for the disk, and what is with the storage writer (writeback.c). */
