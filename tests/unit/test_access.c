@@ -121,7 +121,7 @@ static void whoever_shows_a_token_has_its_rights_alone(void **state)
     struct policy *policy;
     struct access access;
     (void)state;
-    token_write(random, token);
+    token_write(random, NULL, token);
     digest_make(token, TOKEN_LEN, &record.digests[0].digest);
     const int len = credential_encode(&record, bytes, sizeof bytes);
     const struct credential_entry entry = {{token + 4, TOKEN_ID_LEN}, {(char *)bytes, (size_t)len}};

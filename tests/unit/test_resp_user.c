@@ -60,7 +60,7 @@ static void make_credential(uint32_t i, const char *name, uint8_t roles)
     struct credential_record *record = &bench.records[i];
     for (size_t k = 0; k < sizeof random; k++)
         random[k] = (uint8_t)((i + 3) * 31 + k * 7);
-    token_write(random, bench.tokens[i]);
+    token_write(random, NULL, bench.tokens[i]);
     *record = (struct credential_record){.name = {name, strlen(name)},
                                          .roles = roles,
                                          .digest_count = 1,

@@ -59,7 +59,7 @@ static void make_token(uint8_t seed, char out[TOKEN_LEN + 1])
     uint8_t random[TOKEN_RANDOM_LEN];
     for (size_t i = 0; i < sizeof random; i++)
         random[i] = (uint8_t)(seed * 31 + i * 7);
-    token_write(random, out);
+    token_write(random, NULL, out);
 }
 
 static void a_token_with_any_other_character_is_none(void **state)
@@ -265,14 +265,10 @@ static void whoever_does_not_know_the_secret_learns_nothing(void **state)
 {
     const struct credential *found;
     char guess[TOKEN_LEN + 1];
-    uint8_t random[TOKEN_RANDOM_LEN];
-    static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
+    static const uint8_t random[TOKEN_RANDOM_LEN] = {1};
     (void)state;
     for (uint32_t i = 0; i < KEPT; i++) { /* the id is right, the rest is not */
-        for (size_t k = 0; k < TOKEN_RANDOM_LEN; k++)
-            random[k] =
-                k < TOKEN_ID_LEN ? (uint8_t)(strchr(digits, bench.tokens[i][4 + k]) - digits) : 1;
-        token_write(random, guess);
+        token_write(random, bench.tokens[i] + 4, guess);
         assert_memory_equal(guess, bench.tokens[i], 4 + TOKEN_ID_LEN);
         assert_int_equal(credentials_judge(bench.set, guess, TOKEN_LEN, NULL, NOW_MS, &found),
                          CREDENTIAL_UNKNOWN);

@@ -17,7 +17,7 @@
 #include "client/cli/session/totals.h"
 #include "node/policy/people/api_keys.h"
 
-enum { QUESTION_LEN = 1024, SHOWN_LEN = 4096, SHOWN_TOKENS_MAX = 128 };
+enum { QUESTION_LEN = 1024, SHOWN_LEN = 4096, MADE_FIELDS = 5 };
 
 struct new_key {
     char text[API_KEY_LEN + 1];
@@ -37,25 +37,6 @@ static bool make_key(struct new_key *key)
     digest_format(&digest, key->digest);
     key->id = key->text + strlen(API_KEY_PREFIX);
     return true;
-}
-
-static void add_text(struct cli_edit *edit, const char *name, const char *text, size_t len)
-{
-    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
-    if (text != NULL)
-        edit->fields[edit->field_count++] = (struct cli_edit_field){name, text, len, 0};
-}
-
-static void add_word(struct cli_edit *edit, const char *name, const char *text)
-{
-    add_text(edit, name, text, text != NULL ? strlen(text) : 0);
-}
-
-static void add_number(struct cli_edit *edit, const char *name, uint64_t number)
-{
-    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
-    if (number != 0)
-        edit->fields[edit->field_count++] = (struct cli_edit_field){name, NULL, 0, number};
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -95,42 +76,28 @@ static int ask_and_show(struct cli *cli, const char *field, const char *text, si
 
 /* ---- creating -------------------------------------------------------------------------------- */
 
-/* Prints the key, and what the cluster keeps of it. */
-static int show_new(struct cli *cli, const struct new_key *key)
+static void put_text(struct mp_writer *writer, const char *name, const char *text)
 {
-    const struct cli_arguments *arguments = cli->arguments;
-    uint8_t bytes[SHOWN_LEN];
-    struct mp_token tokens[SHOWN_TOKENS_MAX];
-    struct mp_writer writer;
-    const struct {
-        const char *name;
-        const char *text;
-    } fields[] = {{"key", key->text},
-                  {"id", NULL},
-                  {"name", arguments->name},
-                  {"owner", arguments->holder.owner},
-                  {"tier", arguments->holder.tier}};
-    mp_writer_init(&writer, bytes, sizeof bytes);
-    mp_put_map(&writer, sizeof fields / sizeof *fields);
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        mp_put_str(&writer, fields[i].name);
-        if (strcmp(fields[i].name, "id") == 0)
-            mp_put_strn(&writer, key->id, API_KEY_ID_LEN);
-        else
-            mp_put_str(&writer, fields[i].text != NULL ? fields[i].text : "");
-    }
-    ASSERT(!writer.failed);
-    const int count = mp_parse(bytes, writer.len, tokens, SHOWN_TOKENS_MAX);
-    ASSERT(count > 0);
-    if (arguments->output == CLI_JSON) {
-        cli_json(&cli->text, tokens, (size_t)count);
-        cli_text_str(&cli->text, "\n");
-    } else if (arguments->output == CLI_YAML) {
-        cli_yaml(&cli->text, tokens, (size_t)count, false);
-    } else {
-        cli_table_map(&cli->text, tokens, (size_t)count, cli->colour);
-    }
-    return cli_flush(cli);
+    mp_put_str(writer, name);
+    mp_put_str(writer, text != NULL ? text : "");
+}
+
+struct made {
+    const struct new_key *key;
+    const struct cli_arguments *arguments;
+};
+
+/* The key, and what the cluster keeps of it. */
+static void put_made(struct mp_writer *writer, void *from)
+{
+    const struct made *made = from;
+    mp_put_map(writer, MADE_FIELDS);
+    put_text(writer, "key", made->key->text);
+    mp_put_str(writer, "id");
+    mp_put_strn(writer, made->key->id, API_KEY_ID_LEN);
+    put_text(writer, "name", made->arguments->name);
+    put_text(writer, "owner", made->arguments->holder.owner);
+    put_text(writer, "tier", made->arguments->holder.tier);
 }
 
 /* Says what the first key changes for requests that come with others. */
@@ -158,19 +125,20 @@ static int create(struct cli *cli)
     struct new_key key;
     if (!make_key(&key))
         return CLI_EXIT_UNREACHABLE;
-    add_text(&edit, "key", key.id, API_KEY_ID_LEN);
-    add_text(&edit, "digest", key.digest, DIGEST_TEXT_LEN);
-    add_word(&edit, "name", arguments->name);
-    add_word(&edit, "owner", arguments->holder.owner);
-    add_word(&edit, "tier", arguments->holder.tier);
+    cli_edit_bytes(&edit, "key", key.id, API_KEY_ID_LEN);
+    cli_edit_bytes(&edit, "digest", key.digest, DIGEST_TEXT_LEN);
+    cli_edit_text(&edit, "name", arguments->name);
+    cli_edit_text(&edit, "owner", arguments->holder.owner);
+    cli_edit_text(&edit, "tier", arguments->holder.tier);
     if (arguments->quota.limits[0] != '\0')
-        add_word(&edit, "limits", arguments->quota.limits);
-    add_number(&edit, "burst", arguments->quota.burst);
-    add_number(&edit, "for_ms", arguments->for_ms);
-    add_number(&edit, "until_ms", arguments->until_ms);
+        cli_edit_text(&edit, "limits", arguments->quota.limits);
+    cli_edit_number(&edit, "burst", arguments->quota.burst);
+    cli_edit_number(&edit, "for_ms", arguments->for_ms);
+    cli_edit_number(&edit, "until_ms", arguments->until_ms);
     int status = cli_edit(cli, &edit);
     if (status == CLI_EXIT_OK) {
-        status = show_new(cli, &key);
+        struct made made = {&key, arguments};
+        status = cli_answer_show_made(cli, SHOWN_LEN, put_made, &made);
         tell_first(cli, &key);
     }
     explicit_bzero(&key, sizeof key);
@@ -185,8 +153,8 @@ static int end(struct cli *cli)
     const bool revokes = arguments->command == CLI_APIKEY_REVOKE;
     struct cli_edit edit = {.command = revokes ? "apikey.revoke" : "apikey.delete",
                             .note = arguments->note != NULL ? arguments->note : ""};
-    add_text(&edit, "key", arguments->name, arguments->name_len);
-    add_number(&edit, "force", arguments->force);
+    cli_edit_bytes(&edit, "key", arguments->name, arguments->name_len);
+    cli_edit_number(&edit, "force", arguments->force);
     return cli_edit(cli, &edit);
 }
 

@@ -7,20 +7,6 @@
 #include "client/cli/session/edit.h"
 #include "node/policy/model/policy_ip.h"
 
-static void add_text(struct cli_edit *edit, const char *name, const char *text)
-{
-    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
-    if (text != NULL)
-        edit->fields[edit->field_count++] = (struct cli_edit_field){name, text, strlen(text), 0};
-}
-
-static void add_number(struct cli_edit *edit, const char *name, uint64_t number)
-{
-    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
-    if (number != 0)
-        edit->fields[edit->field_count++] = (struct cli_edit_field){name, NULL, 0, number};
-}
-
 static int list(struct cli *cli)
 {
     struct cli_answer answer;
@@ -59,10 +45,10 @@ int cli_block(struct cli *cli)
         if (status != CLI_EXIT_OK)
             return status;
     }
-    add_text(&edit, "what", arguments->target);
-    add_text(&edit, "key", arguments->key);
-    add_text(&edit, "reason", arguments->reason);
-    add_number(&edit, "for_ms", arguments->for_ms);
-    add_number(&edit, "until_ms", arguments->until_ms);
+    cli_edit_text(&edit, "what", arguments->target);
+    cli_edit_text(&edit, "key", arguments->key);
+    cli_edit_text(&edit, "reason", arguments->reason);
+    cli_edit_number(&edit, "for_ms", arguments->for_ms);
+    cli_edit_number(&edit, "until_ms", arguments->until_ms);
     return cli_edit(cli, &edit);
 }

@@ -17,7 +17,7 @@
 #include "node/policy/rights/rights.h"
 #include "node/policy/rights/token.h"
 
-enum { QUESTION_LEN = 512, SHOWN_LEN = 1024, SHOWN_TOKENS_MAX = 32 };
+enum { QUESTION_LEN = 512, SHOWN_LEN = 1024 };
 
 struct new_token {
     char text[TOKEN_LEN + 1];
@@ -25,37 +25,20 @@ struct new_token {
     char id[TOKEN_ID_LEN + 1];
 };
 
-/* Of a credential that is there: a token has its id, whatever the bits. */
+/* `id`: of a credential that is there; NULL: of a new one. */
 static bool make_token(struct new_token *token, const char *id)
 {
-    static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
     uint8_t random[TOKEN_RANDOM_LEN];
     struct digest digest;
     if (!cli_random(random, sizeof random))
         return false;
-    for (size_t i = 0; id != NULL && i < TOKEN_ID_LEN; i++)
-        random[i] = (uint8_t)(strchr(digits, id[i]) - digits);
-    token_write(random, token->text);
+    token_write(random, id, token->text);
     explicit_bzero(random, sizeof random);
     digest_make(token->text, TOKEN_LEN, &digest);
     digest_format(&digest, token->digest);
     memcpy(token->id, token_id(token->text, TOKEN_LEN), TOKEN_ID_LEN);
     token->id[TOKEN_ID_LEN] = '\0';
     return true;
-}
-
-static void add_text(struct cli_edit *edit, const char *name, const char *text, size_t len)
-{
-    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
-    if (text != NULL)
-        edit->fields[edit->field_count++] = (struct cli_edit_field){name, text, len, 0};
-}
-
-static void add_number(struct cli_edit *edit, const char *name, uint64_t number)
-{
-    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
-    if (number != 0)
-        edit->fields[edit->field_count++] = (struct cli_edit_field){name, NULL, 0, number};
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -92,41 +75,28 @@ static int ask_and_show(struct cli *cli)
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-/* The token alone where it goes to a file or a program; people are shown whose it is. */
-static int show_token(struct cli *cli, const struct new_token *token)
+static void put_made(struct mp_writer *writer, void *from)
 {
-    const struct cli_arguments *arguments = cli->arguments;
-    uint8_t bytes[SHOWN_LEN];
-    struct mp_token tokens[SHOWN_TOKENS_MAX];
-    struct mp_writer writer;
-    const struct {
-        const char *name;
-        const char *text;
-    } fields[] = {{"token", token->text}, {"id", token->id}};
-    mp_writer_init(&writer, bytes, sizeof bytes);
-    mp_put_map(&writer, sizeof fields / sizeof *fields);
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        mp_put_str(&writer, fields[i].name);
-        mp_put_str(&writer, fields[i].text);
-    }
-    ASSERT(!writer.failed);
-    const int count = mp_parse(bytes, writer.len, tokens, SHOWN_TOKENS_MAX);
-    ASSERT(count > 0);
-    if (arguments->output == CLI_JSON) {
-        cli_json(&cli->text, tokens, (size_t)count);
-        cli_text_str(&cli->text, "\n");
-    } else if (arguments->output == CLI_YAML) {
-        cli_yaml(&cli->text, tokens, (size_t)count, false);
-    } else {
-        cli_text_format(&cli->text, "%s\n", token->text);
-        cli_complain("keep it: it is shown this once, and nobody can find it out again");
-    }
-    explicit_bzero(bytes, sizeof bytes);
+    const struct new_token *token = from;
+    mp_put_map(writer, 2);
+    mp_put_str(writer, "token");
+    mp_put_str(writer, token->text);
+    mp_put_str(writer, "id");
+    mp_put_str(writer, token->id);
+}
+
+/* The token alone, for people, files and programs; with its id where it is asked for in a form. */
+static int show_token(struct cli *cli, struct new_token *token)
+{
+    if (cli->arguments->output != CLI_TABLE)
+        return cli_answer_show_made(cli, SHOWN_LEN, put_made, token);
+    cli_text_format(&cli->text, "%s\n", token->text);
+    cli_complain("keep it: it is shown this once, and nobody can find it out again");
     return cli_flush(cli);
 }
 
 /* A token that may be in force is shown, too: else nobody would have it. */
-static int end(struct cli *cli, int status, const struct new_token *token)
+static int end(struct cli *cli, int status, struct new_token *token)
 {
     if (status == CLI_EXIT_OK)
         return show_token(cli, token);
@@ -146,14 +116,13 @@ static int create(struct cli *cli)
     struct new_token token;
     if (!make_token(&token, NULL))
         return CLI_EXIT_UNREACHABLE;
-    add_text(&edit, "credential", token.id, TOKEN_ID_LEN);
-    add_text(&edit, "digest", token.digest, DIGEST_TEXT_LEN);
-    add_text(&edit, "name", arguments->name, arguments->name_len);
-    add_text(&edit, "roles", arguments->holder.roles, strlen(arguments->holder.roles));
-    add_text(&edit, "networks", arguments->holder.networks,
-             arguments->holder.networks != NULL ? strlen(arguments->holder.networks) : 0);
-    add_number(&edit, "for_ms", arguments->for_ms);
-    add_number(&edit, "until_ms", arguments->until_ms);
+    cli_edit_bytes(&edit, "credential", token.id, TOKEN_ID_LEN);
+    cli_edit_bytes(&edit, "digest", token.digest, DIGEST_TEXT_LEN);
+    cli_edit_bytes(&edit, "name", arguments->name, arguments->name_len);
+    cli_edit_text(&edit, "roles", arguments->holder.roles);
+    cli_edit_text(&edit, "networks", arguments->holder.networks);
+    cli_edit_number(&edit, "for_ms", arguments->for_ms);
+    cli_edit_number(&edit, "until_ms", arguments->until_ms);
     const int status = end(cli, cli_edit(cli, &edit), &token);
     explicit_bzero(&token, sizeof token);
     return status;
@@ -188,9 +157,9 @@ static int rotate(struct cli *cli)
         return status;
     if (!make_token(&token, id))
         return CLI_EXIT_UNREACHABLE;
-    add_text(&edit, "credential", id, TOKEN_ID_LEN);
-    add_text(&edit, "digest", token.digest, DIGEST_TEXT_LEN);
-    add_number(&edit, "for_ms", arguments->for_ms);
+    cli_edit_bytes(&edit, "credential", id, TOKEN_ID_LEN);
+    cli_edit_bytes(&edit, "digest", token.digest, DIGEST_TEXT_LEN);
+    cli_edit_number(&edit, "for_ms", arguments->for_ms);
     status = end(cli, cli_edit(cli, &edit), &token);
     explicit_bzero(&token, sizeof token);
     return status;
@@ -201,7 +170,7 @@ static int revoke(struct cli *cli)
     const struct cli_arguments *arguments = cli->arguments;
     struct cli_edit edit = {.command = "credential.revoke",
                             .note = arguments->note != NULL ? arguments->note : ""};
-    add_text(&edit, "credential", arguments->name, arguments->name_len);
+    cli_edit_bytes(&edit, "credential", arguments->name, arguments->name_len);
     return cli_edit(cli, &edit);
 }
 

@@ -20,20 +20,6 @@ enum {
     STATE_LEN = TG_EXPLAIN_MAX * 512
 };
 
-static void add_text(struct cli_edit *edit, const char *name, const char *text)
-{
-    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
-    if (text != NULL)
-        edit->fields[edit->field_count++] = (struct cli_edit_field){name, text, strlen(text), 0};
-}
-
-static void add_number(struct cli_edit *edit, const char *name, uint64_t number)
-{
-    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
-    if (number != 0)
-        edit->fields[edit->field_count++] = (struct cli_edit_field){name, NULL, 0, number};
-}
-
 /* Shows the record as it would be: the same question as a change, answered at once. */
 static int try(struct cli *cli, const struct cli_edit *edit)
 {
@@ -67,16 +53,16 @@ static int change(struct cli *cli, const char *command)
     const struct cli_quota *quota = &arguments->quota;
     struct cli_edit edit = {.command = command,
                             .note = arguments->note != NULL ? arguments->note : ""};
-    add_text(&edit, "user", quota->user);
-    add_text(&edit, "tier", quota->tier);
-    add_text(&edit, "limits", quota->limits[0] != '\0' ? quota->limits : NULL);
-    add_number(&edit, "burst", quota->burst);
-    add_text(&edit, "block", quota->block);
-    add_number(&edit, "for_ms", arguments->for_ms);
-    add_number(&edit, "until_ms", arguments->until_ms);
-    add_number(&edit, "unblock", quota->unblock);
-    add_text(&edit, "notes", quota->notes);
-    add_number(&edit, "clear", quota->clear);
+    cli_edit_text(&edit, "user", quota->user);
+    cli_edit_text(&edit, "tier", quota->tier);
+    cli_edit_text(&edit, "limits", quota->limits[0] != '\0' ? quota->limits : NULL);
+    cli_edit_number(&edit, "burst", quota->burst);
+    cli_edit_text(&edit, "block", quota->block);
+    cli_edit_number(&edit, "for_ms", arguments->for_ms);
+    cli_edit_number(&edit, "until_ms", arguments->until_ms);
+    cli_edit_number(&edit, "unblock", quota->unblock);
+    cli_edit_text(&edit, "notes", quota->notes);
+    cli_edit_number(&edit, "clear", quota->clear);
     return arguments->dry_run ? try(cli, &edit) : cli_edit(cli, &edit);
 }
 

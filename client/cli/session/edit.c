@@ -164,6 +164,25 @@ static int wait_for(struct cli *cli, struct edit_run *run)
     return show(cli, run->edit, &run->answer);
 }
 
+void cli_edit_bytes(struct cli_edit *edit, const char *name, const char *text, size_t len)
+{
+    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
+    if (text != NULL)
+        edit->fields[edit->field_count++] = (struct cli_edit_field){name, text, len, 0};
+}
+
+void cli_edit_text(struct cli_edit *edit, const char *name, const char *text)
+{
+    cli_edit_bytes(edit, name, text, text != NULL ? strlen(text) : 0);
+}
+
+void cli_edit_number(struct cli_edit *edit, const char *name, uint64_t number)
+{
+    ASSERT(edit->field_count < CLI_EDIT_FIELDS_MAX);
+    if (number != 0)
+        edit->fields[edit->field_count++] = (struct cli_edit_field){name, NULL, 0, number};
+}
+
 int cli_edit(struct cli *cli, const struct cli_edit *edit)
 {
     struct edit_run run = {.edit = edit, .room = ROOM_BESIDE};

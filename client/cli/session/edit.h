@@ -31,6 +31,11 @@ struct cli_edit {
     const struct packed *document; /* a document of rules that is sent along, or NULL */
 };
 
+/* Adds an argument, borrowed: a text, or its first `len` bytes; a number. NULL and 0 are not said.
+ */
+void cli_edit_text(struct cli_edit *edit, const char *name, const char *text);
+void cli_edit_bytes(struct cli_edit *edit, const char *name, const char *text, size_t len);
+void cli_edit_number(struct cli_edit *edit, const char *name, uint64_t number);
 /* Who makes a change: `given`, or if that is NULL the user and the host of this process. */
 void cli_author(const char *given, char out[CLI_AUTHOR_LEN]);
 /* Asks, waits, prints what became of it. Returns the exit status: 3 where somebody else was first,

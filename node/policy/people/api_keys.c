@@ -13,9 +13,9 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "base/mp.h"
 #include "node/policy/index/lookup.h"
 #include "node/policy/index/policy_resolve.h"
+#include "node/policy/model/record_text.h"
 
 enum {
     RECORD_VERSION = 1,
@@ -86,11 +86,6 @@ const char *api_key_state_name(enum api_key_state state)
     return names[state];
 }
 
-static void put_text(struct mp_writer *writer, const struct policy_text *text)
-{
-    mp_put_strn(writer, text->data != NULL ? text->data : "", text->len);
-}
-
 static void put_own(struct mp_writer *writer, const struct own_limits *own)
 {
     uint8_t bytes[OWN_ENCODED_MAX];
@@ -107,27 +102,16 @@ int api_key_encode(const struct api_key_record *record, void *out, size_t capaci
     mp_put_array(&writer, RECORD_FIELDS + 1);
     mp_put_uint(&writer, RECORD_VERSION);
     mp_put_bin(&writer, record->digest.bytes, DIGEST_LEN);
-    put_text(&writer, &record->name);
-    put_text(&writer, &record->owner);
-    put_text(&writer, &record->tier);
+    record_put_text(&writer, &record->name);
+    record_put_text(&writer, &record->owner);
+    record_put_text(&writer, &record->tier);
     mp_put_uint(&writer, record->created_ms);
-    put_text(&writer, &record->created_by);
+    record_put_text(&writer, &record->created_by);
     mp_put_uint(&writer, record->expires_ms);
     mp_put_uint(&writer, record->revoked_ms);
-    put_text(&writer, &record->revoked_by);
+    record_put_text(&writer, &record->revoked_by);
     put_own(&writer, &record->own);
     return writer.failed ? TG_ETOOBIG : (int)writer.len;
-}
-
-static struct policy_text get_text(struct mp_cursor *cursor, size_t len_max)
-{
-    struct policy_text text;
-    text.data = mp_get_str(cursor, &text.len);
-    if (text.data == NULL || text.len > len_max) {
-        cursor->failed = true;
-        text = (struct policy_text){"", 0};
-    }
-    return text;
 }
 
 /* The own limits at the end of a record; false if they cannot be read. */
@@ -157,14 +141,14 @@ bool api_key_decode(const void *bytes, size_t len, struct api_key_record *out)
     if (digest == NULL)
         return false;
     memcpy(out->digest.bytes, digest, DIGEST_LEN);
-    out->name = get_text(&cursor, API_KEY_NAME_LEN_MAX);
-    out->owner = get_text(&cursor, API_KEY_OWNER_LEN_MAX);
-    out->tier = get_text(&cursor, API_KEY_TIER_LEN_MAX);
+    out->name = record_get_text(&cursor, API_KEY_NAME_LEN_MAX);
+    out->owner = record_get_text(&cursor, API_KEY_OWNER_LEN_MAX);
+    out->tier = record_get_text(&cursor, API_KEY_TIER_LEN_MAX);
     out->created_ms = mp_get_uint(&cursor);
-    out->created_by = get_text(&cursor, API_KEY_AUTHOR_LEN_MAX);
+    out->created_by = record_get_text(&cursor, API_KEY_AUTHOR_LEN_MAX);
     out->expires_ms = mp_get_uint(&cursor);
     out->revoked_ms = mp_get_uint(&cursor);
-    out->revoked_by = get_text(&cursor, API_KEY_AUTHOR_LEN_MAX);
+    out->revoked_by = record_get_text(&cursor, API_KEY_AUTHOR_LEN_MAX);
     memset(&out->own, 0, sizeof out->own);
     return (fields == RECORD_FIELDS || get_own(&cursor, &out->own)) && !cursor.failed;
 }

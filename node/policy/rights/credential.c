@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/mp.h"
+#include "node/policy/model/record_text.h"
 #include "node/policy/rights/rights.h"
 
 enum { VERSION = 1, FIELDS = 10, TOKENS_MAX = 128, DIGEST_FIELDS = 2 };
@@ -26,11 +26,6 @@ bool credential_name_ok(const char *text, size_t len)
     return len > 0 && len <= CREDENTIAL_NAME_LEN_MAX;
 }
 
-static void put_text(struct mp_writer *writer, const struct policy_text *text)
-{
-    mp_put_strn(writer, text->data != NULL ? text->data : "", text->len);
-}
-
 int credential_encode(const struct credential_record *record, void *out, size_t capacity)
 {
     struct mp_writer writer;
@@ -38,7 +33,7 @@ int credential_encode(const struct credential_record *record, void *out, size_t 
     mp_writer_init(&writer, out, capacity);
     mp_put_array(&writer, FIELDS);
     mp_put_uint(&writer, VERSION);
-    put_text(&writer, &record->name);
+    record_put_text(&writer, &record->name);
     mp_put_uint(&writer, record->roles);
     mp_put_array(&writer, record->digest_count);
     for (uint32_t i = 0; i < record->digest_count; i++) {
@@ -47,27 +42,16 @@ int credential_encode(const struct credential_record *record, void *out, size_t 
         mp_put_uint(&writer, record->digests[i].until_ms);
     }
     mp_put_uint(&writer, record->created_ms);
-    put_text(&writer, &record->created_by);
+    record_put_text(&writer, &record->created_by);
     mp_put_uint(&writer, record->expires_ms);
     mp_put_uint(&writer, record->revoked_ms);
-    put_text(&writer, &record->revoked_by);
+    record_put_text(&writer, &record->revoked_by);
     mp_put_array(&writer, record->network_count);
     for (uint32_t i = 0; i < record->network_count; i++) {
         const size_t len = policy_block_put(&record->networks[i], network);
         mp_put_strn(&writer, network, len);
     }
     return writer.failed ? TG_ETOOBIG : (int)writer.len;
-}
-
-static struct policy_text get_text(struct mp_cursor *cursor, size_t len_max)
-{
-    struct policy_text text;
-    text.data = mp_get_str(cursor, &text.len);
-    if (text.data == NULL || text.len > len_max) {
-        cursor->failed = true;
-        text = (struct policy_text){"", 0};
-    }
-    return text;
 }
 
 static bool get_digests(struct mp_cursor *cursor, struct credential_record *out)
@@ -106,7 +90,7 @@ static bool get_networks(struct mp_cursor *cursor, struct credential_record *out
         return false;
     out->network_count = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
-        const struct policy_text text = get_text(cursor, POLICY_IP_TEXT_LEN);
+        const struct policy_text text = record_get_text(cursor, POLICY_IP_TEXT_LEN);
         if (cursor->failed || !read_network(&text, &out->networks[i]))
             return false;
     }
@@ -121,16 +105,16 @@ bool credential_decode(const void *bytes, size_t len, struct credential_record *
     mp_cursor_init(&cursor, tokens, count > 0 ? (size_t)count : 0);
     if (count < 0 || mp_get_array(&cursor) < FIELDS || mp_get_uint(&cursor) != VERSION)
         return false;
-    out->name = get_text(&cursor, CREDENTIAL_NAME_LEN_MAX);
+    out->name = record_get_text(&cursor, CREDENTIAL_NAME_LEN_MAX);
     const uint64_t roles = mp_get_uint(&cursor);
     out->roles = (uint8_t)(roles & RIGHTS_ALL); /* those of further releases give nothing here */
     if (!get_digests(&cursor, out))
         return false;
     out->created_ms = mp_get_uint(&cursor);
-    out->created_by = get_text(&cursor, CREDENTIAL_AUTHOR_LEN_MAX);
+    out->created_by = record_get_text(&cursor, CREDENTIAL_AUTHOR_LEN_MAX);
     out->expires_ms = mp_get_uint(&cursor);
     out->revoked_ms = mp_get_uint(&cursor);
-    out->revoked_by = get_text(&cursor, CREDENTIAL_AUTHOR_LEN_MAX);
+    out->revoked_by = record_get_text(&cursor, CREDENTIAL_AUTHOR_LEN_MAX);
     return get_networks(&cursor, out) && !cursor.failed;
 }
 

@@ -27,7 +27,7 @@ static void put_sum(const char *text, char out[TOKEN_SUM_LEN])
         out[i] = alphabet[sum >> 5 * i & 31];
 }
 
-void token_write(const uint8_t random[TOKEN_RANDOM_LEN], char out[TOKEN_LEN + 1])
+void token_write(const uint8_t random[TOKEN_RANDOM_LEN], const char *id, char out[TOKEN_LEN + 1])
 {
     size_t at = PREFIX_LEN;
     memcpy(out, TOKEN_PREFIX, PREFIX_LEN);
@@ -36,6 +36,8 @@ void token_write(const uint8_t random[TOKEN_RANDOM_LEN], char out[TOKEN_LEN + 1]
             out[at++] = '_';
         out[at++] = alphabet[random[i] & 31];
     }
+    if (id != NULL)
+        memcpy(out + PREFIX_LEN, id, TOKEN_ID_LEN);
     put_sum(out, out + SUM_AT);
     out[TOKEN_LEN] = '\0';
 }

@@ -28,8 +28,8 @@ enum {
 };
 
 /* Writes the token whose id and secret are made of these random bytes, five bits of each, and a
- * NUL. */
-void token_write(const uint8_t random[TOKEN_RANDOM_LEN], char out[TOKEN_LEN + 1]);
+ * NUL; or a further one of the credential `id`, unless that is NULL. */
+void token_write(const uint8_t random[TOKEN_RANDOM_LEN], const char *id, char out[TOKEN_LEN + 1]);
 /* Whether the text begins as a token does, be it one or not. */
 bool token_begins(const char *text, size_t len);
 /* The id, TOKEN_ID_LEN bytes of `text`; NULL: it is no token. */
