@@ -154,30 +154,35 @@ void control_put_nodes(const struct answer_context *context)
 
 /* ---- the last changes ------------------------------------------------------------------------ */
 
+/* What is blocked, but not whom, as in the log (NEWS-3): not all who see this may see `blocks`. */
+static void say_block(const struct settings_op *op, char *out)
+{
+    const char *done = op->removes ? "unblocked" : "blocked";
+    const bool attribute = op->name.len > 5 && memcmp(op->name.data, "attr ", 5) == 0;
+    const bool addresses = op->name.len > 5 && memcmp(op->name.data, "cidr ", 5) == 0;
+    const char *name = op->name.data + 5;
+    const char *end = attribute ? memchr(name, '=', op->name.len - 5) : NULL;
+    if (end != NULL)
+        (void)snprintf(out, CHANGE_LEN, "%s by %.*s", done, (int)(end - name), name);
+    else
+        (void)snprintf(out, CHANGE_LEN, "%s %s", done, addresses ? "addresses" : "an inline key");
+}
+
 static void say_op(const struct settings_change *change, const struct settings_op *op, char *out)
 {
-    const char *name = op->name.data;
-    int len = (int)op->name.len;
-    const char *space = memchr(name, ' ', op->name.len);
     switch (op->kind) {
     case SETTINGS_RULES:
         (void)snprintf(out, CHANGE_LEN, "rules version %u",
                        settings_version_shown(change->version));
         break;
-    case SETTINGS_BLOCK: /* "attr NAME=VALUE" */
-        if (space != NULL) {
-            len -= (int)(space + 1 - name);
-            name = space + 1;
-        }
-        (void)snprintf(out, CHANGE_LEN, "%s %.*s", op->removes ? "unblocked" : "blocked", len,
-                       name);
+    case SETTINGS_BLOCK:
+        say_block(op, out);
         break;
     case SETTINGS_QUOTA:
-        (void)snprintf(out, CHANGE_LEN, "quota of %.*s %s", len, name,
-                       op->removes ? "deleted" : "set");
+        (void)snprintf(out, CHANGE_LEN, "quota of a user %s", op->removes ? "deleted" : "set");
         break;
     case SETTINGS_CREDENTIAL:
-        (void)snprintf(out, CHANGE_LEN, "credential %.*s %s", len, name,
+        (void)snprintf(out, CHANGE_LEN, "credential %.*s %s", (int)op->name.len, op->name.data,
                        credential_revoked(op->value.data, op->value.len) ? "revoked" : "set");
         break;
     case SETTINGS_API_KEY:
