@@ -467,6 +467,28 @@ static void leases_and_reservations_do_not_meet(void **state)
     table_free(&table);
 }
 
+/* Who decides after a death may have a clock that is a little behind. */
+static void what_is_asked_again_is_not_told_to_last_longer_than_was_asked(void **state)
+{
+    (void)state;
+    struct table *table = limit_table();
+    (void)reserve(table, &window_limit, 1, 40, NOW_NS);
+    const struct limit_decision lease =
+        hold(table, &window_limit, 2, OPERATION_LEASE, 20, 0, NOW_NS);
+    for (int64_t behind_ns = -5 * MS; behind_ns <= 5 * MS; behind_ns += MS) {
+        const int64_t now_ns = NOW_NS - behind_ns;
+        const struct limit_decision again = reserve(table, &window_limit, 1, 40, now_ns);
+        const int64_t asked_ns = TTL_MS * (int64_t)MS;
+        assert_int_equal(again.granted, 40);
+        assert_int_equal(again.delay_ns, behind_ns < 0 ? asked_ns + behind_ns : asked_ns);
+        const struct limit_decision leased =
+            hold(table, &window_limit, 2, OPERATION_LEASE, 20, 0, now_ns);
+        assert_int_equal(leased.delay_ns,
+                         behind_ns < 0 ? lease.delay_ns + behind_ns : lease.delay_ns);
+    }
+    table_free(&table);
+}
+
 /* So many are held and remembered of a key; then what was settled first is forgotten, and where
  * nothing is, who comes is told that there is no room. */
 static void reservations_of_a_key_are_bounded(void **state)
@@ -695,6 +717,7 @@ int main(void)
         cmocka_unit_test(what_was_undone_is_not_given_again),
         cmocka_unit_test(a_reservation_outlives_its_window),
         cmocka_unit_test(leases_and_reservations_do_not_meet),
+        cmocka_unit_test(what_is_asked_again_is_not_told_to_last_longer_than_was_asked),
         cmocka_unit_test(reservations_of_a_key_are_bounded),
         cmocka_unit_test(a_group_is_reserved_as_a_whole),
         cmocka_unit_test(an_end_far_ahead_is_brought_in),

@@ -448,6 +448,14 @@ static struct holder *find_lease(const struct scene *scene)
     return own != NULL && own->kind == HOLDER_LEASE ? own : NULL;
 }
 
+/* How long what is there is told to last yet: no longer than anew, though the clock of who decided
+ * before was ahead. */
+static int64_t left_of(const struct scene *scene, const struct holder *own, int64_t most_ns)
+{
+    const int64_t left_ns = sat_sub(own->until_ns, scene->request->now_ns + LIMIT_LEASE_SLACK_NS);
+    return left_ns < 0 ? 0 : left_ns < most_ns ? left_ns : most_ns;
+}
+
 static int lease(const struct scene *scene, bool peek)
 {
     const struct limit_request *request = scene->request;
@@ -459,9 +467,8 @@ static int lease(const struct scene *scene, bool peek)
         return rc;
     const struct holder *own = find_lease(scene);
     if (own != NULL) { /* LEASED-4 */
-        const int64_t left_ns = sat_sub(own->until_ns, request->now_ns + LIMIT_LEASE_SLACK_NS);
         conclude(scene, true, holder_out(own), 0);
-        scene->out->delay_ns = left_ns > 0 ? left_ns : 0;
+        scene->out->delay_ns = left_of(scene, own, LIMIT_LEASE_NS);
         return LIMIT_SAME;
     }
     const uint64_t used = sat_addu(scene->out->used, leased_in(scene)->out);
@@ -555,13 +562,12 @@ static int look_for(const struct scene *scene, struct holder **own)
 static int reserve_again(const struct scene *scene, const struct holder *own)
 {
     const bool holds = own->kind == HOLDER_RESERVED;
-    const int64_t left_ns = sat_sub(own->until_ns, scene->request->now_ns + LIMIT_LEASE_SLACK_NS);
     conclude(scene, holds, own->granted, 0);
     if (!holds) {
         scene->out->granted = 0;
         scene->out->retry_after_ns = 0;
-    } else if (left_ns > 0) {
-        scene->out->delay_ns = left_ns;
+    } else {
+        scene->out->delay_ns = left_of(scene, own, scene->request->ttl_ms * INT64_C(1000000));
     }
     return LIMIT_SAME;
 }
