@@ -31,8 +31,7 @@ void resp_peer_init(struct resp_peer *peer)
     peer->base.begun = true;
 }
 
-/* ---- HELLO, AUTH, ACL
- * ----------------------------------------------------------------------------- */
+/* ---- HELLO, AUTH, ACL ------------------------------------------------------------------------ */
 
 struct resp_users resp_local_users(const struct resp_facts *facts)
 {

@@ -1,10 +1,7 @@
-/* metrics_page.c - see metrics_page.h: this node's figures, for Prometheus; metric_table.h has the
- * table.
+/* metrics_page.c - see metrics_page.h; node/cluster/metrics has the table.
  *
  * Each metric has a source here: a sum of a counter of all shards, one number, or a function that
- * writes several lines. The answer is the text; it is bounded, for all that names a
- * series is (METRIC-2), and it is made of what is known at once. A page takes a millisecond: of
- * many who ask together, one has it made.
+ * writes several lines. The page is bounded, for all that names a series is (METRIC-2).
  */
 #include "node/cluster/exposition/metrics_page.h"
 

@@ -19,9 +19,9 @@
  * was taken (GOAWAY). What the client has sent behind that one was not done, and it knows.
  *
  * H2-1  A stream is in its connection's list from its beginning to its end, and `stream_count`
- * counts them; those that are whole and not taken are in the other list, in the order of their
- * ends. H2-2  What libnghttp2 gives is copied to `out` whole and in order, in as many pieces as it
- * takes.
+ *       counts them; those that are whole and not taken are in the other list, in the order of
+ *       their ends.
+ * H2-2  What libnghttp2 gives is copied to `out` whole and in order, in as many pieces as it takes.
  */
 #include "node/gateway/http2/h2.h"
 
